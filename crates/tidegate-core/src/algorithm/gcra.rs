@@ -1,0 +1,243 @@
+//! Generic cell rate algorithm: one arrival time instead of a level and a clock.
+//!
+//! From ATM traffic policing (ITU-T I.371, "virtual scheduling"). Every unit pushes the key's theoretical
+//! arrival time (TAT) one interval W/L further; a request fits while the TAT it would leave is no more than
+//! B intervals ahead of now. A key that rests falls behind now and holds B units again, never more.
+//!
+//! *Worst case:* B + L·τ/W units in any span τ. *State:* 16 bytes.
+//!
+//! W/L is rarely a whole number of nanoseconds, so the TAT is kept as whole nanoseconds plus a remainder over
+//! L, and decisions compare in units of 1/L ns, where everything is an integer:
+//!
+//! ```text
+//! backlog = max(TAT - t, 0) * L       fits iff backlog + c*W <= B*W
+//! ```
+//!
+//! When L changes, the whole nanoseconds stay and with them the share that is used; what the fraction of one
+//! nanosecond means changes with L.
+
+use super::Counting;
+use crate::packed::View;
+use crate::{Ask, Nanos, Packed, Rate, Timestamp, Verdict, Wait};
+
+/// L per W, burst B.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gcra {
+    rate: Rate,
+    burst: u64,
+    /// B·W, in 1/L ns: how far the arrival time may run ahead.
+    tolerance: u128,
+    /// W/L, worked out once because nearly every cost is one.
+    interval: Arrival,
+}
+
+/// An arrival time, or a distance between two: `whole + part/L` nanoseconds, `part < L`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Arrival {
+    whole: u128,
+    part: u64,
+}
+
+/// Bits of [`View::Outlasting`] that say how many of the others are the remainder.
+const PART_WIDTH_SHIFT: u32 = 121;
+
+impl Gcra {
+    /// `burst` may be one more than a limit can be: a queue of Q is a burst of Q + 1.
+    pub(crate) fn new(rate: Rate, burst: u64) -> Self {
+        let interval = split(u128::from(rate.window_ns()), rate.limit().max(1));
+        Self { rate, burst, tolerance: u128::from(burst) * u128::from(rate.window_ns()), interval }
+    }
+
+    /// Units per window.
+    #[inline]
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// The most that fits at once.
+    #[inline]
+    pub fn burst(&self) -> u64 {
+        self.burst
+    }
+
+    /// How long the newest unit has to wait for its turn if units leave one interval apart.
+    #[inline]
+    pub(super) fn newest_leaves_after(&self, state: &Packed, now: Timestamp) -> Nanos {
+        let leaves = self.arrival(*state).and_then(|arrival| self.earlier(arrival, self.interval));
+        leaves.map_or(Nanos::ZERO, |leaves| Nanos::from_to(now, leaves.ceil()))
+    }
+
+    #[inline]
+    fn limit(&self) -> u64 {
+        self.rate.limit()
+    }
+
+    #[inline]
+    fn window(&self) -> u128 {
+        u128::from(self.rate.window_ns())
+    }
+
+    /// The arrival time in `state`; none if the key was never seen.
+    #[inline]
+    fn arrival(&self, state: Packed) -> Option<Arrival> {
+        if state == Packed::NEVER_SEEN {
+            return None;
+        }
+        let (whole, part) = match state.view() {
+            View::Until(whole, part) => (u128::from(whole), part),
+            View::Outlasting(detail) => unpack_late(detail),
+        };
+        // A remainder kept under a larger L is still less than one nanosecond.
+        Some(Arrival { whole, part: part.min(self.limit().saturating_sub(1)) })
+    }
+
+    /// How far the arrival time is ahead of `now`, in 1/L ns.
+    #[inline]
+    fn backlog(&self, state: Packed, now: Timestamp) -> u128 {
+        match self.arrival(state) {
+            Some(Arrival { whole, part }) if whole >= u128::from(now.as_nanos()) => {
+                let ahead = whole - u128::from(now.as_nanos());
+                ahead.saturating_mul(u128::from(self.limit())).saturating_add(u128::from(part))
+            }
+            _ => 0,
+        }
+    }
+
+    /// `arrival - span`; none if that is before the epoch.
+    #[inline]
+    fn earlier(&self, arrival: Arrival, span: Arrival) -> Option<Arrival> {
+        let borrow = arrival.part < span.part;
+        let whole = arrival.whole.checked_sub(span.whole + u128::from(borrow))?;
+        let part = if borrow { arrival.part + self.limit() - span.part } else { arrival.part - span.part };
+        Some(Arrival { whole, part })
+    }
+
+    /// c·W/L.
+    #[inline]
+    fn span_of(&self, cost: u64) -> Arrival {
+        if cost == 1 { self.interval } else { split(u128::from(cost) * self.window(), self.limit()) }
+    }
+}
+
+impl Counting for Gcra {
+    type State = Packed;
+
+    #[inline]
+    fn weigh(&self, state: &Packed, ask: Ask) -> Verdict {
+        if self.limit() == 0 {
+            return Verdict::of(ask.cost == 0);
+        }
+        let needed = u128::from(ask.cost) * self.window();
+        Verdict::of(self.backlog(*state, ask.now).saturating_add(needed) <= self.tolerance)
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut Packed, ask: Ask) {
+        if self.limit() == 0 {
+            return;
+        }
+        let now = Arrival { whole: u128::from(ask.now.as_nanos()), part: 0 };
+        let start = match self.arrival(*state) {
+            Some(arrival) if arrival.whole >= now.whole => arrival,
+            _ => now,
+        };
+        let span = self.span_of(ask.cost);
+        let parts = start.part + span.part;
+        let carry = parts >= self.limit();
+        *state = pack(Arrival {
+            whole: start.whole + span.whole + u128::from(carry),
+            part: if carry { parts - self.limit() } else { parts },
+        });
+    }
+
+    fn refund(&self, state: &mut Packed, ask: Ask) {
+        if self.limit() == 0 {
+            return;
+        }
+        let back = self.arrival(*state).and_then(|arrival| self.earlier(arrival, self.span_of(ask.cost)));
+        *state = match back {
+            Some(arrival) if arrival.whole >= u128::from(ask.now.as_nanos()) => pack(arrival),
+            _ => Packed::NEVER_SEEN,
+        };
+    }
+
+    #[inline]
+    fn remaining(&self, state: &Packed, now: Timestamp) -> u64 {
+        if self.limit() == 0 {
+            return 0;
+        }
+        let free = self.tolerance.saturating_sub(self.backlog(*state, now));
+        #[allow(clippy::cast_possible_truncation, reason = "at most the burst")]
+        match u64::try_from(free) {
+            // A 64-bit division where it will do: the wide one costs as much as the rest of a decision.
+            Ok(free) => free / self.rate.window_ns(),
+            Err(_) => (free / self.window()) as u64,
+        }
+    }
+
+    fn wait(&self, state: &Packed, ask: Ask) -> Wait {
+        if self.limit() == 0 {
+            return if ask.cost == 0 { Wait::NONE } else { Wait::NEVER };
+        }
+        if ask.cost > self.burst {
+            return Wait::NEVER;
+        }
+        let needed = u128::from(ask.cost) * self.window();
+        let excess = self.backlog(*state, ask.now).saturating_add(needed).saturating_sub(self.tolerance);
+        Wait::of(Nanos::new(excess.div_ceil(u128::from(self.limit()))))
+    }
+
+    #[inline]
+    fn reset_after(&self, state: &Packed, now: Timestamp) -> Nanos {
+        match self.arrival(*state) {
+            Some(arrival) => Nanos::from_to(now, arrival.ceil()),
+            None => Nanos::ZERO,
+        }
+    }
+}
+
+impl Arrival {
+    /// The first whole nanosecond that is not before it.
+    #[inline]
+    fn ceil(self) -> u128 {
+        self.whole + u128::from(self.part > 0)
+    }
+}
+
+/// `amount / limit` as a whole and a remainder, by the narrow division where it will do.
+#[inline]
+#[allow(clippy::cast_possible_truncation, reason = "a remainder below the divisor")]
+fn split(amount: u128, limit: u64) -> Arrival {
+    match u64::try_from(amount) {
+        Ok(amount) => Arrival { whole: u128::from(amount / limit), part: amount % limit },
+        Err(_) => Arrival { whole: amount / u128::from(limit), part: (amount % u128::from(limit)) as u64 },
+    }
+}
+
+#[inline]
+fn pack(Arrival { whole, part }: Arrival) -> Packed {
+    match u64::try_from(whole) {
+        Ok(whole) => Packed::until(whole, part),
+        Err(_) => pack_late(whole, part),
+    }
+}
+
+/// An arrival past the end of `u64`: near the end of time, or with a burst that takes centuries to come back.
+/// Whole and remainder share 121 bits; how they do is written beside them, for L may change.
+///
+/// They fit: an admitted arrival is below 2^64 + 2^40·W/L, the remainder below L, so both together take no
+/// more than 64 + 40 or 100 bits, give or take one.
+#[cold]
+fn pack_late(whole: u128, part: u64) -> Packed {
+    let width = u64::BITS - part.leading_zeros();
+    let whole = whole.min((1 << (PART_WIDTH_SHIFT - width)) - 1);
+    Packed::outlasting(u128::from(width) << PART_WIDTH_SHIFT | whole << width | u128::from(part))
+}
+
+#[cold]
+#[allow(clippy::cast_possible_truncation, reason = "the cuts are the layout")]
+fn unpack_late(detail: u128) -> (u128, u64) {
+    let width = (detail >> PART_WIDTH_SHIFT) as u32;
+    let rest = detail & ((1 << PART_WIDTH_SHIFT) - 1);
+    (rest >> width, (rest & ((1 << width) - 1)) as u64)
+}

@@ -1,0 +1,74 @@
+//! Leaky bucket as a queue: what comes in bursts leaves evenly.
+//!
+//! Turner's bucket the other way up (1986): units leave in arrival order at least W/L apart, one that can
+//! leave at once does not wait, and at most Q wait. An admitted request carries the delay until its last unit
+//! leaves; whoever asked holds it for that long.
+//!
+//! With TAT the instant at which the next unit could leave, the units that wait at t number
+//! ceil((TAT - t)·L/W) - 1, and c more fit if and only if (TAT - t)·L/W + c <= Q + 1. That is GCRA with a burst
+//! of Q + 1, plus the delay.
+//!
+//! *Worst case:* Q + 1 admitted at once; what leaves never exceeds L per W. *State:* 16 bytes.
+
+use super::{Counting, Gcra};
+use crate::{Ask, Nanos, Packed, Rate, Timestamp, Verdict, Wait};
+
+/// L per W, queue Q.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeakyBucket {
+    departures: Gcra,
+    queue: u64,
+}
+
+impl LeakyBucket {
+    pub(crate) fn new(rate: Rate, queue: u64) -> Self {
+        Self { departures: Gcra::new(rate, queue + 1), queue }
+    }
+
+    /// Units per window.
+    pub fn rate(&self) -> Rate {
+        self.departures.rate()
+    }
+
+    /// The most units that may wait.
+    pub fn queue(&self) -> u64 {
+        self.queue
+    }
+}
+
+impl Counting for LeakyBucket {
+    type State = Packed;
+
+    #[inline]
+    fn weigh(&self, state: &Packed, ask: Ask) -> Verdict {
+        self.departures.weigh(state, ask)
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut Packed, ask: Ask) {
+        self.departures.charge(state, ask);
+    }
+
+    fn refund(&self, state: &mut Packed, ask: Ask) {
+        self.departures.refund(state, ask);
+    }
+
+    #[inline]
+    fn remaining(&self, state: &Packed, now: Timestamp) -> u64 {
+        self.departures.remaining(state, now)
+    }
+
+    fn wait(&self, state: &Packed, ask: Ask) -> Wait {
+        self.departures.wait(state, ask)
+    }
+
+    #[inline]
+    fn reset_after(&self, state: &Packed, now: Timestamp) -> Nanos {
+        self.departures.reset_after(state, now)
+    }
+
+    #[inline]
+    fn delay(&self, state: &Packed, ask: Ask) -> Nanos {
+        self.departures.newest_leaves_after(state, ask.now)
+    }
+}

@@ -1,0 +1,172 @@
+//! The algorithms, one per file. Each is a handful of pure functions from a state and an [`Ask`] to numbers;
+//! none knows about keys, stores or clocks.
+//!
+//! | algorithm | state | at most, in any window W |
+//! |---|---|---|
+//! | [`Gcra`], [`TokenBucket`] | 16 bytes | B + L |
+//! | [`LeakyBucket`] | 16 bytes | L leave, evenly spaced |
+//! | [`FixedWindow`] | 16 bytes | 2L |
+//! | [`SlidingWindow`] | 16 bytes | just under 2L; L per W in the long run |
+//! | [`SubWindows`] | up to n + 1 entries | L (strict), 2L (not strict) |
+//! | [`SlidingLog`] | up to L + 1 entries | L |
+
+mod fixed_window;
+mod gcra;
+mod leaky_bucket;
+mod sliding_log;
+mod sliding_window;
+mod sub_windows;
+mod token_bucket;
+
+pub use fixed_window::{Align, FixedWindow};
+pub use gcra::Gcra;
+pub use leaky_bucket::LeakyBucket;
+pub use sliding_log::SlidingLog;
+pub use sliding_window::SlidingWindow;
+pub use sub_windows::{SUB_WINDOWS_DEFAULT, SUB_WINDOWS_MAX, SubWindows};
+pub use token_bucket::TokenBucket;
+
+use crate::{Ask, Ledger, Nanos, Outcome, Packed, Timestamp, Verdict, Wait};
+
+/// What every algorithm can say about a state.
+///
+/// A store weighs all limits of a plan first, then charges all or none, then reports each.
+pub trait Counting {
+    /// What is kept for a key; the default is a key never seen.
+    type State: Default;
+
+    /// Whether the cost fits now. Changes nothing.
+    fn weigh(&self, state: &Self::State, ask: Ask) -> Verdict;
+
+    /// Uses the cost, whether it fits or not. Called with a cost of at least one.
+    fn charge(&self, state: &mut Self::State, ask: Ask);
+
+    /// Gives back a cost that was charged and not used, as if the newest units had not been taken.
+    fn refund(&self, state: &mut Self::State, ask: Ask);
+
+    /// The largest cost that would fit now.
+    fn remaining(&self, state: &Self::State, now: Timestamp) -> u64;
+
+    /// The least wait, possibly none, after which the cost would fit if nothing else came.
+    fn wait(&self, state: &Self::State, ask: Ask) -> Wait;
+
+    /// The least wait after which the state equals a key never seen.
+    fn reset_after(&self, state: &Self::State, now: Timestamp) -> Nanos;
+
+    /// How long a request that was just charged is to be held.
+    #[inline]
+    fn delay(&self, _state: &Self::State, _ask: Ask) -> Nanos {
+        Nanos::ZERO
+    }
+
+    /// Whether a denied attempt is charged too.
+    #[inline]
+    fn counts_denied(&self) -> bool {
+        false
+    }
+
+    /// Charges this limit as a request with the given fate would, and says whether it did: everything if it
+    /// passes, only limits that count denied attempts if not, and nothing for nothing.
+    #[inline]
+    fn settle(&self, state: &mut Self::State, ask: Ask, fate: Verdict) -> bool {
+        let charged = ask.cost > 0 && (fate == Verdict::Allowed || self.counts_denied());
+        if charged {
+            self.charge(state, ask);
+        }
+        charged
+    }
+
+    /// The outcome of this limit, `verdict`, in a request with the given fate, from the state after it.
+    #[inline]
+    fn report(&self, state: &Self::State, ask: Ask, verdict: Verdict, fate: Verdict) -> Outcome {
+        let allowed = fate == Verdict::Allowed;
+        Outcome {
+            verdict,
+            remaining: self.remaining(state, ask.now),
+            retry_after: if allowed { Wait::NONE } else { self.wait(state, ask) },
+            reset_after: self.reset_after(state, ask.now),
+            delay: if allowed && ask.cost > 0 { self.delay(state, ask) } else { Nanos::ZERO },
+        }
+    }
+
+    /// A request that touches this limit alone: weigh, settle, report.
+    #[inline]
+    fn decide(&self, state: &mut Self::State, ask: Ask) -> Outcome {
+        let verdict = self.weigh(state, ask);
+        self.settle(state, ask, verdict);
+        self.report(state, ask, verdict, verdict)
+    }
+}
+
+/// The algorithms whose state is one [`Packed`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PackedAlgorithm {
+    /// Generic cell rate algorithm.
+    Gcra(Gcra),
+    /// Token bucket.
+    TokenBucket(TokenBucket),
+    /// Leaky bucket as a queue.
+    LeakyBucket(LeakyBucket),
+    /// Fixed window.
+    FixedWindow(FixedWindow),
+    /// Sliding window counter.
+    SlidingWindow(SlidingWindow),
+}
+
+/// The algorithms whose state is a [`Ledger`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LedgerAlgorithm {
+    /// Sliding log.
+    SlidingLog(SlidingLog),
+    /// Sub-window counters.
+    SubWindows(SubWindows),
+}
+
+/// Implements [`Counting`] for an enum by asking whichever algorithm it holds.
+macro_rules! counting_by_variant {
+    ($family:ident, $state:ty, $($variant:ident),+) => {
+        impl Counting for $family {
+            type State = $state;
+            #[inline]
+            fn weigh(&self, state: &$state, ask: Ask) -> Verdict {
+                match self { $(Self::$variant(one) => one.weigh(state, ask)),+ }
+            }
+            #[inline]
+            fn charge(&self, state: &mut $state, ask: Ask) {
+                match self { $(Self::$variant(one) => one.charge(state, ask)),+ }
+            }
+            #[inline]
+            fn refund(&self, state: &mut $state, ask: Ask) {
+                match self { $(Self::$variant(one) => one.refund(state, ask)),+ }
+            }
+            #[inline]
+            fn remaining(&self, state: &$state, now: Timestamp) -> u64 {
+                match self { $(Self::$variant(one) => one.remaining(state, now)),+ }
+            }
+            #[inline]
+            fn wait(&self, state: &$state, ask: Ask) -> Wait {
+                match self { $(Self::$variant(one) => one.wait(state, ask)),+ }
+            }
+            #[inline]
+            fn reset_after(&self, state: &$state, now: Timestamp) -> Nanos {
+                match self { $(Self::$variant(one) => one.reset_after(state, now)),+ }
+            }
+            #[inline]
+            fn delay(&self, state: &$state, ask: Ask) -> Nanos {
+                match self { $(Self::$variant(one) => one.delay(state, ask)),+ }
+            }
+            #[inline]
+            fn counts_denied(&self) -> bool {
+                match self { $(Self::$variant(one) => one.counts_denied()),+ }
+            }
+            /// One branch on the algorithm for the whole decision instead of one per question.
+            #[inline]
+            fn decide(&self, state: &mut $state, ask: Ask) -> Outcome {
+                match self { $(Self::$variant(one) => one.decide(state, ask)),+ }
+            }
+        }
+    };
+}
+
+counting_by_variant!(PackedAlgorithm, Packed, Gcra, TokenBucket, LeakyBucket, FixedWindow, SlidingWindow);
+counting_by_variant!(LedgerAlgorithm, Ledger, SlidingLog, SubWindows);

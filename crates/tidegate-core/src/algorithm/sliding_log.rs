@@ -1,0 +1,86 @@
+//! Sliding log: every admitted request is written down, and those of the last W are counted.
+//!
+//! The definition that the other algorithms approximate. An entry exactly W old is out. With `min_interval` D
+//! the last entry must also be at least D old; with `count_denied` denied attempts are written down as well,
+//! so that a client that does not let up stays out.
+//!
+//! *Worst case:* L in any W. *State:* 16 bytes for each distinct instant that can still matter, at most L + 1.
+
+use super::Counting;
+use crate::ledger::Horizon;
+use crate::{Ask, Ledger, Nanos, Rate, Timestamp, Verdict, Wait};
+
+/// L per W.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlidingLog {
+    pub(crate) rate: Rate,
+    pub(crate) count_denied: bool,
+    pub(crate) min_interval_ns: u64,
+}
+
+impl SlidingLog {
+    /// The instant that counts: never before the newest entry.
+    #[inline]
+    fn instant(ledger: &Ledger, now: Timestamp) -> u64 {
+        ledger.newest().map_or(now.as_nanos(), |newest| newest.max(now.as_nanos()))
+    }
+
+    /// The oldest instant inside the window that ends at `instant`.
+    #[inline]
+    fn oldest(&self, instant: u64) -> u64 {
+        instant.saturating_sub(self.rate.window_ns() - 1)
+    }
+
+    #[inline]
+    fn used(&self, ledger: &Ledger, now: Timestamp) -> u64 {
+        ledger.used_since(self.oldest(Self::instant(ledger, now)))
+    }
+}
+
+impl Counting for SlidingLog {
+    type State = Ledger;
+
+    fn weigh(&self, ledger: &Ledger, ask: Ask) -> Verdict {
+        let instant = Self::instant(ledger, ask.now);
+        let spaced = ledger.newest().is_none_or(|newest| instant - newest >= self.min_interval_ns);
+        let used = ledger.used_since(self.oldest(instant));
+        Verdict::of(spaced && used.saturating_add(ask.cost) <= self.rate.limit())
+    }
+
+    fn charge(&self, ledger: &mut Ledger, ask: Ask) {
+        let instant = Self::instant(ledger, ask.now);
+        ledger.add(instant, ask.cost, Horizon { oldest: self.oldest(instant), limit: self.rate.limit() });
+    }
+
+    fn refund(&self, ledger: &mut Ledger, ask: Ask) {
+        ledger.take_back(ask.cost);
+    }
+
+    fn remaining(&self, ledger: &Ledger, now: Timestamp) -> u64 {
+        self.rate.limit().saturating_sub(self.used(ledger, now))
+    }
+
+    fn wait(&self, ledger: &Ledger, ask: Ask) -> Wait {
+        if ask.cost > self.rate.limit() {
+            return Wait::NEVER;
+        }
+        let oldest = self.oldest(Self::instant(ledger, ask.now));
+        let excess = (ledger.used_since(oldest) + ask.cost).saturating_sub(self.rate.limit());
+        let freed_ns = match ledger.frees(excess, oldest) {
+            Some(stamp) if excess > 0 => u128::from(stamp) + u128::from(self.rate.window_ns()),
+            _ => 0,
+        };
+        let spaced_ns =
+            ledger.newest().map_or(0, |newest| u128::from(newest) + u128::from(self.min_interval_ns));
+        Wait::of(Nanos::from_to(ask.now, freed_ns.max(spaced_ns)))
+    }
+
+    fn reset_after(&self, ledger: &Ledger, now: Timestamp) -> Nanos {
+        let Some(newest) = ledger.newest() else { return Nanos::ZERO };
+        Nanos::from_to(now, u128::from(newest) + u128::from(self.rate.window_ns()))
+    }
+
+    fn counts_denied(&self) -> bool {
+        self.count_denied
+    }
+}

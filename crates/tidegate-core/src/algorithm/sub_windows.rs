@@ -1,0 +1,99 @@
+//! Sub-window counters: the sliding log with time rounded to W/n.
+//!
+//! Between the log's exactness and a counter's size. The current sub-window is floor(t·n/W); what counts is the
+//! cost in it and in the n - 1 before it. Those span less than W, so a request can see neither the start of
+//! its own window nor what was used there: `strict`, the default, counts one more sub-window and never lets
+//! more than L through in any W.
+//!
+//! *Worst case:* strict L in any W; not strict up to 2L in W, L in W - W/n. *State:* 16 bytes for each
+//! sub-window in use, at most n + 1 of them.
+
+use super::Counting;
+use crate::ledger::Horizon;
+use crate::{Ask, Ledger, Nanos, Rate, Timestamp, Verdict, Wait};
+
+/// Sub-windows if a limit does not say how many.
+pub const SUB_WINDOWS_DEFAULT: u32 = 60;
+/// The most sub-windows a window may have.
+pub const SUB_WINDOWS_MAX: u32 = 1 << 16;
+
+/// L per W in n sub-windows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubWindows {
+    pub(crate) rate: Rate,
+    pub(crate) sub_windows: u32,
+    pub(crate) strict: bool,
+}
+
+impl SubWindows {
+    /// The number of the sub-window that counts: never before the newest in use.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "n is less than W, so the number is less than t")]
+    fn number(&self, ledger: &Ledger, now: Timestamp) -> u64 {
+        let window = u128::from(self.rate.window_ns());
+        let number = (u128::from(now.as_nanos()) * u128::from(self.sub_windows) / window) as u64;
+        ledger.newest().map_or(number, |newest| newest.max(number))
+    }
+
+    /// How many sub-windows before the current one still count.
+    #[inline]
+    fn reach(&self) -> u64 {
+        if self.strict { u64::from(self.sub_windows) } else { u64::from(self.sub_windows) - 1 }
+    }
+
+    #[inline]
+    fn oldest(&self, number: u64) -> u64 {
+        number.saturating_sub(self.reach())
+    }
+
+    #[inline]
+    fn used(&self, ledger: &Ledger, now: Timestamp) -> u64 {
+        ledger.used_since(self.oldest(self.number(ledger, now)))
+    }
+
+    /// The first instant at which sub-window `number` no longer counts.
+    fn forgotten_at(&self, number: u64) -> u128 {
+        let first = u128::from(number) + u128::from(self.reach()) + 1;
+        (first * u128::from(self.rate.window_ns())).div_ceil(u128::from(self.sub_windows))
+    }
+}
+
+impl Counting for SubWindows {
+    type State = Ledger;
+
+    fn weigh(&self, ledger: &Ledger, ask: Ask) -> Verdict {
+        Verdict::of(self.used(ledger, ask.now).saturating_add(ask.cost) <= self.rate.limit())
+    }
+
+    fn charge(&self, ledger: &mut Ledger, ask: Ask) {
+        let number = self.number(ledger, ask.now);
+        ledger.add(number, ask.cost, Horizon { oldest: self.oldest(number), limit: self.rate.limit() });
+    }
+
+    fn refund(&self, ledger: &mut Ledger, ask: Ask) {
+        ledger.take_back(ask.cost);
+    }
+
+    fn remaining(&self, ledger: &Ledger, now: Timestamp) -> u64 {
+        self.rate.limit().saturating_sub(self.used(ledger, now))
+    }
+
+    fn wait(&self, ledger: &Ledger, ask: Ask) -> Wait {
+        if ask.cost > self.rate.limit() {
+            return Wait::NEVER;
+        }
+        let oldest = self.oldest(self.number(ledger, ask.now));
+        let excess = (ledger.used_since(oldest) + ask.cost).saturating_sub(self.rate.limit());
+        match ledger.frees(excess, oldest) {
+            Some(number) if excess > 0 => Wait::of(Nanos::from_to(ask.now, self.forgotten_at(number))),
+            _ => Wait::NONE,
+        }
+    }
+
+    fn reset_after(&self, ledger: &Ledger, now: Timestamp) -> Nanos {
+        match ledger.newest() {
+            Some(newest) => Nanos::from_to(now, self.forgotten_at(newest)),
+            None => Nanos::ZERO,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Token bucket: B tokens at the start, L per W drip in up to B, every unit takes one.
+//!
+//! The picture most people have of a rate limit (Turner 1986, and every router since). A bucket with `n` tokens
+//! and a GCRA arrival time are the same fact seen from two sides: the arrival time is when the bucket will be
+//! full again,
+//!
+//! ```text
+//! tokens = B - (TAT - t) * L / W
+//! ```
+//!
+//! so the exact rational level is kept as that arrival time. It needs no refill step, loses no fraction, and
+//! decides the same as [`Gcra`] to the last unit.
+//!
+//! *Worst case:* B + L·τ/W units in any span τ. *State:* 16 bytes.
+
+use super::{Counting, Gcra};
+use crate::{Ask, Nanos, Packed, Timestamp, Verdict, Wait};
+
+/// L per W, burst B.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenBucket(pub(crate) Gcra);
+
+impl Counting for TokenBucket {
+    type State = Packed;
+
+    #[inline]
+    fn weigh(&self, state: &Packed, ask: Ask) -> Verdict {
+        self.0.weigh(state, ask)
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut Packed, ask: Ask) {
+        self.0.charge(state, ask);
+    }
+
+    fn refund(&self, state: &mut Packed, ask: Ask) {
+        self.0.refund(state, ask);
+    }
+
+    #[inline]
+    fn remaining(&self, state: &Packed, now: Timestamp) -> u64 {
+        self.0.remaining(state, now)
+    }
+
+    fn wait(&self, state: &Packed, ask: Ask) -> Wait {
+        self.0.wait(state, ask)
+    }
+
+    #[inline]
+    fn reset_after(&self, state: &Packed, now: Timestamp) -> Nanos {
+        self.0.reset_after(state, now)
+    }
+}

@@ -1,0 +1,43 @@
+//! Rate limits as pure functions.
+//!
+//! One request flows through Tidegate like this:
+//!
+//! ```text
+//! listener  ->  Request  ->  rules  ->  Plan  ->  store  ->  Outcome  ->  Decision  ->  response
+//! ```
+//!
+//! This crate holds the words in the middle and nothing else: what a [`Limit`] is and how it is written, what
+//! each [algorithm](algorithm) means to the last unit, the [`Plan`] of counters that one request touches, and
+//! how the [`Outcome`]s of a plan become one [`Decision`]. It knows no async, no I/O and no clock; time is a
+//! [`Timestamp`] that the caller hands in. The crate `tidegate` adds a store, a clock and a limiter on top.
+//!
+//! ```
+//! use tidegate_core::{Limit, Verdict};
+//!
+//! let limit: Limit = "5 per 30s".parse()?;
+//! let long: Limit = "{algorithm: gcra, limit: 5, per: 30s, burst: 5}".parse()?;
+//! assert_eq!(limit, long);
+//!
+//! let error = "5 per fortnight".parse::<Limit>().unwrap_err();
+//! assert!(error.to_string().contains("fortnight"));
+//! # Ok::<(), tidegate_core::LimitError>(())
+//! ```
+
+pub mod algorithm;
+mod decision;
+mod ledger;
+mod limit;
+mod outcome;
+mod packed;
+mod plan;
+mod rate;
+mod time;
+
+pub use decision::Decision;
+pub use ledger::Ledger;
+pub use limit::{Algorithm, AlgorithmName, Limit, LimitError, LimitSpec};
+pub use outcome::{Ask, Outcome, Verdict};
+pub use packed::Packed;
+pub use plan::{Charge, Counter, CounterId, PLAN_CHARGES_MAX, Plan, PlanFull};
+pub use rate::{Rate, UNITS_MAX, WINDOW_NS_MAX, WINDOW_NS_MIN};
+pub use time::{Nanos, Timestamp, Wait};

@@ -1,0 +1,47 @@
+//! Durations as people write them: `500ms`, `30s`, `2h`, `15 minutes`, `day`.
+
+use super::LimitError;
+
+/// Units by every name they go by; the first name of each is the one that is written out.
+const UNITS: [(&[&str], u64); 10] = [
+    (&["ns", "nanosecond", "nanoseconds"], 1),
+    (&["us", "µs", "microsecond", "microseconds"], 1_000),
+    (&["ms", "millisecond", "milliseconds"], 1_000_000),
+    (&["s", "sec", "secs", "second", "seconds"], 1_000_000_000),
+    (&["m", "min", "mins", "minute", "minutes"], 60 * 1_000_000_000),
+    (&["h", "hour", "hours"], 3_600 * 1_000_000_000),
+    (&["d", "day", "days"], 86_400 * 1_000_000_000),
+    (&["w", "week", "weeks"], 7 * 86_400 * 1_000_000_000),
+    (&["month", "months"], 30 * 86_400 * 1_000_000_000),
+    (&["y", "year", "years"], 365 * 86_400 * 1_000_000_000),
+];
+
+/// Nanoseconds in `text`. A unit alone is one of it.
+pub(super) fn parse(text: &str) -> Result<u64, LimitError> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
+    let (number, unit) = (&text[..digits], text[digits..].trim());
+    let number = if number.is_empty() { 1 } else { super::parse::number("duration", number)? };
+    if unit.is_empty() {
+        return Err(LimitError::new(
+            format!("duration `{text}` has no unit"),
+            "write for example 500ms, 30s, 1m, 2h, 30d or a word like minute",
+        ));
+    }
+    let word = unit.to_lowercase();
+    let Some((_, unit_ns)) = UNITS.iter().find(|(names, _)| names.contains(&word.as_str())) else {
+        let known: Vec<&str> = UNITS.iter().flat_map(|(names, _)| names.iter().copied()).collect();
+        return Err(LimitError::unknown("unit of time", unit, &known));
+    };
+    number.checked_mul(*unit_ns).ok_or_else(|| {
+        LimitError::new(format!("duration `{text}` is too long"), "windows go from 1ms to 10 years (3650d)")
+    })
+}
+
+/// The shortest way to write `nanos` exactly.
+pub(super) fn write(nanos: u64) -> String {
+    let exact = |(_, unit_ns): &&(&[&str], u64)| nanos.is_multiple_of(*unit_ns);
+    // Days are the largest unit of which everybody knows the length.
+    let (names, unit_ns) = UNITS[..7].iter().rfind(exact).unwrap_or(&UNITS[0]);
+    format!("{}{}", nanos / unit_ns, names[0])
+}

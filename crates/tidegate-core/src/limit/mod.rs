@@ -1,0 +1,155 @@
+//! Limits: what they are and how they are written.
+
+mod algorithm_name;
+mod duration;
+mod error;
+mod parse;
+mod spec;
+
+pub use algorithm_name::AlgorithmName;
+pub use error::LimitError;
+pub use spec::LimitSpec;
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::Rate;
+use crate::algorithm::{
+    Align, FixedWindow, LedgerAlgorithm, PackedAlgorithm, SlidingLog, SlidingWindow, SubWindows, TokenBucket,
+};
+
+/// An algorithm with its parameters, all of them in range: `100 per minute`, `10/s burst 20`.
+///
+/// Made from text with [`str::parse`] or from a [`LimitSpec`]; written out again, in the long form, by
+/// [`Display`](fmt::Display).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    name: Option<Box<str>>,
+    algorithm: Algorithm,
+}
+
+/// How a limit counts, by the kind of state it keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// In 16 bytes a key.
+    Packed(PackedAlgorithm),
+    /// In a ledger a key.
+    Ledger(LedgerAlgorithm),
+}
+
+impl Limit {
+    /// The name, if it was given one.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// How it counts.
+    #[inline]
+    pub fn algorithm(&self) -> &Algorithm {
+        &self.algorithm
+    }
+
+    /// Its units per window.
+    pub fn rate(&self) -> Rate {
+        match &self.algorithm {
+            Algorithm::Packed(
+                PackedAlgorithm::Gcra(one) | PackedAlgorithm::TokenBucket(TokenBucket(one)),
+            ) => one.rate(),
+            Algorithm::Packed(PackedAlgorithm::LeakyBucket(one)) => one.rate(),
+            Algorithm::Packed(PackedAlgorithm::FixedWindow(one)) => one.rate,
+            Algorithm::Packed(PackedAlgorithm::SlidingWindow(one)) => one.rate,
+            Algorithm::Ledger(LedgerAlgorithm::SlidingLog(one)) => one.rate,
+            Algorithm::Ledger(LedgerAlgorithm::SubWindows(one)) => one.rate,
+        }
+    }
+
+    /// The exact sliding log at the same rate: what the other algorithms approximate.
+    #[must_use]
+    pub fn as_sliding_log(&self) -> Self {
+        let log = SlidingLog { rate: self.rate(), count_denied: false, min_interval_ns: 0 };
+        Self { name: self.name.clone(), algorithm: Algorithm::Ledger(LedgerAlgorithm::SlidingLog(log)) }
+    }
+
+    /// What its state means, as text: two limits whose shapes are equal can read each other's state.
+    pub(crate) fn shape(&self) -> String {
+        let window_ns = self.rate().window_ns();
+        match &self.algorithm {
+            Algorithm::Ledger(LedgerAlgorithm::SubWindows(one)) => {
+                format!("sub_windows {} per {window_ns}ns", one.sub_windows)
+            }
+            Algorithm::Packed(PackedAlgorithm::FixedWindow(FixedWindow {
+                align: Align::FirstHit, ..
+            })) => {
+                format!("fixed_window first_hit per {window_ns}ns")
+            }
+            _ => format!("{} per {window_ns}ns", self.algorithm_name()),
+        }
+    }
+
+    /// The name of how it counts.
+    pub fn algorithm_name(&self) -> AlgorithmName {
+        match &self.algorithm {
+            Algorithm::Packed(PackedAlgorithm::Gcra(_)) => AlgorithmName::Gcra,
+            Algorithm::Packed(PackedAlgorithm::TokenBucket(_)) => AlgorithmName::TokenBucket,
+            Algorithm::Packed(PackedAlgorithm::LeakyBucket(_)) => AlgorithmName::LeakyBucket,
+            Algorithm::Packed(PackedAlgorithm::FixedWindow(_)) => AlgorithmName::FixedWindow,
+            Algorithm::Packed(PackedAlgorithm::SlidingWindow(_)) => AlgorithmName::SlidingWindow,
+            Algorithm::Ledger(LedgerAlgorithm::SlidingLog(_)) => AlgorithmName::SlidingLog,
+            Algorithm::Ledger(LedgerAlgorithm::SubWindows(_)) => AlgorithmName::SubWindows,
+        }
+    }
+}
+
+impl FromStr for Limit {
+    type Err = LimitError;
+
+    fn from_str(text: &str) -> Result<Self, LimitError> {
+        parse::spec(text)?.build()
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rate = self.rate();
+        let per = duration::write(rate.window_ns());
+        write!(f, "{{algorithm: {}, limit: {}, per: {per}", self.algorithm_name(), rate.limit())?;
+        match &self.algorithm {
+            Algorithm::Packed(packed) => match packed {
+                PackedAlgorithm::Gcra(one) | PackedAlgorithm::TokenBucket(TokenBucket(one)) => {
+                    if one.burst() != rate.limit() {
+                        write!(f, ", burst: {}", one.burst())?;
+                    }
+                }
+                PackedAlgorithm::LeakyBucket(one) => {
+                    if one.queue() != rate.limit() {
+                        write!(f, ", queue: {}", one.queue())?;
+                    }
+                }
+                PackedAlgorithm::FixedWindow(one) => {
+                    if one.align == Align::FirstHit {
+                        f.write_str(", align: first_hit")?;
+                    }
+                    if one.count_denied {
+                        f.write_str(", count_denied: true")?;
+                    }
+                }
+                PackedAlgorithm::SlidingWindow(SlidingWindow { .. }) => {}
+            },
+            Algorithm::Ledger(LedgerAlgorithm::SlidingLog(one)) => {
+                if one.count_denied {
+                    f.write_str(", count_denied: true")?;
+                }
+                if one.min_interval_ns > 0 {
+                    write!(f, ", min_interval: {}", duration::write(one.min_interval_ns))?;
+                }
+            }
+            Algorithm::Ledger(LedgerAlgorithm::SubWindows(SubWindows { sub_windows, strict, .. })) => {
+                write!(f, ", sub_windows: {sub_windows}, strict: {strict}")?;
+            }
+        }
+        if let Some(name) = &self.name {
+            write!(f, ", name: {name}")?;
+        }
+        f.write_str("}")
+    }
+}

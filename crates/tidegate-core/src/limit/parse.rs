@@ -1,0 +1,158 @@
+//! The two ways to write a limit.
+//!
+//! ```text
+//! text form   100 per minute      10/s burst 20      5 per 30s
+//! long form   {algorithm: gcra, limit: 7, per: 1s, burst: 3}
+//! ```
+
+use super::{LimitError, LimitSpec, duration};
+use crate::algorithm::Align;
+
+/// Longer text than this is no limit.
+const TEXT_BYTES_MAX: usize = 1024;
+
+const FIELDS: [&str; 11] = [
+    "algorithm",
+    "limit",
+    "per",
+    "burst",
+    "queue",
+    "sub_windows",
+    "strict",
+    "count_denied",
+    "min_interval",
+    "align",
+    "name",
+];
+
+/// Reads either form.
+pub(super) fn spec(text: &str) -> Result<LimitSpec, LimitError> {
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(LimitError::new(
+            format!("a limit of {} bytes is too long", text.len()),
+            format!("{TEXT_BYTES_MAX} bytes are enough for every option"),
+        ));
+    }
+    match text.trim().strip_prefix('{') {
+        Some(rest) => match rest.strip_suffix('}') {
+            Some(fields) => long_form(fields),
+            None => Err(LimitError::new("the long form has no closing `}`", "end the limit with }")),
+        },
+        None => text_form(text),
+    }
+}
+
+/// A whole number of units; `1_000` is fine.
+pub(super) fn number(field: &str, text: &str) -> Result<u64, LimitError> {
+    let digits: String = text.chars().filter(|c| *c != '_').collect();
+    if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {
+        return digits.parse().map_err(|_| {
+            LimitError::new(format!("{field} `{text}` is too large"), "numbers here fit 64 bits")
+        });
+    }
+    let hint = match digits.strip_prefix('-') {
+        Some(positive) if positive.parse::<u64>().is_ok() => format!("{field} cannot be negative"),
+        _ => "write a whole number like 100".to_owned(),
+    };
+    Err(LimitError::new(format!("{field} `{text}` is not a whole number"), hint))
+}
+
+/// `L per W [burst B]`, `L/W [burst B]`.
+fn text_form(text: &str) -> Result<LimitSpec, LimitError> {
+    let shape = || {
+        LimitError::new(
+            format!("`{}` is not a limit", text.trim()),
+            "write for example `100 per minute`, `10/s burst 20`, `5 per 30s` or \
+             `{algorithm: sliding_window, limit: 100, per: 60s}`",
+        )
+    };
+    let lower = text.to_lowercase();
+    let (rate, burst) = match lower.split_once("burst") {
+        Some((rate, burst)) => (rate, Some(number("burst", burst.trim())?)),
+        None => (lower.as_str(), None),
+    };
+    let (limit, per) = match rate.split_once('/') {
+        Some(parts) => parts,
+        None => rate.split_once("per").ok_or_else(shape)?,
+    };
+    if limit.trim().is_empty() || per.trim().is_empty() {
+        return Err(shape());
+    }
+    let spec = LimitSpec::new(number("limit", limit.trim())?, duration::parse(per)?);
+    Ok(LimitSpec { burst, ..spec })
+}
+
+/// `field: value, field: value`.
+fn long_form(fields: &str) -> Result<LimitSpec, LimitError> {
+    let mut spec = LimitSpec::default();
+    let (mut limit, mut per_ns) = (None, None);
+    let mut seen: Vec<&str> = Vec::new();
+    for field in fields.split(',').map(str::trim).filter(|field| !field.is_empty()) {
+        let Some((name, value)) = field.split_once(':') else {
+            return Err(LimitError::new(format!("`{field}` is not a field"), "write `name: value`"));
+        };
+        let (name, value) = (unquoted(name), unquoted(value));
+        if seen.contains(&name) {
+            return Err(LimitError::new(format!("field `{name}` stands twice"), "leave one of them out"));
+        }
+        seen.push(name);
+        match name {
+            "algorithm" => spec.algorithm = Some(value.parse()?),
+            "limit" => limit = Some(value),
+            "per" => per_ns = Some(duration::parse(value)?),
+            "burst" => spec.burst = Some(number(name, value)?),
+            "queue" => spec.queue = Some(number(name, value)?),
+            "sub_windows" => spec.sub_windows = Some(number(name, value)?),
+            "strict" => spec.strict = Some(truth(name, value)?),
+            "count_denied" => spec.count_denied = Some(truth(name, value)?),
+            "min_interval" => spec.min_interval_ns = Some(duration::parse(value)?),
+            "align" => spec.align = Some(align(value)?),
+            "name" => spec.name = Some(value.to_owned()),
+            _ => return Err(LimitError::unknown("field", name, &FIELDS)),
+        }
+    }
+    match (limit, per_ns) {
+        (Some(limit), Some(per_ns)) => {
+            (spec.limit, spec.per_ns) = (number("limit", limit)?, per_ns);
+        }
+        // The rate may stand in one field, as in `limit: 5 per minute`.
+        (Some(limit), None) if !limit.bytes().all(|b| b.is_ascii_digit() || b == b'_') => {
+            let rate = text_form(limit)?;
+            if rate.burst.is_some() && spec.burst.is_some() {
+                return Err(LimitError::new("burst stands twice", "leave one of them out"));
+            }
+            (spec.limit, spec.per_ns) = (rate.limit, rate.per_ns);
+            spec.burst = rate.burst.or(spec.burst);
+        }
+        (Some(_), None) => {
+            return Err(LimitError::new("field `per` is missing", "add for example `per: 1m`"));
+        }
+        (None, _) => return Err(LimitError::new("field `limit` is missing", "add for example `limit: 100`")),
+    }
+    Ok(spec)
+}
+
+fn truth(field: &str, value: &str) -> Result<bool, LimitError> {
+    match value {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(LimitError::new(
+            format!("{field} `{value}` is neither true nor false"),
+            "write true or false",
+        )),
+    }
+}
+
+fn align(value: &str) -> Result<Align, LimitError> {
+    match value {
+        "epoch" => Ok(Align::Epoch),
+        "first_hit" => Ok(Align::FirstHit),
+        _ => Err(LimitError::unknown("align", value, &["epoch", "first_hit"])),
+    }
+}
+
+fn unquoted(text: &str) -> &str {
+    let text = text.trim();
+    let inside = |quote| text.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
+    inside('"').or_else(|| inside('\'')).unwrap_or(text)
+}

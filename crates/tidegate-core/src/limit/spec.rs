@@ -1,0 +1,166 @@
+//! A limit as it was asked for, before anything is checked.
+
+use super::{Algorithm, AlgorithmName, Limit, LimitError};
+use crate::algorithm::{
+    Align, FixedWindow, Gcra, LeakyBucket, LedgerAlgorithm, PackedAlgorithm, SUB_WINDOWS_DEFAULT,
+    SUB_WINDOWS_MAX, SlidingLog, SlidingWindow, SubWindows, TokenBucket,
+};
+use crate::{Rate, UNITS_MAX};
+
+/// The fields of a limit's long form. What is `None` takes its default; [`build`](Self::build) checks the rest.
+///
+/// ```
+/// use tidegate_core::{AlgorithmName, LimitSpec};
+///
+/// let minute_ns = 60_000_000_000;
+/// let limit = LimitSpec { algorithm: Some(AlgorithmName::SlidingLog), ..LimitSpec::new(100, minute_ns) }.build()?;
+/// assert_eq!(limit.to_string(), "{algorithm: sliding_log, limit: 100, per: 1m}");
+/// # Ok::<(), tidegate_core::LimitError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LimitSpec {
+    /// How it counts; `gcra` by default.
+    pub algorithm: Option<AlgorithmName>,
+    /// L, units per window. Zero denies everything.
+    pub limit: u64,
+    /// W, the window in nanoseconds.
+    pub per_ns: u64,
+    /// B, what may come at once (`gcra`, `token_bucket`); L by default.
+    pub burst: Option<u64>,
+    /// Q, what may wait (`leaky_bucket`); L by default.
+    pub queue: Option<u64>,
+    /// n (`sub_windows`); 60 by default.
+    pub sub_windows: Option<u64>,
+    /// Count one sub-window more, so that no window ever holds more than L (`sub_windows`); true by default.
+    pub strict: Option<bool>,
+    /// Charge denied attempts too (`fixed_window`, `sliding_log`); false by default.
+    pub count_denied: Option<bool>,
+    /// D, how old the last request must be, in nanoseconds (`sliding_log`); none by default.
+    pub min_interval_ns: Option<u64>,
+    /// Where windows begin (`fixed_window`); at the epoch by default.
+    pub align: Option<Align>,
+    /// What the limit is called in answers, and known by when limits change.
+    pub name: Option<String>,
+}
+
+/// Longer names than this are a mistake.
+const NAME_BYTES_MAX: usize = 128;
+
+impl LimitSpec {
+    /// `limit` per `per_ns` nanoseconds, all else by default.
+    pub fn new(limit: u64, per_ns: u64) -> Self {
+        Self { limit, per_ns, ..Self::default() }
+    }
+
+    /// The limit, if every field is in range and belongs to the algorithm.
+    pub fn build(self) -> Result<Limit, LimitError> {
+        let algorithm = self.algorithm.unwrap_or_default();
+        self.only_options_of(algorithm)?;
+        let rate = Rate::new(self.limit, self.per_ns)?;
+        let count_denied = self.count_denied.unwrap_or(false);
+        let algorithm = match algorithm {
+            AlgorithmName::Gcra => Algorithm::Packed(PackedAlgorithm::Gcra(self.gcra(rate)?)),
+            AlgorithmName::TokenBucket => {
+                Algorithm::Packed(PackedAlgorithm::TokenBucket(TokenBucket(self.gcra(rate)?)))
+            }
+            AlgorithmName::LeakyBucket => {
+                let queue = units("queue", self.queue, rate)?;
+                Algorithm::Packed(PackedAlgorithm::LeakyBucket(LeakyBucket::new(rate, queue)))
+            }
+            AlgorithmName::FixedWindow => {
+                let align = self.align.unwrap_or_default();
+                Algorithm::Packed(PackedAlgorithm::FixedWindow(FixedWindow { rate, align, count_denied }))
+            }
+            AlgorithmName::SlidingWindow => {
+                Algorithm::Packed(PackedAlgorithm::SlidingWindow(SlidingWindow { rate }))
+            }
+            AlgorithmName::SlidingLog => {
+                let min_interval_ns = self.min_interval(rate)?;
+                Algorithm::Ledger(LedgerAlgorithm::SlidingLog(SlidingLog {
+                    rate,
+                    count_denied,
+                    min_interval_ns,
+                }))
+            }
+            AlgorithmName::SubWindows => {
+                let (sub_windows, strict) = (self.number_of_sub_windows()?, self.strict.unwrap_or(true));
+                Algorithm::Ledger(LedgerAlgorithm::SubWindows(SubWindows { rate, sub_windows, strict }))
+            }
+        };
+        Ok(Limit { name: self.checked_name()?, algorithm })
+    }
+
+    /// An option that the algorithm does not know would be silently without effect.
+    fn only_options_of(&self, algorithm: AlgorithmName) -> Result<(), LimitError> {
+        let given = [
+            ("burst", self.burst.is_some()),
+            ("queue", self.queue.is_some()),
+            ("sub_windows", self.sub_windows.is_some()),
+            ("strict", self.strict.is_some()),
+            ("count_denied", self.count_denied.is_some()),
+            ("min_interval", self.min_interval_ns.is_some()),
+            ("align", self.align.is_some()),
+        ];
+        let stray = given.iter().find(|(option, given)| *given && !algorithm.options().contains(option));
+        let Some((option, _)) = stray else { return Ok(()) };
+        let takers: Vec<&str> = AlgorithmName::ALL
+            .into_iter()
+            .filter(|taker| taker.options().contains(option))
+            .map(AlgorithmName::as_str)
+            .collect();
+        Err(LimitError::new(
+            format!("`{option}` does not go with algorithm {algorithm}"),
+            format!("leave it out, or use algorithm: {}", takers.join(" or ")),
+        ))
+    }
+
+    fn gcra(&self, rate: Rate) -> Result<Gcra, LimitError> {
+        Ok(Gcra::new(rate, units("burst", self.burst, rate)?))
+    }
+
+    fn min_interval(&self, rate: Rate) -> Result<u64, LimitError> {
+        match self.min_interval_ns {
+            None => Ok(0),
+            Some(interval) if (1..=rate.window_ns()).contains(&interval) => Ok(interval),
+            Some(interval) => Err(LimitError::new(
+                format!("a min_interval of {interval}ns is out of range"),
+                format!("it goes from 1ns to the window, {}ns", rate.window_ns()),
+            )),
+        }
+    }
+
+    fn number_of_sub_windows(&self) -> Result<u32, LimitError> {
+        let number = self.sub_windows.unwrap_or(u64::from(SUB_WINDOWS_DEFAULT));
+        match u32::try_from(number) {
+            Ok(number) if (1..=SUB_WINDOWS_MAX).contains(&number) => Ok(number),
+            _ => Err(LimitError::new(
+                format!("{number} sub_windows are out of range"),
+                format!("a window has 1 to {SUB_WINDOWS_MAX} of them"),
+            )),
+        }
+    }
+
+    fn checked_name(self) -> Result<Option<Box<str>>, LimitError> {
+        let Some(name) = self.name else { return Ok(None) };
+        let plain = |c: char| c.is_alphanumeric() || "-_. ".contains(c);
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(plain) {
+            return Err(LimitError::new(
+                format!("`{}` is not a name", name.chars().take(NAME_BYTES_MAX).collect::<String>()),
+                format!("names have 1 to {NAME_BYTES_MAX} letters, digits, spaces, `-`, `_` and `.`"),
+            ));
+        }
+        Ok(Some(name.into_boxed_str()))
+    }
+}
+
+/// A burst or a queue: the rate's limit unless given.
+fn units(option: &str, given: Option<u64>, rate: Rate) -> Result<u64, LimitError> {
+    match given {
+        None => Ok(rate.limit()),
+        Some(units) if (1..=UNITS_MAX).contains(&units) => Ok(units),
+        Some(units) => Err(LimitError::new(
+            format!("{option} {units} is out of range"),
+            format!("it goes from 1 to {UNITS_MAX}"),
+        )),
+    }
+}

@@ -1,0 +1,45 @@
+//! What is asked of one limit, and what it answers.
+
+use crate::{Nanos, Timestamp, Wait};
+
+/// One question to one limit: may `cost` units pass at `now`?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// The instant of the request.
+    pub now: Timestamp,
+    /// The units it takes. Zero changes nothing and is allowed unless the limit is over already.
+    pub cost: u64,
+}
+
+/// Whether a request may pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// It fits.
+    Allowed,
+    /// It does not fit.
+    Denied,
+}
+
+impl Verdict {
+    /// `Allowed` if and only if `fits`.
+    #[inline]
+    pub(crate) fn of(fits: bool) -> Self {
+        if fits { Self::Allowed } else { Self::Denied }
+    }
+}
+
+/// The answer of one limit in a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Whether this limit, alone, lets the request pass.
+    pub verdict: Verdict,
+    /// The units this limit would still admit at this instant, after this request.
+    pub remaining: u64,
+    /// The least wait after which this limit admits the same request, if nothing else comes for the key. Zero
+    /// if the request as a whole was allowed.
+    pub retry_after: Wait,
+    /// The least wait after which the key is as if never seen.
+    pub reset_after: Nanos,
+    /// How long the request is to be held before it goes on.
+    pub delay: Nanos,
+}

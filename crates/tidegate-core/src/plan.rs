@@ -1,0 +1,130 @@
+//! The plan: what one request touches, as data.
+//!
+//! Data and not closures, because the same plan is interpreted in Rust by the memory store and in Lua inside
+//! Redis.
+
+use std::fmt;
+use std::hash::Hasher;
+
+use siphasher::sip::SipHasher13;
+use smallvec::SmallVec;
+
+use crate::{Algorithm, Limit};
+
+/// The most charges in one plan. A request that matches more rules than this is a mistake in the rules.
+pub const PLAN_CHARGES_MAX: usize = 64;
+
+/// Names a counter apart from the key it counts for: a rule's limit, and what its state means.
+///
+/// Stable across processes, platforms and versions, for stored state is found by it. L and burst are not part
+/// of it, so changing them keeps every count; the algorithm, W and n are, so a state is never read as something
+/// it is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CounterId(u64);
+
+impl CounterId {
+    /// The number itself.
+    #[inline]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// A limit that counts: the limit and the identity of its counters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counter {
+    id: CounterId,
+    limit: Limit,
+}
+
+impl Counter {
+    /// The counter of `limit` at `place` in `rule`. A limit with a name is known by it wherever it stands.
+    pub fn new(rule: &str, place: usize, limit: Limit) -> Self {
+        let mut hasher = SipHasher13::new();
+        let mut write = |field: &[u8]| {
+            hasher.write(&(field.len() as u64).to_le_bytes());
+            hasher.write(field);
+        };
+        write(rule.as_bytes());
+        match limit.name() {
+            Some(name) => write(name.as_bytes()),
+            None => write(&(place as u64).to_le_bytes()),
+        }
+        write(limit.shape().as_bytes());
+        Self { id: CounterId(hasher.finish()), limit }
+    }
+
+    /// The identity of its counters.
+    #[inline]
+    pub fn id(&self) -> CounterId {
+        self.id
+    }
+
+    /// The limit.
+    #[inline]
+    pub fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    /// How the limit counts.
+    #[inline]
+    pub fn algorithm(&self) -> &Algorithm {
+        self.limit.algorithm()
+    }
+}
+
+/// One line of a plan: this much, for this key, on this counter.
+#[derive(Clone, Copy, Debug)]
+pub struct Charge<'a> {
+    /// Which of the counter's keys.
+    pub key: &'a [u8],
+    /// The counter.
+    pub counter: &'a Counter,
+    /// Units.
+    pub cost: u64,
+}
+
+/// All that one request touches. Every charge is made or none.
+#[derive(Clone, Debug, Default)]
+pub struct Plan<'a> {
+    charges: SmallVec<[Charge<'a>; 4]>,
+}
+
+/// A plan holds [`PLAN_CHARGES_MAX`] charges and no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanFull;
+
+impl<'a> Plan<'a> {
+    /// A plan that touches nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a charge. The same key on the same counter twice is one charge with the costs summed.
+    pub fn add(&mut self, charge: Charge<'a>) -> Result<(), PlanFull> {
+        let same = |held: &&mut Charge<'_>| held.counter.id == charge.counter.id && held.key == charge.key;
+        if let Some(held) = self.charges.iter_mut().find(same) {
+            held.cost = held.cost.saturating_add(charge.cost);
+            return Ok(());
+        }
+        if self.charges.len() == PLAN_CHARGES_MAX {
+            return Err(PlanFull);
+        }
+        self.charges.push(charge);
+        Ok(())
+    }
+
+    /// The charges, in the order they were first added.
+    #[inline]
+    pub fn charges(&self) -> &[Charge<'a>] {
+        &self.charges
+    }
+}
+
+impl fmt::Display for PlanFull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a request may touch {PLAN_CHARGES_MAX} limits at most; let fewer rules match it")
+    }
+}
+
+impl std::error::Error for PlanFull {}

@@ -1,0 +1,115 @@
+//! Instants and spans, in whole nanoseconds.
+//!
+//! Instants fit `u64` (until the year 2554). Spans need more: the last unit of "1 per year, burst 1000" comes
+//! back after a thousand years, which is past `u64` nanoseconds, and an answer that saturates is not exact.
+
+use std::fmt;
+use std::time::Duration;
+
+/// An instant: nanoseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The instant this many nanoseconds after the Unix epoch.
+    #[inline]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the Unix epoch.
+    #[inline]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// This instant moved `span` later; the end of representable time if there is no such instant.
+    pub fn saturating_add(self, span: Nanos) -> Self {
+        Self(u64::try_from(u128::from(self.0).saturating_add(span.0)).unwrap_or(u64::MAX))
+    }
+}
+
+/// A span of time in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nanos(u128);
+
+impl Nanos {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// A span of this many nanoseconds.
+    #[inline]
+    pub const fn new(nanos: u128) -> Self {
+        Self(nanos)
+    }
+
+    /// The number of nanoseconds.
+    #[inline]
+    pub const fn get(self) -> u128 {
+        self.0
+    }
+
+    /// From `now` to the absolute instant `target_ns`, which may lie past the end of [`Timestamp`]; zero if it
+    /// is over already.
+    #[inline]
+    pub(crate) fn from_to(now: Timestamp, target_ns: u128) -> Self {
+        Self(target_ns.saturating_sub(u128::from(now.0)))
+    }
+
+    /// The span as a standard [`Duration`].
+    pub fn as_duration(self) -> Duration {
+        const NANOS_PER_SECOND: u128 = 1_000_000_000;
+        match u64::try_from(self.0 / NANOS_PER_SECOND) {
+            #[allow(clippy::cast_possible_truncation, reason = "a remainder below one billion")]
+            Ok(seconds) => Duration::new(seconds, (self.0 % NANOS_PER_SECOND) as u32),
+            Err(_) => Duration::MAX,
+        }
+    }
+}
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.as_duration())
+    }
+}
+
+/// How long to wait: a span, or never. Never is longer than any span.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Wait(u128);
+
+impl Wait {
+    /// There is nothing to wait for.
+    pub const NONE: Self = Self(0);
+    /// No wait is long enough.
+    pub const NEVER: Self = Self(u128::MAX);
+
+    /// Wait for `span`.
+    #[inline]
+    pub const fn of(span: Nanos) -> Self {
+        Self(span.0)
+    }
+
+    /// The span, or `None` if it is never.
+    #[inline]
+    pub const fn span(self) -> Option<Nanos> {
+        if self.0 == Self::NEVER.0 { None } else { Some(Nanos(self.0)) }
+    }
+}
+
+impl fmt::Debug for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.span() {
+            Some(span) => write!(f, "Wait({})", span.get()),
+            None => f.write_str("Wait(never)"),
+        }
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.span() {
+            Some(span) => span.fmt(f),
+            None => f.write_str("never"),
+        }
+    }
+}
