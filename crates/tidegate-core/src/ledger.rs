@@ -32,6 +32,12 @@ struct Entry {
 }
 
 impl Ledger {
+    /// A ledger of one entry.
+    pub(crate) fn of(stamp: u64, units: u64) -> Self {
+        let entries = VecDeque::from([Entry { stamp, total: units }]);
+        Self { entries, total_before: 0 }
+    }
+
     /// Entries kept.
     pub fn len(&self) -> usize {
         self.entries.len()

@@ -36,7 +36,7 @@ mod time;
 pub use decision::Decision;
 pub use ledger::Ledger;
 pub use limit::{Algorithm, AlgorithmName, Limit, LimitError, LimitSpec};
-pub use outcome::{Ask, Outcome, Verdict};
+pub use outcome::{Ask, Outcome, Ruling, Verdict};
 pub use packed::Packed;
 pub use plan::{Charge, Counter, CounterId, PLAN_CHARGES_MAX, Plan, PlanFull};
 pub use rate::{Rate, UNITS_MAX, WINDOW_NS_MAX, WINDOW_NS_MIN};

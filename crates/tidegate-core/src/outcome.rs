@@ -28,6 +28,23 @@ impl Verdict {
     }
 }
 
+/// What became of an ask: a limit may let a request pass that another one denies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ruling {
+    /// What this limit says.
+    pub verdict: Verdict,
+    /// What all limits of the request together say.
+    pub fate: Verdict,
+}
+
+impl Ruling {
+    /// The ruling on a request that touches one limit.
+    #[inline]
+    pub const fn alone(verdict: Verdict) -> Self {
+        Self { verdict, fate: verdict }
+    }
+}
+
 /// The answer of one limit in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {

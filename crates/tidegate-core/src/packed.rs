@@ -68,6 +68,16 @@ impl Packed {
         }
     }
 
+    /// The last instant at which this state matters; none if it outlasts representable time. May be up to half a
+    /// millisecond early (see `sliding_window`).
+    #[inline]
+    pub fn last_instant(self) -> Option<Timestamp> {
+        match self.view() {
+            View::Until(last, _) => Some(Timestamp::from_nanos(last)),
+            View::Outlasting(_) => None,
+        }
+    }
+
     /// The two words a store keeps.
     #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "the two halves")]

@@ -1,1 +1,53 @@
-//! x
+//! Rate limiting by key: every algorithm people know, exact, all-or-nothing, in bounded memory.
+//!
+//! ```
+//! use tidegate::Limiter;
+//!
+//! // At most 5 a second in bursts of 10, and at most 100 in any hour, for each key.
+//! let limiter = Limiter::builder()
+//!     .limit("5/s burst 10")
+//!     .limit("{algorithm: sliding_log, limit: 100, per: 1h}")
+//!     .build()?;
+//!
+//! let decision = limiter.check("user:42", 1);
+//! assert!(decision.is_allowed());
+//! assert_eq!(decision.remaining, 9);
+//! # Ok::<(), tidegate::LimiterError>(())
+//! ```
+//!
+//! # How a request flows
+//!
+//! ```text
+//! Limiter::check(key, cost)
+//!   Clock        -> now                      clock.rs
+//!   limits       -> Plan of charges          limiter.rs, tidegate_core::Plan
+//!   MemoryStore  -> one Outcome per charge   memory/, by the algorithms of tidegate_core
+//!   merge        -> Decision                 tidegate_core::Decision
+//! ```
+//!
+//! A test hands in its own time and never sleeps:
+//!
+//! ```
+//! use std::time::Duration;
+//! use tidegate::{Limiter, ManualClock};
+//!
+//! let clock = ManualClock::default();
+//! let limiter = Limiter::builder().limit("1 per minute").clock(clock.clone()).build()?;
+//! assert!(limiter.check("key", 1).is_allowed());
+//! assert!(!limiter.check("key", 1).is_allowed());
+//! clock.advance(Duration::from_secs(60));
+//! assert!(limiter.check("key", 1).is_allowed());
+//! # Ok::<(), tidegate::LimiterError>(())
+//! ```
+
+mod clock;
+mod limiter;
+mod memory;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use limiter::{LIMITS_MAX, Limiter, LimiterBuilder, LimiterError};
+pub use memory::{MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MIN, MemoryStats, MemoryStore, Outcomes};
+pub use tidegate_core::{
+    Algorithm, AlgorithmName, Charge, Counter, CounterId, Decision, Limit, LimitError, LimitSpec, Nanos,
+    Outcome, Plan, PlanFull, Rate, Timestamp, Verdict, Wait,
+};

@@ -26,14 +26,14 @@ pub use sliding_window::SlidingWindow;
 pub use sub_windows::{SUB_WINDOWS_DEFAULT, SUB_WINDOWS_MAX, SubWindows};
 pub use token_bucket::TokenBucket;
 
-use crate::{Ask, Ledger, Nanos, Outcome, Packed, Timestamp, Verdict, Wait};
+use crate::{Ask, Ledger, Nanos, Outcome, Packed, Ruling, Timestamp, Verdict, Wait};
 
 /// What every algorithm can say about a state.
 ///
 /// A store weighs all limits of a plan first, then charges all or none, then reports each.
 pub trait Counting {
     /// What is kept for a key; the default is a key never seen.
-    type State: Default;
+    type State: Default + Clone;
 
     /// Whether the cost fits now. Changes nothing.
     fn weigh(&self, state: &Self::State, ask: Ask) -> Verdict;
@@ -65,20 +65,24 @@ pub trait Counting {
         false
     }
 
-    /// Charges this limit as a request with the given fate would, and says whether it did: everything if it
-    /// passes, only limits that count denied attempts if not, and nothing for nothing.
+    /// Whether a request with this fate is charged: everything if it passes, only limits that count denied
+    /// attempts if not, and nothing for nothing.
     #[inline]
-    fn settle(&self, state: &mut Self::State, ask: Ask, fate: Verdict) -> bool {
-        let charged = ask.cost > 0 && (fate == Verdict::Allowed || self.counts_denied());
-        if charged {
-            self.charge(state, ask);
-        }
-        charged
+    fn is_charged(&self, ask: Ask, fate: Verdict) -> bool {
+        ask.cost > 0 && (fate == Verdict::Allowed || self.counts_denied())
     }
 
-    /// The outcome of this limit, `verdict`, in a request with the given fate, from the state after it.
+    /// Charges the request if [it is to be](Self::is_charged).
     #[inline]
-    fn report(&self, state: &Self::State, ask: Ask, verdict: Verdict, fate: Verdict) -> Outcome {
+    fn settle(&self, state: &mut Self::State, ask: Ask, fate: Verdict) {
+        if self.is_charged(ask, fate) {
+            self.charge(state, ask);
+        }
+    }
+
+    /// The outcome of this limit, from the state after the request.
+    #[inline]
+    fn report(&self, state: &Self::State, ask: Ask, Ruling { verdict, fate }: Ruling) -> Outcome {
         let allowed = fate == Verdict::Allowed;
         Outcome {
             verdict,
@@ -89,12 +93,31 @@ pub trait Counting {
         }
     }
 
+    /// A state that answers [`remaining`](Self::remaining) and [`reset_after`](Self::reset_after) as this one does
+    /// now, and is small.
+    #[inline]
+    fn sketch(&self, state: &Self::State, _now: Timestamp) -> Self::State {
+        state.clone()
+    }
+
+    /// What [`report`](Self::report) would say after [`settle`](Self::settle), changing nothing.
+    fn preview(&self, state: &Self::State, ask: Ask, ruling: Ruling) -> Outcome {
+        if !self.is_charged(ask, ruling.fate) {
+            return self.report(state, ask, ruling);
+        }
+        // Only when to retry depends on more than the sketch shows, and only a denial is asked for that.
+        let mut after =
+            if ruling.fate == Verdict::Allowed { self.sketch(state, ask.now) } else { state.clone() };
+        self.charge(&mut after, ask);
+        self.report(&after, ask, ruling)
+    }
+
     /// A request that touches this limit alone: weigh, settle, report.
     #[inline]
     fn decide(&self, state: &mut Self::State, ask: Ask) -> Outcome {
-        let verdict = self.weigh(state, ask);
-        self.settle(state, ask, verdict);
-        self.report(state, ask, verdict, verdict)
+        let ruling = Ruling::alone(self.weigh(state, ask));
+        self.settle(state, ask, ruling.fate);
+        self.report(state, ask, ruling)
     }
 }
 
@@ -158,6 +181,9 @@ macro_rules! counting_by_variant {
             #[inline]
             fn counts_denied(&self) -> bool {
                 match self { $(Self::$variant(one) => one.counts_denied()),+ }
+            }
+            fn sketch(&self, state: &$state, now: Timestamp) -> $state {
+                match self { $(Self::$variant(one) => one.sketch(state, now)),+ }
             }
             /// One branch on the algorithm for the whole decision instead of one per question.
             #[inline]

@@ -80,6 +80,13 @@ impl Counting for SlidingLog {
         Nanos::from_to(now, u128::from(newest) + u128::from(self.rate.window_ns()))
     }
 
+    fn sketch(&self, ledger: &Ledger, now: Timestamp) -> Ledger {
+        match ledger.newest() {
+            Some(newest) => Ledger::of(newest, self.used(ledger, now)),
+            None => Ledger::default(),
+        }
+    }
+
     fn counts_denied(&self) -> bool {
         self.count_denied
     }

@@ -1,0 +1,269 @@
+//! The limiter: a rule of one or more limits, a store that counts and a clock.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tidegate_core::{Charge, Counter, Decision, Limit, LimitError, Plan, Timestamp};
+
+use crate::memory::{MEMORY_BYTES_DEFAULT, MemoryStats, MemoryStore};
+use crate::{Clock, SystemClock};
+
+/// The most limits of one limiter. As many again may be on their way out after changes, and both fit a plan.
+pub const LIMITS_MAX: usize = tidegate_core::PLAN_CHARGES_MAX / 2;
+
+/// Limits by key: all of its limits admit a request, or none of them is charged.
+///
+/// Made by [`Limiter::new`] from one limit, or by a [`builder`](Limiter::builder). Shared by reference between
+/// any number of threads.
+///
+/// ```
+/// use tidegate::Limiter;
+///
+/// let limiter = Limiter::new("10/s burst 20")?;
+/// let decision = limiter.check("user:42", 1);
+/// if decision.is_allowed() {
+///     println!("go on, {} left", decision.remaining);
+/// } else {
+///     println!("try again in {}", decision.retry_after);
+/// }
+/// # Ok::<(), tidegate::LimiterError>(())
+/// ```
+pub struct Limiter<C = SystemClock> {
+    rule: String,
+    counters: Vec<Counter>,
+    /// Limits that were changed, enforced beside the new ones for a while.
+    retiring: Vec<Retiring>,
+    store: Arc<MemoryStore>,
+    clock: C,
+}
+
+struct Retiring {
+    counter: Counter,
+    until: Timestamp,
+}
+
+impl Limiter {
+    /// A limiter of one limit with an embedded store of its own.
+    pub fn new(limit: &str) -> Result<Self, LimiterError> {
+        Self::builder().limit(limit).build()
+    }
+
+    /// Starts to put a limiter together.
+    pub fn builder() -> LimiterBuilder {
+        LimiterBuilder { rule: "default".to_owned(), limits: Vec::new(), store: None, clock: None }
+    }
+}
+
+impl<C: Clock> Limiter<C> {
+    /// Asks for `cost` units for `key` and takes them if every limit admits them.
+    #[inline]
+    pub fn check(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
+        self.check_at(key, cost, self.clock.now())
+    }
+
+    /// As [`check`](Self::check), at an instant of the caller's.
+    #[inline]
+    pub fn check_at(&self, key: impl AsRef<[u8]>, cost: u64, now: Timestamp) -> Decision {
+        match self.counters.as_slice() {
+            [counter] if self.retiring.is_empty() => {
+                let charge = Charge { key: key.as_ref(), counter, cost };
+                Decision::of_one(self.store.check_one(&charge, now))
+            }
+            _ => Decision::merge(&self.store.check(&self.plan(key.as_ref(), cost, now), now)),
+        }
+    }
+
+    /// Answers as [`check`](Self::check) would and changes nothing.
+    pub fn peek(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
+        self.peek_at(key, cost, self.clock.now())
+    }
+
+    /// As [`peek`](Self::peek), at an instant of the caller's.
+    pub fn peek_at(&self, key: impl AsRef<[u8]>, cost: u64, now: Timestamp) -> Decision {
+        Decision::merge(&self.store.peek(&self.plan(key.as_ref(), cost, now), now))
+    }
+
+    /// Gives back `cost` units of `key` that were taken and not used.
+    pub fn refund(&self, key: impl AsRef<[u8]>, cost: u64) {
+        let now = self.clock.now();
+        self.store.refund(&self.plan(key.as_ref(), cost, now), now);
+    }
+
+    /// Forgets all that `key` used.
+    pub fn reset(&self, key: impl AsRef<[u8]>) {
+        self.store.reset(&self.plan(key.as_ref(), 0, self.clock.now()));
+    }
+
+    /// The limits in force, in the order of [`Decision::decided_by`].
+    pub fn limits(&self) -> impl Iterator<Item = &Limit> {
+        self.counters.iter().chain(self.retiring.iter().map(|old| &old.counter)).map(Counter::limit)
+    }
+
+    /// What the store holds and had to give up.
+    pub fn stats(&self) -> MemoryStats {
+        self.store.stats()
+    }
+
+    /// This limiter with other limits, over the same counters. The two may run side by side, so a program
+    /// can swap one for the other while requests are in flight.
+    ///
+    /// Nobody gets a fresh window: where L or burst changed, what was used stays used. Where the algorithm, W or
+    /// n changed, the new limit starts empty and the old one is enforced beside it for the shorter of the two
+    /// windows. A limit is the same one as before if it has the same name, or no name and the same place.
+    pub fn changed<'a>(&self, limits: impl IntoIterator<Item = &'a str>) -> Result<Self, LimiterError>
+    where
+        C: Clone,
+    {
+        let now = self.clock.now();
+        let counters = counters(&self.rule, limits)?;
+        let mut retiring = Vec::new();
+        let replaced = self.counters.iter().enumerate().filter_map(|(place, old)| {
+            let new = successor(&counters, place, old).filter(|new| new.id() != old.id())?;
+            let window_ns = old.limit().rate().window_ns().min(new.limit().rate().window_ns());
+            let until = Timestamp::from_nanos(now.as_nanos().saturating_add(window_ns));
+            Some(Retiring { counter: old.clone(), until })
+        });
+        let leftover = self.retiring.iter().filter(|old| old.until > now);
+        let leftover = leftover.map(|old| Retiring { counter: old.counter.clone(), until: old.until });
+        for old in replaced.chain(leftover) {
+            let id = old.counter.id();
+            if !counters.iter().any(|new| new.id() == id)
+                && !retiring.iter().any(|r: &Retiring| r.counter.id() == id)
+            {
+                retiring.push(old);
+            }
+        }
+        if retiring.len() > LIMITS_MAX {
+            return Err(LimiterError(Kind::TooManyChanges));
+        }
+        let (store, clock) = (Arc::clone(&self.store), self.clock.clone());
+        Ok(Self { rule: self.rule.clone(), counters, retiring, store, clock })
+    }
+
+    fn plan<'a>(&'a self, key: &'a [u8], cost: u64, now: Timestamp) -> Plan<'a> {
+        let retiring = self.retiring.iter().filter(|old| now < old.until).map(|old| &old.counter);
+        let mut plan = Plan::new();
+        for counter in self.counters.iter().chain(retiring) {
+            // `counters` and `retiring` are no longer than half a plan each.
+            let _ = plan.add(Charge { key, counter, cost });
+        }
+        plan
+    }
+}
+
+/// Puts a [`Limiter`] together.
+pub struct LimiterBuilder<C = SystemClock> {
+    rule: String,
+    limits: Vec<String>,
+    store: Option<Arc<MemoryStore>>,
+    clock: Option<C>,
+}
+
+impl<C> LimiterBuilder<C> {
+    /// Adds a limit, in the text form (`10/s burst 20`) or the long form (`{algorithm: sliding_log, limit: 5,
+    /// per: 1m}`).
+    #[must_use]
+    pub fn limit(mut self, limit: impl Into<String>) -> Self {
+        self.limits.push(limit.into());
+        self
+    }
+
+    /// Names the rule. Limiters over one store that share a name share their counters.
+    #[must_use]
+    pub fn rule(mut self, name: impl Into<String>) -> Self {
+        self.rule = name.into();
+        self
+    }
+
+    /// Counts in this store instead of one of its own of 256 MiB.
+    #[must_use]
+    pub fn store(mut self, store: Arc<MemoryStore>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Takes the time from another clock.
+    #[must_use]
+    pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<D> {
+        LimiterBuilder { rule: self.rule, limits: self.limits, store: self.store, clock: Some(clock) }
+    }
+}
+
+impl<C: Clock + Default> LimiterBuilder<C> {
+    /// The limiter, if every limit is one.
+    pub fn build(self) -> Result<Limiter<C>, LimiterError> {
+        let counters = counters(&self.rule, self.limits.iter().map(String::as_str))?;
+        let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::bounded(MEMORY_BYTES_DEFAULT)));
+        let clock = self.clock.unwrap_or_default();
+        Ok(Limiter { rule: self.rule, counters, retiring: Vec::new(), store, clock })
+    }
+}
+
+/// Why there is no limiter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimiterError(Kind);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    NoLimits,
+    TooManyLimits(usize),
+    TooManyChanges,
+    DuplicateName(String),
+    Limit { text: String, error: LimitError },
+}
+
+impl fmt::Display for LimiterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::NoLimits => f.write_str("there is no limit (hint: add one, for example `100 per minute`)"),
+            Kind::TooManyLimits(count) => {
+                write!(f, "{count} limits are too many (hint: {LIMITS_MAX} are the most for one limiter)")
+            }
+            Kind::TooManyChanges => write!(
+                f,
+                "more than {LIMITS_MAX} changed limits are still enforced (hint: change limits less often than once a window)"
+            ),
+            Kind::DuplicateName(name) => {
+                write!(f, "two limits are named `{name}` (hint: names tell limits apart; choose another)")
+            }
+            Kind::Limit { text, error } => write!(f, "in limit `{text}`: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for LimiterError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0 {
+            Kind::Limit { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+fn counters<'a>(rule: &str, limits: impl IntoIterator<Item = &'a str>) -> Result<Vec<Counter>, LimiterError> {
+    let parse = |(place, text): (usize, &str)| match text.parse() {
+        Ok(limit) => Ok(Counter::new(rule, place, limit)),
+        Err(error) => Err(LimiterError(Kind::Limit { text: text.to_owned(), error })),
+    };
+    let counters = limits.into_iter().enumerate().map(parse).collect::<Result<Vec<_>, _>>()?;
+    if counters.is_empty() {
+        return Err(LimiterError(Kind::NoLimits));
+    }
+    if counters.len() > LIMITS_MAX {
+        return Err(LimiterError(Kind::TooManyLimits(counters.len())));
+    }
+    let mut names: Vec<&str> = counters.iter().filter_map(|counter| counter.limit().name()).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(LimiterError(Kind::DuplicateName(pair[0].to_owned()))),
+        None => Ok(counters),
+    }
+}
+
+/// The counter that takes the place of `old`.
+fn successor<'a>(new: &'a [Counter], place: usize, old: &Counter) -> Option<&'a Counter> {
+    match old.limit().name() {
+        Some(name) => new.iter().find(|counter| counter.limit().name() == Some(name)),
+        None => new.get(place).filter(|counter| counter.limit().name().is_none()),
+    }
+}

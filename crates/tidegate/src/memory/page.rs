@@ -1,0 +1,318 @@
+//! A page: 4 KiB that hold the states of up to 168 keys, with their own lock.
+//!
+//! ```text
+//! 64 bytes    version | count | depth | idle from | ...
+//! 192 bytes   8 tags (one cache line), then 8 states of 16 bytes      21 times
+//! ```
+//!
+//! A tag is the key's 64-bit hash; zero is a free slot. A key lives in its home group or, if that is full, in
+//! the next one that is not; a search ends at the first group with a free slot. Slots are never freed one by
+//! one but overwritten, so that stays true.
+//!
+//! The version is a sequence lock (Lameter 2005; in the C11 model Boehm 2012): even when nobody writes, odd
+//! while someone does. A reader takes the version, reads, and looks whether it is still the same; it writes
+//! nothing, so a flood of denials runs from every core's own cache. A writer swaps the even version it read
+//! for the odd one, which both locks the page and proves that what it read still holds. Words are written with
+//! release and read with acquire order: who sees a word of a write also sees the odd version before it.
+
+use tidegate_core::{Packed, Timestamp};
+
+use super::sync::{AtomicU64, Ordering, pause};
+
+/// Words in a page.
+pub(super) const PAGE_WORDS: usize = 512;
+/// Bytes in a page.
+pub(super) const PAGE_BYTES: usize = PAGE_WORDS * size_of::<u64>();
+
+const HEADER_WORDS: usize = 8;
+const GROUP_WORDS: usize = 24;
+const GROUP_SLOTS: usize = 8;
+const GROUPS: usize = (PAGE_WORDS - HEADER_WORDS) / GROUP_WORDS;
+const SLOTS: usize = GROUPS * GROUP_SLOTS;
+/// A page counts as full a little before it is, or a search for what is not there would walk all of it.
+#[cfg(not(loom))]
+const COUNT_MAX: u64 = 156;
+/// Few enough for a model to fill.
+#[cfg(loom)]
+const COUNT_MAX: u64 = 2;
+/// Groups looked at for a state to give up when all are live.
+const SAMPLE_GROUPS: usize = 2;
+
+const VERSION: usize = 0;
+const COUNT: usize = 1;
+const DEPTH: usize = 2;
+const IDLE_FROM: usize = 3;
+
+/// A page that anyone may read.
+#[derive(Clone, Copy)]
+pub(super) struct Page<'a> {
+    words: &'a [AtomicU64; PAGE_WORDS],
+}
+
+/// An even version: what was read between taking it and finding it unchanged is consistent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Version(u64);
+
+/// A slot of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot {
+    group: usize,
+    lane: usize,
+}
+
+/// What was found where a new key could live.
+pub(super) enum Room {
+    /// A slot, free or with a state that no longer matters.
+    Slot(Slot),
+    /// Only live states; of a sample of them this one is nearest its reset.
+    Full { nearest_reset: Slot },
+}
+
+/// A page that this thread alone may write, until dropped.
+pub(super) struct Locked<'a> {
+    page: Page<'a>,
+    version: u64,
+}
+
+impl<'a> Page<'a> {
+    #[inline]
+    pub(super) fn new(words: &'a [AtomicU64; PAGE_WORDS]) -> Self {
+        Self { words }
+    }
+
+    /// The version to read under. Waits while someone writes.
+    #[inline]
+    pub(super) fn version(self) -> Version {
+        let mut turns = 0;
+        loop {
+            let version = self.words[VERSION].load(Ordering::Acquire);
+            if version.is_multiple_of(2) {
+                return Version(version);
+            }
+            pause(&mut turns);
+        }
+    }
+
+    /// Whether nobody wrote since `version` was taken.
+    #[inline]
+    pub(super) fn is_still(self, version: Version) -> bool {
+        self.words[VERSION].load(Ordering::Relaxed) == version.0
+    }
+
+    /// Where `tag` is, and its state.
+    #[inline]
+    pub(super) fn find(self, tag: u64) -> Option<(Slot, Packed)> {
+        let mut group = home(tag);
+        for _ in 0..GROUPS {
+            let words = self.group(group);
+            let mut any_free = false;
+            for (lane, held) in words[..GROUP_SLOTS].iter().enumerate() {
+                let held = held.load(Ordering::Acquire);
+                if held == tag {
+                    let slot = Slot { group, lane };
+                    return Some((slot, self.state(slot)));
+                }
+                any_free |= held == 0;
+            }
+            if any_free {
+                return None;
+            }
+            group = next(group);
+        }
+        None
+    }
+
+    /// Locks the page if nobody wrote since `version` was taken.
+    #[inline]
+    pub(super) fn lock_unchanged(self, version: Version) -> Option<Locked<'a>> {
+        let locked = version.0 + 1;
+        self.words[VERSION]
+            .compare_exchange(version.0, locked, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+            .then_some(Locked { page: self, version: locked })
+    }
+
+    /// Locks the page.
+    pub(super) fn lock(self) -> Locked<'a> {
+        let mut turns = 0;
+        loop {
+            if let Some(locked) = self.lock_unchanged(self.version()) {
+                return locked;
+            }
+            pause(&mut turns);
+        }
+    }
+
+    #[inline]
+    fn group(self, group: usize) -> &'a [AtomicU64; GROUP_WORDS] {
+        &self.words[HEADER_WORDS..].as_chunks::<GROUP_WORDS>().0[group]
+    }
+
+    #[inline]
+    fn tag(self, slot: Slot) -> u64 {
+        self.group(slot.group)[slot.lane].load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn state(self, slot: Slot) -> Packed {
+        let words = self.group(slot.group);
+        let at = GROUP_SLOTS + 2 * (slot.lane % GROUP_SLOTS);
+        Packed::from_words([words[at].load(Ordering::Acquire), words[at + 1].load(Ordering::Acquire)])
+    }
+}
+
+impl Locked<'_> {
+    /// Where `tag` is, and its state.
+    #[inline]
+    pub(super) fn find(&self, tag: u64) -> Option<(Slot, Packed)> {
+        self.page.find(tag)
+    }
+
+    /// The state in `slot`.
+    #[inline]
+    pub(super) fn state(&self, slot: Slot) -> Packed {
+        self.page.state(slot)
+    }
+
+    /// Writes a state to a slot that holds its tag.
+    #[inline]
+    pub(super) fn set_state(&mut self, slot: Slot, state: Packed) {
+        let words = self.page.group(slot.group);
+        let at = GROUP_SLOTS + 2 * (slot.lane % GROUP_SLOTS);
+        let [high, low] = state.to_words();
+        words[at].store(high, Ordering::Release);
+        words[at + 1].store(low, Ordering::Release);
+    }
+
+    /// A slot for `tag`, which the page does not hold. States that are idle at `now` are overwritten, those in
+    /// `taken` are left alone.
+    pub(super) fn room_for(&self, tag: u64, now: Timestamp, taken: &[Slot]) -> Room {
+        let may_grow = self.count() < COUNT_MAX;
+        let mut nearest_reset: Option<(Packed, Slot)> = None;
+        let mut group = home(tag);
+        for groups_seen in 1..=GROUPS {
+            let mut free = None;
+            for lane in 0..GROUP_SLOTS {
+                let slot = Slot { group, lane };
+                if taken.contains(&slot) {
+                    continue;
+                }
+                if self.page.tag(slot) == 0 {
+                    free = Some(slot);
+                } else {
+                    let state = self.state(slot);
+                    if state.is_idle_at(now) {
+                        return Room::Slot(slot);
+                    }
+                    if nearest_reset.is_none_or(|(least, _)| state < least) {
+                        nearest_reset = Some((state, slot));
+                    }
+                }
+            }
+            match (free, nearest_reset) {
+                // Past a group with a free slot no search would look.
+                (Some(free), None) => return Room::Slot(free),
+                (Some(free), Some(_)) if may_grow => return Room::Slot(free),
+                (Some(_), Some((_, slot))) => return Room::Full { nearest_reset: slot },
+                (None, Some((_, slot))) if groups_seen >= SAMPLE_GROUPS && !may_grow => {
+                    return Room::Full { nearest_reset: slot };
+                }
+                _ => group = next(group),
+            }
+        }
+        // Reached only if every slot of the page is live.
+        let nearest_reset = nearest_reset.map_or(Slot { group, lane: 0 }, |(_, slot)| slot);
+        Room::Full { nearest_reset }
+    }
+
+    /// Puts a key into a slot, over whatever is there.
+    pub(super) fn put(&mut self, slot: Slot, tag: u64, state: Packed) {
+        if self.page.tag(slot) == 0 {
+            self.set_header(COUNT, self.count() + 1);
+        }
+        let idle_from = state.last_instant().map_or(u64::MAX, Timestamp::as_nanos);
+        self.set_header(IDLE_FROM, self.header(IDLE_FROM).min(idle_from));
+        self.page.group(slot.group)[slot.lane].store(tag, Ordering::Release);
+        self.set_state(slot, state);
+    }
+
+    /// Whether some state may be idle at `now`. A state that was added and then refunded may go unnoticed.
+    pub(super) fn may_hold_idle(&self, now: Timestamp) -> bool {
+        self.header(IDLE_FROM) < now.as_nanos()
+    }
+
+    /// How many low bits of a key's address all keys of this page share.
+    pub(super) fn depth(&self) -> u32 {
+        u32::try_from(self.header(DEPTH)).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn set_depth(&mut self, depth: u32) {
+        self.set_header(DEPTH, u64::from(depth));
+    }
+
+    /// Whether a new key finds no free slot.
+    pub(super) fn is_full(&self) -> bool {
+        self.count() >= COUNT_MAX
+    }
+
+    /// Empties the page and hands over what was in it.
+    pub(super) fn take_all(&mut self) -> Vec<(u64, Packed)> {
+        let mut held = Vec::with_capacity(SLOTS);
+        for group in 0..GROUPS {
+            for lane in 0..GROUP_SLOTS {
+                let slot = Slot { group, lane };
+                let tag = self.page.tag(slot);
+                if tag != 0 {
+                    held.push((tag, self.state(slot)));
+                    self.page.group(group)[lane].store(0, Ordering::Release);
+                }
+            }
+        }
+        self.set_header(COUNT, 0);
+        self.set_header(IDLE_FROM, u64::MAX);
+        held
+    }
+
+    /// Adds a key that is not there to a page that has a free slot.
+    pub(super) fn add(&mut self, tag: u64, state: Packed) {
+        let mut group = home(tag);
+        for _ in 0..GROUPS {
+            let lanes = (0..GROUP_SLOTS).map(|lane| Slot { group, lane });
+            if let Some(free) = lanes.into_iter().find(|slot| self.page.tag(*slot) == 0) {
+                return self.put(free, tag, state);
+            }
+            group = next(group);
+        }
+    }
+
+    fn count(&self) -> u64 {
+        self.header(COUNT)
+    }
+
+    fn header(&self, word: usize) -> u64 {
+        self.page.words[word].load(Ordering::Acquire)
+    }
+
+    fn set_header(&mut self, word: usize, value: u64) {
+        self.page.words[word].store(value, Ordering::Release);
+    }
+}
+
+impl Drop for Locked<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.page.words[VERSION].store(self.version + 1, Ordering::Release);
+    }
+}
+
+/// The group where a search for `tag` begins. Uses bits that choose the page only in very large tables.
+#[inline]
+fn home(tag: u64) -> usize {
+    #[allow(clippy::cast_possible_truncation, reason = "below GROUPS")]
+    return (((tag >> 32) * GROUPS as u64) >> 32) as usize;
+}
+
+#[inline]
+fn next(group: usize) -> usize {
+    if group + 1 == GROUPS { 0 } else { group + 1 }
+}

@@ -1,0 +1,55 @@
+//! Atomics, and the memory they live in. Under `--cfg loom` they are the model checker's.
+
+#[cfg(loom)]
+pub(super) use loom::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU32, AtomicU64, Ordering},
+};
+#[cfg(not(loom))]
+pub(super) use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU32, AtomicU64, Ordering},
+};
+
+/// One step of a wait for another thread that is inside a critical section of a few dozen instructions. After
+/// a while it has probably lost its core, so ours is given away.
+pub(super) fn pause(turns: &mut u32) {
+    #[cfg(not(loom))]
+    {
+        const SPINS_MAX: u32 = 64;
+        if *turns < SPINS_MAX {
+            *turns += 1;
+            std::hint::spin_loop();
+        } else {
+            std::thread::yield_now();
+        }
+    }
+    #[cfg(loom)]
+    {
+        let _ = turns;
+        loom::thread::yield_now();
+    }
+}
+
+/// `len` zeroed words, or none if the machine has no room for them. The operating system hands out their
+/// pages as they are first written, so words that are never written cost nothing.
+pub(super) fn zeroed_u64(len: usize) -> Option<Box<[AtomicU64]>> {
+    #[cfg(not(loom))]
+    return bytemuck::allocation::try_zeroed_slice_box(len).ok();
+    #[cfg(loom)]
+    return Some((0..len).map(|_| AtomicU64::new(0)).collect());
+}
+
+/// As [`zeroed_u64`], in half the width.
+pub(super) fn zeroed_u32(len: usize) -> Option<Box<[AtomicU32]>> {
+    #[cfg(not(loom))]
+    return bytemuck::allocation::try_zeroed_slice_box(len).ok();
+    #[cfg(loom)]
+    return Some((0..len).map(|_| AtomicU32::new(0)).collect());
+}
+
+/// The lock's data, also after a panic elsewhere: no critical section here leaves anything half done that a
+/// later one could trip over.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -1,0 +1,176 @@
+//! The table of packed states: extendible hashing over [pages](super::page).
+//!
+//! From Fagin, Nievergelt, Pippenger and Strong (1979). A directory maps the low bits of a key's address to
+//! its page. A page that is full is split in two by one more bit; when a page is split that is alone on its
+//! directory entry, the directory doubles by being copied behind itself. So the table grows one 4 KiB page at
+//! a time, never rehashes, never moves a page and never frees one, and readers need neither locks nor epochs:
+//!
+//! 1. look the page up and take its version,
+//! 2. look it up again: the same page means it was not split away before the version was taken,
+//! 3. read, and find the version unchanged.
+//!
+//! Memory for all pages that `memory_max` allows is reserved at the start; the operating system provides it as
+//! pages are used.
+
+use tidegate_core::Timestamp;
+
+use super::budget::Budget;
+use super::page::{Locked, PAGE_BYTES, PAGE_WORDS, Page};
+use super::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock, zeroed_u32, zeroed_u64};
+
+/// Pages at the start: enough that a few hot keys on many cores rarely meet on one page's lock.
+#[cfg(not(loom))]
+const DEPTH_MIN: u32 = 6;
+#[cfg(loom)]
+const DEPTH_MIN: u32 = 0;
+/// How much deeper than evenly filled pages need the directory may get. Hashes are random, so the last of
+/// these bits are as good as never used; if they were, pages that cannot be split give up states instead.
+const DEPTH_SLACK: u32 = 4;
+const CACHE_LINE_BYTES: usize = 64;
+
+/// A fixed reservation of pages and the directory that finds them.
+pub(super) struct Table {
+    words: Box<[AtomicU64]>,
+    /// Words before the first one at the start of a cache line.
+    skipped: usize,
+    directory: Box<[AtomicU32]>,
+    /// Bits of an address that the directory looks at.
+    depth: AtomicU32,
+    /// Pages in use. Changed under `growing` only.
+    pages: AtomicU32,
+    pages_max: u32,
+    growing: Mutex<()>,
+}
+
+/// What [`Table::relieve`] could do for a full page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Relief {
+    /// There is room now, or another thread was faster: try again.
+    Room,
+    /// The budget is used up and every state is live.
+    None,
+}
+
+impl Table {
+    /// A table that may grow to `bytes_max`, or to as much as the machine has room to reserve.
+    pub(super) fn new(bytes_max: usize, budget: &Budget) -> Self {
+        let pages_min = 1_u32 << DEPTH_MIN;
+        let mut pages_max = u32::try_from(bytes_max / PAGE_BYTES).unwrap_or(u32::MAX).max(pages_min);
+        let (words, directory, skipped) = loop {
+            let depth_max = pages_max.next_power_of_two().trailing_zeros() + DEPTH_SLACK;
+            let line_words = CACHE_LINE_BYTES / size_of::<u64>();
+            let words = zeroed_u64(pages_max as usize * PAGE_WORDS + line_words);
+            if let (Some(words), Some(directory)) = (words, zeroed_u32(1 << depth_max)) {
+                let past_line = words.as_ptr() as usize % CACHE_LINE_BYTES / size_of::<u64>();
+                break (words, directory, (line_words - past_line) % line_words);
+            }
+            assert!(pages_max > pages_min, "no memory for {pages_min} pages of {PAGE_BYTES} bytes");
+            pages_max = (pages_max / 2).max(pages_min);
+        };
+        let table = Self {
+            words,
+            skipped,
+            directory,
+            depth: AtomicU32::new(DEPTH_MIN),
+            pages: AtomicU32::new(pages_min),
+            pages_max,
+            growing: Mutex::new(()),
+        };
+        budget.take_always(pages_min as usize * PAGE_BYTES);
+        for page in 0..pages_min {
+            table.directory[page as usize].store(page, Ordering::Release);
+            table.page(page).lock().set_depth(DEPTH_MIN);
+        }
+        table
+    }
+
+    /// The page that `tag` belongs to now.
+    #[inline]
+    pub(super) fn page_of(&self, tag: u64) -> u32 {
+        let mask = (1 << self.depth.load(Ordering::Acquire)) - 1;
+        self.directory[address(tag) & mask].load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(super) fn page(&self, page: u32) -> Page<'_> {
+        Page::new(&self.words[self.skipped..].as_chunks::<PAGE_WORDS>().0[page as usize])
+    }
+
+    /// Bytes of the directory in use.
+    pub(super) fn directory_bytes(&self) -> u64 {
+        (size_of::<u32>() as u64) << self.depth.load(Ordering::Acquire)
+    }
+
+    /// Whether no page can be added.
+    pub(super) fn is_at_max(&self, budget: &Budget) -> bool {
+        self.pages.load(Ordering::Relaxed) == self.pages_max || !budget.has(PAGE_BYTES)
+    }
+
+    /// Makes room in the full page of `tag`: by forgetting what is idle if that is enough, else by splitting it.
+    #[cold]
+    pub(super) fn relieve(&self, tag: u64, now: Timestamp, budget: &Budget) -> Relief {
+        let growing = lock(&self.growing);
+        let mut page = self.page(self.page_of(tag)).lock();
+        if !page.is_full() {
+            return Relief::Room;
+        }
+        if page.may_hold_idle(now) {
+            let held = page.take_all();
+            let before = held.len();
+            let live = held.into_iter().filter(|(_, state)| !state.is_idle_at(now));
+            let kept = live.map(|(tag, state)| page.add(tag, state)).count();
+            // A page that is full again at once would be relieved for every new key.
+            if before - kept >= before.div_ceil(8) {
+                return Relief::Room;
+            }
+        }
+        let deep_enough = page.depth() < self.depth.load(Ordering::Acquire) || self.deepen();
+        if deep_enough && self.pages.load(Ordering::Acquire) < self.pages_max && budget.take(PAGE_BYTES) {
+            self.split(&mut page, tag);
+            return Relief::Room;
+        }
+        drop(growing);
+        if page.is_full() { Relief::None } else { Relief::Room }
+    }
+
+    /// Moves the keys whose next address bit is set to a new page. `growing` is held.
+    fn split<'a>(&'a self, page: &mut Locked<'a>, tag: u64) {
+        let new_number = self.pages.load(Ordering::Acquire);
+        let mut new_page = self.page(new_number).lock();
+        let bit = 1 << page.depth();
+        page.set_depth(page.depth() + 1);
+        new_page.set_depth(page.depth());
+        for (tag, state) in page.take_all() {
+            let side = if address(tag) & bit == 0 { &mut *page } else { &mut new_page };
+            side.add(tag, state);
+        }
+        let first = address(tag) & (bit - 1) | bit;
+        let entries = 1 << self.depth.load(Ordering::Acquire);
+        for entry in (first..entries).step_by(2 * bit) {
+            self.directory[entry].store(new_number, Ordering::Release);
+        }
+        self.pages.store(new_number + 1, Ordering::Release);
+    }
+
+    /// Looks at one more bit of every address. `growing` is held.
+    fn deepen(&self) -> bool {
+        let depth = self.depth.load(Ordering::Acquire);
+        let entries = 1_usize << depth;
+        if 2 * entries > self.directory.len() {
+            return false;
+        }
+        for entry in 0..entries {
+            let page = self.directory[entry].load(Ordering::Acquire);
+            self.directory[entries + entry].store(page, Ordering::Release);
+        }
+        self.depth.store(depth + 1, Ordering::Release);
+        true
+    }
+}
+
+/// The bits of a tag that choose its page, lowest first.
+#[inline]
+#[allow(clippy::cast_possible_truncation, reason = "only as many bits are used as a directory has")]
+fn address(tag: u64) -> usize {
+    tag as usize
+}

@@ -1,0 +1,177 @@
+//! A plan of several charges: look at all, then charge all or none.
+//!
+//! All pages and shards that the plan touches are locked, each kind in ascending order and pages before
+//! shards, so plans that cross each other wait and never deadlock. Nothing is written before everything that
+//! could stand in the way is out of the way: a page that needs room is relieved with no lock held, and the
+//! plan starts again.
+
+use smallvec::SmallVec;
+use tidegate_core::algorithm::{Counting, LedgerAlgorithm, PackedAlgorithm};
+use tidegate_core::{Algorithm, Ask, Charge, Packed, Plan, Ruling, Timestamp, Verdict};
+
+use super::ledgers::{Ledgers, Shard};
+use super::page::{Locked, Slot};
+use super::sync::MutexGuard;
+use super::{MemoryStore, Outcomes};
+
+/// Plans are short; longer ones go to the heap.
+type Few<T> = SmallVec<[T; 4]>;
+
+/// One charge and its state, as it is or by where it is.
+enum Line<'p> {
+    Packed { algorithm: &'p PackedAlgorithm, ask: Ask, tag: u64, slot: Option<Slot>, state: Packed },
+    Ledger { algorithm: &'p LedgerAlgorithm, ask: Ask, tag: u64 },
+}
+
+/// Locked pages by number, in order.
+type Pages<'s> = Few<(u32, Locked<'s>)>;
+/// Locked shards by number, in order.
+type Shards<'s> = Few<(usize, MutexGuard<'s, Shard>)>;
+
+/// A page is full; with every lock released, this tag needs room.
+struct NeedsRoom(u64);
+
+impl MemoryStore {
+    /// Answers as [`check`](Self::check) would and changes nothing.
+    pub fn peek(&self, plan: &Plan<'_>, now: Timestamp) -> Outcomes {
+        let shards = self.lock_shards(plan);
+        let lines = lines(self, plan, now, |tag| {
+            let seen = self.read(tag);
+            (seen.slot, seen.state)
+        });
+        let (verdicts, fate) = weigh(&lines, &shards);
+        let rulings = verdicts.into_iter().map(|verdict| Ruling { verdict, fate });
+        let preview = |(line, ruling): (&Line<'_>, Ruling)| match line {
+            Line::Packed { algorithm, ask, state, .. } => algorithm.preview(state, *ask, ruling),
+            Line::Ledger { algorithm, ask, tag } => get(&shards, Ledgers::shard_of(*tag))
+                .with(*tag, |ledger| algorithm.preview(ledger, *ask, ruling)),
+        };
+        lines.iter().zip(rulings).map(preview).collect()
+    }
+
+    /// Decides a plan and charges it, atomically.
+    pub(super) fn transact(&self, plan: &Plan<'_>, now: Timestamp) -> Outcomes {
+        loop {
+            let Some(mut pages) = self.lock_pages(plan) else { continue };
+            let mut shards = self.lock_shards(plan);
+            let mut lines = lines(self, plan, now, |tag| {
+                let found = get(&pages, self.table.page_of(tag)).find(tag);
+                found.map_or((None, Packed::NEVER_SEEN), |(slot, state)| (Some(slot), state))
+            });
+            let (verdicts, fate) = weigh(&lines, &shards);
+            if let Err(NeedsRoom(tag)) = self.reserve(&mut lines, fate, &pages) {
+                drop((pages, shards));
+                self.table.relieve(tag, self.idle_before(now), &self.budget);
+                continue;
+            }
+            let rulings = verdicts.into_iter().map(|verdict| Ruling { verdict, fate });
+            let settle = |(line, ruling): (&Line<'_>, Ruling)| match line {
+                Line::Packed { algorithm, ask, tag, slot, state } => {
+                    let mut state = *state;
+                    algorithm.settle(&mut state, *ask, fate);
+                    if let Some(slot) = slot {
+                        get_mut(&mut pages, self.table.page_of(*tag)).put(*slot, *tag, state);
+                    }
+                    algorithm.report(&state, *ask, ruling)
+                }
+                Line::Ledger { algorithm, ask, tag } => {
+                    let shard = get_mut(&mut shards, Ledgers::shard_of(*tag));
+                    self.settle_ledger(shard, *tag, algorithm, *ask, ruling)
+                }
+            };
+            return lines.iter().zip(rulings).map(settle).collect();
+        }
+    }
+
+    /// Locks the pages that the plan touches; none if one was split meanwhile.
+    fn lock_pages(&self, plan: &Plan<'_>) -> Option<Pages<'_>> {
+        let tags: Few<u64> =
+            plan.charges().iter().filter(is_packed).map(|charge| self.seed.tag(charge)).collect();
+        let wanted: Few<u32> = tags.iter().map(|tag| self.table.page_of(*tag)).collect();
+        let pages = in_order(wanted.clone()).map(|page| (page, self.table.page(page).lock())).collect();
+        let unsplit = tags.iter().zip(wanted).all(|(tag, page)| self.table.page_of(*tag) == page);
+        unsplit.then_some(pages)
+    }
+
+    /// Locks the shards that the plan touches.
+    fn lock_shards(&self, plan: &Plan<'_>) -> Shards<'_> {
+        let ledgers = plan.charges().iter().filter(|charge| !is_packed(charge));
+        let wanted = ledgers.map(|charge| Ledgers::shard_of(self.seed.tag(charge))).collect();
+        in_order(wanted).map(|shard| (shard, self.ledgers.lock(shard))).collect()
+    }
+
+    /// Gives every line that is going to be written a slot. Writes nothing.
+    fn reserve(&self, lines: &mut [Line<'_>], fate: Verdict, pages: &Pages<'_>) -> Result<(), NeedsRoom> {
+        let mut taken: Few<(u32, Slot)> = SmallVec::new();
+        for line in lines.iter() {
+            if let Line::Packed { tag, slot: Some(slot), .. } = line {
+                taken.push((self.table.page_of(*tag), *slot));
+            }
+        }
+        for line in lines {
+            if let Line::Packed { algorithm, ask, tag, slot: slot @ None, .. } = line
+                && algorithm.is_charged(*ask, fate)
+            {
+                let page = self.table.page_of(*tag);
+                let here: Few<Slot> =
+                    taken.iter().filter(|(other, _)| *other == page).map(|(_, slot)| *slot).collect();
+                let new = self.claim(get(pages, page), *tag, ask.now, &here).ok_or(NeedsRoom(*tag))?;
+                taken.push((page, new));
+                *slot = Some(new);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The lines of a plan; `find` knows where a packed state is.
+fn lines<'p>(
+    store: &MemoryStore,
+    plan: &Plan<'p>,
+    now: Timestamp,
+    find: impl Fn(u64) -> (Option<Slot>, Packed),
+) -> Few<Line<'p>> {
+    let line = |charge: &Charge<'p>| {
+        let (tag, ask) = (store.seed.tag(charge), Ask { now, cost: charge.cost });
+        match charge.counter.algorithm() {
+            Algorithm::Packed(algorithm) => {
+                let (slot, state) = find(tag);
+                Line::Packed { algorithm, ask, tag, slot, state }
+            }
+            Algorithm::Ledger(algorithm) => Line::Ledger { algorithm, ask, tag },
+        }
+    };
+    plan.charges().iter().map(line).collect()
+}
+
+/// The verdict on each line, and on all of them.
+fn weigh(lines: &[Line<'_>], shards: &Shards<'_>) -> (Few<Verdict>, Verdict) {
+    let weigh = |line: &Line<'_>| match line {
+        Line::Packed { algorithm, ask, state, .. } => algorithm.weigh(state, *ask),
+        Line::Ledger { algorithm, ask, tag } => {
+            get(shards, Ledgers::shard_of(*tag)).with(*tag, |ledger| algorithm.weigh(ledger, *ask))
+        }
+    };
+    let verdicts: Few<Verdict> = lines.iter().map(weigh).collect();
+    let fate = verdicts.iter().copied().max().unwrap_or(Verdict::Allowed);
+    (verdicts, fate)
+}
+
+fn is_packed(charge: &&Charge<'_>) -> bool {
+    matches!(charge.counter.algorithm(), Algorithm::Packed(_))
+}
+
+fn in_order<N: Ord>(mut numbers: Few<N>) -> impl Iterator<Item = N> {
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers.into_iter()
+}
+
+fn get<N: Ord + Copy, L>(locks: &[(N, L)], number: N) -> &L {
+    &locks[locks.partition_point(|(held, _)| *held < number)].1
+}
+
+fn get_mut<N: Ord + Copy, L>(locks: &mut [(N, L)], number: N) -> &mut L {
+    let at = locks.partition_point(|(held, _)| *held < number);
+    &mut locks[at].1
+}
