@@ -1,52 +1,40 @@
 //! The merged answer to a request.
 
+use std::ops::Deref;
+
 use crate::{Nanos, Outcome, Verdict, Wait};
 
-/// What a request gets to hear: the outcomes of all its limits as one.
+/// What a request gets to hear: the outcomes of all its limits as one, and which limit decided.
+///
+/// Reads like the [`Outcome`] it merges to: `decision.remaining` is the least that any limit still admits,
+/// `decision.retry_after` when all of them would admit the same request, `decision.reset_after` when all of its
+/// keys are as if never seen, `decision.delay` the longest any of them asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether the request passes. It does if every limit lets it.
-    pub verdict: Verdict,
+    merged: Outcome,
     /// The place in the plan of the limit that decided: of a denial the one that asks for the longest wait,
     /// else the one with the least left.
     pub decided_by: usize,
-    /// The least that any limit still admits.
-    pub remaining: u64,
-    /// When all limits would admit the same request, if nothing else came; zero if this one passes.
-    pub retry_after: Wait,
-    /// When all keys are as if never seen.
-    pub reset_after: Nanos,
-    /// How long the request is to be held before it goes on.
-    pub delay: Nanos,
 }
 
 impl Decision {
     /// The answer of a plan of one limit.
     #[inline]
     pub fn of_one(outcome: Outcome) -> Self {
-        Self {
-            verdict: outcome.verdict,
-            decided_by: 0,
-            remaining: outcome.remaining,
-            retry_after: outcome.retry_after,
-            reset_after: outcome.reset_after,
-            delay: outcome.delay,
-        }
+        Self { merged: outcome, decided_by: 0 }
     }
 
     /// Merges the outcomes of a plan; an empty plan allows everything.
     pub fn merge(outcomes: &[Outcome]) -> Self {
-        let everything = Self {
+        let everything = Outcome {
             verdict: Verdict::Allowed,
-            decided_by: 0,
             remaining: u64::MAX,
             retry_after: Wait::NONE,
             reset_after: Nanos::ZERO,
             delay: Nanos::ZERO,
         };
-        let mut merged = outcomes.iter().fold(everything, |merged, outcome| Self {
+        let merged = outcomes.iter().fold(everything, |merged, outcome| Outcome {
             verdict: merged.verdict.max(outcome.verdict),
-            decided_by: 0,
             remaining: merged.remaining.min(outcome.remaining),
             retry_after: merged.retry_after.max(outcome.retry_after),
             reset_after: merged.reset_after.max(outcome.reset_after),
@@ -56,13 +44,21 @@ impl Decision {
             Verdict::Denied => outcome.retry_after == merged.retry_after,
             Verdict::Allowed => outcome.remaining == merged.remaining,
         };
-        merged.decided_by = outcomes.iter().position(decides).unwrap_or(0);
-        merged
+        Self { merged, decided_by: outcomes.iter().position(decides).unwrap_or(0) }
     }
 
     /// Whether the request passes.
     #[inline]
     pub fn is_allowed(&self) -> bool {
-        self.verdict == Verdict::Allowed
+        self.merged.verdict == Verdict::Allowed
+    }
+}
+
+impl Deref for Decision {
+    type Target = Outcome;
+
+    #[inline]
+    fn deref(&self) -> &Outcome {
+        &self.merged
     }
 }

@@ -48,6 +48,11 @@ impl Ledger {
         self.entries.is_empty()
     }
 
+    /// Units written down and not forgotten.
+    pub fn units(&self) -> u64 {
+        self.entries.back().map_or(0, |last| last.total.wrapping_sub(self.total_before))
+    }
+
     /// Bytes on the heap.
     pub fn heap_bytes(&self) -> usize {
         self.entries.capacity() * size_of::<Entry>()

@@ -4,20 +4,27 @@
 //! safe to drop. So every state begins with the last instant at which it matters:
 //!
 //! ```text
-//! bit 127   126 ................ 63   62 ............ 0
-//!       0   last instant that matters  detail             a state that ends
-//!       1   detail ................................... 0  a state that outlasts representable time
+//! first word                         second word
+//! last instant that matters          0 | 63 bits of detail       a state that ends
+//! 64 bits of detail                  1 | 63 bits of detail       a state that outlasts representable time
 //! ```
 //!
 //! The algorithm owns the detail. It puts what was used right below the instant, so that the plain order of
-//! the 128 bits is the order in which live states are given up: nearest its reset first, of those the least
-//! used. All zero is a key never seen.
+//! the words is the order in which live states are given up: nearest its reset first, of those the least used.
+//! All zero is a key never seen.
+//!
+//! An algorithm that is short of bits may use the lowest [`SPARE_INSTANT_BITS`] of the instant as detail too.
+
+use std::cmp::Ordering;
 
 use crate::Timestamp;
 
 /// A constant-size state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Packed(u128);
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Packed {
+    first: u64,
+    second: u64,
+}
 
 /// A [`Packed`] taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,66 +35,76 @@ pub(crate) enum View {
     Outlasting(u128),
 }
 
-const OUTLASTING: u128 = 1 << 127;
-const DETAIL_BITS: u32 = 63;
-const DETAIL_MASK: u64 = (1 << DETAIL_BITS) - 1;
+const OUTLASTING: u64 = 1 << 63;
+/// Bits of the instant that nobody relies on: about half a millisecond.
+pub(crate) const SPARE_INSTANT_BITS: u32 = 19;
 
 impl Packed {
     /// The state of a key that was never seen.
-    pub const NEVER_SEEN: Self = Self(0);
+    pub const NEVER_SEEN: Self = Self { first: 0, second: 0 };
 
     #[inline]
     pub(crate) fn until(instant_ns: u64, detail: u64) -> Self {
-        debug_assert!(detail <= DETAIL_MASK);
-        Self(u128::from(instant_ns) << DETAIL_BITS | u128::from(detail & DETAIL_MASK))
-    }
-
-    #[inline]
-    pub(crate) fn outlasting(detail: u128) -> Self {
         debug_assert!(detail < OUTLASTING);
-        Self(OUTLASTING | detail)
+        Self { first: instant_ns, second: detail & !OUTLASTING }
     }
 
     #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "the cuts are the layout")]
+    pub(crate) fn outlasting(detail: u128) -> Self {
+        debug_assert!(detail < 1 << 127);
+        Self { first: (detail >> 63) as u64, second: detail as u64 | OUTLASTING }
+    }
+
+    #[inline]
     pub(crate) fn view(self) -> View {
-        if self.0 & OUTLASTING == 0 {
-            View::Until((self.0 >> DETAIL_BITS) as u64, self.0 as u64 & DETAIL_MASK)
+        if self.second & OUTLASTING == 0 {
+            View::Until(self.first, self.second)
         } else {
-            View::Outlasting(self.0 & !OUTLASTING)
+            View::Outlasting(u128::from(self.first) << 63 | u128::from(self.second & !OUTLASTING))
         }
     }
 
     /// Whether nothing is lost by forgetting this state at `now` or later. May say no for up to half a
-    /// millisecond too long (see `sliding_window`), never yes too early.
+    /// millisecond too long, never yes too early.
     #[inline]
     pub fn is_idle_at(self, now: Timestamp) -> bool {
-        match self.view() {
-            View::Until(last, _) => last < now.as_nanos() || self == Self::NEVER_SEEN,
-            View::Outlasting(_) => false,
-        }
+        self == Self::NEVER_SEEN || self.last_instant().is_some_and(|last| last < now)
     }
 
-    /// The last instant at which this state matters; none if it outlasts representable time. May be up to half a
-    /// millisecond early (see `sliding_window`).
+    /// The last instant at which this state matters, up to half a millisecond late; none if it outlasts
+    /// representable time.
     #[inline]
     pub fn last_instant(self) -> Option<Timestamp> {
         match self.view() {
-            View::Until(last, _) => Some(Timestamp::from_nanos(last)),
+            View::Until(last, _) => Some(Timestamp::from_nanos(last | ((1 << SPARE_INSTANT_BITS) - 1))),
             View::Outlasting(_) => None,
         }
     }
 
     /// The two words a store keeps.
     #[inline]
-    #[allow(clippy::cast_possible_truncation, reason = "the two halves")]
     pub const fn to_words(self) -> [u64; 2] {
-        [(self.0 >> 64) as u64, self.0 as u64]
+        [self.first, self.second]
     }
 
     /// The state that [`to_words`](Self::to_words) took apart.
     #[inline]
-    pub const fn from_words(words: [u64; 2]) -> Self {
-        Self((words[0] as u128) << 64 | words[1] as u128)
+    pub const fn from_words([first, second]: [u64; 2]) -> Self {
+        Self { first, second }
+    }
+}
+
+/// The order in which live states are given up.
+impl Ord for Packed {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let rank = |state: &Self| (state.second & OUTLASTING, state.first, state.second);
+        rank(self).cmp(&rank(other))
+    }
+}
+
+impl PartialOrd for Packed {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }

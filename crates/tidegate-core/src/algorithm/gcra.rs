@@ -38,6 +38,8 @@ struct Arrival {
     part: u64,
 }
 
+/// More than any tolerance, and little enough to add any cost to.
+const BACKLOG_MAX: u128 = 1 << 126;
 /// Bits of [`View::Outlasting`] that say how many of the others are the remainder.
 const PART_WIDTH_SHIFT: u32 = 121;
 
@@ -94,12 +96,20 @@ impl Gcra {
     /// How far the arrival time is ahead of `now`, in 1/L ns.
     #[inline]
     fn backlog(&self, state: Packed, now: Timestamp) -> u128 {
-        match self.arrival(state) {
-            Some(Arrival { whole, part }) if whole >= u128::from(now.as_nanos()) => {
+        let limit = u128::from(self.limit());
+        match state.view() {
+            // The common case, in which nothing can overflow.
+            View::Until(whole, part) => match whole.checked_sub(now.as_nanos()) {
+                Some(ahead) => u128::from(ahead) * limit + u128::from(part.min(self.limit() - 1)),
+                None => 0,
+            },
+            View::Outlasting(detail) => {
+                let (whole, part) = unpack_late(detail);
                 let ahead = whole - u128::from(now.as_nanos());
-                ahead.saturating_mul(u128::from(self.limit())).saturating_add(u128::from(part))
+                ahead
+                    .checked_mul(limit)
+                    .map_or(BACKLOG_MAX, |ahead| (ahead + u128::from(part)).min(BACKLOG_MAX))
             }
-            _ => 0,
         }
     }
 
@@ -128,7 +138,7 @@ impl Counting for Gcra {
             return Verdict::of(ask.cost == 0);
         }
         let needed = u128::from(ask.cost) * self.window();
-        Verdict::of(self.backlog(*state, ask.now).saturating_add(needed) <= self.tolerance)
+        Verdict::of(self.backlog(*state, ask.now) + needed <= self.tolerance)
     }
 
     #[inline]
@@ -183,8 +193,8 @@ impl Counting for Gcra {
             return Wait::NEVER;
         }
         let needed = u128::from(ask.cost) * self.window();
-        let excess = self.backlog(*state, ask.now).saturating_add(needed).saturating_sub(self.tolerance);
-        Wait::of(Nanos::new(excess.div_ceil(u128::from(self.limit()))))
+        let excess = (self.backlog(*state, ask.now) + needed).saturating_sub(self.tolerance);
+        Wait::of(Nanos::new(split(excess, self.limit()).ceil()))
     }
 
     #[inline]

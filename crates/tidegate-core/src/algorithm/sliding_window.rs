@@ -15,7 +15,7 @@
 //! the low 19 bits need not be kept to know which one it is.
 
 use super::Counting;
-use crate::packed::View;
+use crate::packed::{SPARE_INSTANT_BITS, View};
 use crate::rate::UNITS_MAX;
 use crate::{Ask, Nanos, Packed, Rate, Timestamp, Verdict, Wait};
 
@@ -34,11 +34,11 @@ struct Windows {
 }
 
 const COUNT_BITS: u32 = 40;
-/// Below the kept bits of time: two counts and two unused bits.
-const TIME_SHIFT: u32 = 2 * COUNT_BITS + 2;
-/// Less than the shortest window, so at most one window ends in any span this long.
-const DROPPED_TIME_BITS: u32 = 19;
-const _: () = assert!(1 << DROPPED_TIME_BITS < crate::rate::WINDOW_NS_MIN);
+/// The counts take the spare bits of the instant, and so the bits below them.
+const CUR_BITS_BESIDE_INSTANT: u32 = SPARE_INSTANT_BITS;
+const CUR_BITS_BELOW: u32 = COUNT_BITS - CUR_BITS_BESIDE_INSTANT;
+/// At most one window ends in the span that the spare bits leave open.
+const _: () = assert!(1 << SPARE_INSTANT_BITS < crate::rate::WINDOW_NS_MIN);
 
 impl SlidingWindow {
     /// The windows as a request at `now` sees them.
@@ -63,40 +63,34 @@ impl SlidingWindow {
 
     /// `guess_ns` is the start of the window of now, which most states belong to: trying it saves a division.
     #[inline]
-    #[allow(clippy::cast_possible_truncation, reason = "the cuts are the layout")]
     fn unpack(&self, state: Packed, guess_ns: u64) -> Windows {
         let window_ns = self.rate.window_ns();
-        let [high, low] = state.to_words();
-        let bits = u128::from(high) << 64 | u128::from(low);
-        let mask = u128::from(UNITS_MAX);
-        let (cur, prev) = ((bits >> (COUNT_BITS + 2) & mask) as u64, (bits >> 2 & mask) as u64);
-        let start_ns = match state.view() {
-            View::Until(last, _) => {
-                let kept = last >> DROPPED_TIME_BITS;
-                let guessed = last_instant(guess_ns, window_ns);
-                if guessed >> DROPPED_TIME_BITS == u128::from(kept) {
+        match state.view() {
+            View::Until(instant, detail) => {
+                let kept = instant >> SPARE_INSTANT_BITS;
+                let start_ns = if last_instant(guess_ns, window_ns) >> SPARE_INSTANT_BITS == u128::from(kept)
+                {
                     guess_ns
                 } else {
-                    // The multiple of W in the span that the kept bits leave open, two windows back.
-                    let latest = u128::from(kept + 1) << DROPPED_TIME_BITS;
-                    (latest / u128::from(window_ns) * u128::from(window_ns)) as u64 - 2 * window_ns
-                }
+                    start_of(kept, window_ns)
+                };
+                let cur_high = instant & ((1 << CUR_BITS_BESIDE_INSTANT) - 1);
+                let cur = cur_high << CUR_BITS_BELOW | detail >> COUNT_BITS;
+                Windows { start_ns, prev: detail & UNITS_MAX, cur }
             }
-            View::Outlasting(detail) => (detail >> TIME_SHIFT) as u64 * window_ns,
-        };
-        Windows { start_ns, prev, cur }
+            View::Outlasting(detail) => unpack_late(detail, window_ns),
+        }
     }
 
     #[inline]
     fn pack(&self, Windows { start_ns, prev, cur }: Windows) -> Packed {
-        let counts = u128::from(cur) << (COUNT_BITS + 2) | u128::from(prev) << 2;
         match u64::try_from(last_instant(start_ns, self.rate.window_ns())) {
             Ok(last) => {
-                let kept = u128::from(last >> DROPPED_TIME_BITS) << TIME_SHIFT;
-                #[allow(clippy::cast_possible_truncation, reason = "the two halves")]
-                Packed::from_words([((kept | counts) >> 64) as u64, (kept | counts) as u64])
+                let kept = last >> SPARE_INSTANT_BITS << SPARE_INSTANT_BITS;
+                let cur_low = cur & ((1 << CUR_BITS_BELOW) - 1);
+                Packed::until(kept | cur >> CUR_BITS_BELOW, cur_low << COUNT_BITS | prev)
             }
-            Err(_) => Packed::outlasting(u128::from(start_ns / self.rate.window_ns()) << TIME_SHIFT | counts),
+            Err(_) => pack_late(start_ns / self.rate.window_ns(), prev, cur),
         }
     }
 
@@ -187,4 +181,28 @@ impl Counting for SlidingWindow {
 #[inline]
 fn last_instant(start_ns: u64, window_ns: u64) -> u128 {
     u128::from(start_ns) + 2 * u128::from(window_ns) - 1
+}
+
+/// The start of the window of which `kept` are the upper bits of [`last_instant`].
+#[allow(clippy::cast_possible_truncation, reason = "before an instant that fits")]
+fn start_of(kept: u64, window_ns: u64) -> u64 {
+    let latest_end = u128::from(kept + 1) << SPARE_INSTANT_BITS;
+    let windows = (latest_end / u128::from(window_ns)) as u64;
+    (windows - 2) * window_ns
+}
+
+/// The last windows before the end of representable time, by number.
+#[cold]
+fn pack_late(number: u64, prev: u64, cur: u64) -> Packed {
+    Packed::outlasting(
+        u128::from(number) << (2 * COUNT_BITS) | u128::from(cur) << COUNT_BITS | u128::from(prev),
+    )
+}
+
+#[cold]
+#[allow(clippy::cast_possible_truncation, reason = "the cuts are the layout")]
+fn unpack_late(detail: u128, window_ns: u64) -> Windows {
+    let number = (detail >> (2 * COUNT_BITS)) as u64;
+    let cur = (detail >> COUNT_BITS) as u64 & UNITS_MAX;
+    Windows { start_ns: number * window_ns, prev: detail as u64 & UNITS_MAX, cur }
 }

@@ -103,7 +103,7 @@ impl Ledgers {
         }
     }
 
-    /// Drops, of a sample, the ledger nearest its reset, of those the shortest. Never that of `keep`.
+    /// Drops, of a sample, the ledger nearest its reset, of those the least used. Never that of `keep`.
     fn give_up_one(&self, shard: &mut Shard, keep: u64, room: &mut Room<'_>) -> bool {
         let len = shard.held.len();
         // Keys stand in no particular order, so any run of them is a sample.
@@ -111,7 +111,7 @@ impl Ledgers {
         let first = keep as usize;
         let sample = (0..SAMPLE_LEDGERS.min(len)).map(|step| first.wrapping_add(step) % len);
         let others = sample.filter(|at| shard.held.get_index(*at).is_some_and(|(tag, _)| *tag != keep));
-        let Some(at) = others.min_by_key(|at| (shard.held[*at].idle_from, shard.held[*at].ledger.len()))
+        let Some(at) = others.min_by_key(|at| (shard.held[*at].idle_from, shard.held[*at].ledger.units()))
         else {
             return false;
         };

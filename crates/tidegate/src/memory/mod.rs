@@ -17,7 +17,7 @@ mod table;
 mod transaction;
 
 use smallvec::SmallVec;
-use tidegate_core::algorithm::{Counting, LedgerAlgorithm};
+use tidegate_core::algorithm::{Counting, LedgerAlgorithm, PackedAlgorithm};
 use tidegate_core::{Algorithm, Ask, Charge, Ledger, Outcome, Packed, Plan, Ruling, Timestamp, Verdict};
 
 use budget::Budget;
@@ -63,6 +63,13 @@ struct Seen<'a> {
     version: Version,
     slot: Option<Slot>,
     state: Packed,
+}
+
+/// Whether a state was written, or is to be read again first.
+#[derive(PartialEq, Eq)]
+enum Written {
+    Yes,
+    No,
 }
 
 impl MemoryStore {
@@ -116,9 +123,14 @@ impl MemoryStore {
         let tag = self.seed.tag(charge);
         let ask = Ask { now, cost: charge.cost };
         match charge.counter.algorithm() {
-            Algorithm::Packed(algorithm) => {
-                self.update_packed(tag, now, |state| algorithm.decide(state, ask))
-            }
+            Algorithm::Packed(algorithm) => match algorithm {
+                // A function for each: one for all of them would be slower for every one.
+                PackedAlgorithm::Gcra(one) => self.decide_packed(tag, one, ask),
+                PackedAlgorithm::TokenBucket(one) => self.decide_packed(tag, one, ask),
+                PackedAlgorithm::LeakyBucket(one) => self.decide_packed(tag, one, ask),
+                PackedAlgorithm::FixedWindow(one) => self.decide_packed(tag, one, ask),
+                PackedAlgorithm::SlidingWindow(one) => self.decide_packed(tag, one, ask),
+            },
             Algorithm::Ledger(algorithm) => self.decide_ledger(tag, algorithm, ask),
         }
     }
@@ -169,32 +181,60 @@ impl MemoryStore {
         }
     }
 
-    /// Changes one packed state atomically. A change that leaves it as it was only reads.
-    #[inline]
-    fn update_packed<R>(&self, tag: u64, now: Timestamp, change: impl Fn(&mut Packed) -> R) -> R {
+    #[inline(never)]
+    fn decide_packed<A: Counting<State = Packed>>(&self, tag: u64, algorithm: &A, ask: Ask) -> Outcome {
         loop {
             let seen = self.read(tag);
             let mut state = seen.state;
-            let answer = change(&mut state);
-            if state == seen.state {
-                return answer;
+            let ruling = Ruling::alone(algorithm.weigh(&state, ask));
+            algorithm.settle(&mut state, ask, ruling.fate);
+            if self.write(&seen, tag, state, ask.now) == Written::Yes {
+                return algorithm.report(&state, ask, ruling);
             }
-            let Some(mut page) = seen.page.lock_unchanged(seen.version) else { continue };
-            if let Some(slot) = seen.slot {
-                page.set_state(slot, state);
-                return answer;
-            }
-            if let Some(slot) = self.claim(&page, tag, now, &[]) {
-                page.put(slot, tag, state);
-                return answer;
-            }
-            drop(page);
-            self.table.relieve(tag, self.idle_before(now), &self.budget);
         }
     }
 
+    /// Changes one packed state atomically.
+    fn update_packed(&self, tag: u64, now: Timestamp, change: impl Fn(&mut Packed)) {
+        loop {
+            let seen = self.read(tag);
+            let mut state = seen.state;
+            change(&mut state);
+            if self.write(&seen, tag, state, now) == Written::Yes {
+                return;
+            }
+        }
+    }
+
+    /// Writes a state if nothing changed since it was read. A state that is as it was is not written.
+    #[inline(always)]
+    fn write(&self, seen: &Seen<'_>, tag: u64, state: Packed, now: Timestamp) -> Written {
+        if state == seen.state {
+            return Written::Yes;
+        }
+        let Some(mut page) = seen.page.lock_unchanged(seen.version) else { return Written::No };
+        match seen.slot {
+            Some(slot) => {
+                page.set_state(slot, state);
+                Written::Yes
+            }
+            None => self.write_new(page, tag, state, now),
+        }
+    }
+
+    #[cold]
+    fn write_new(&self, mut page: Locked<'_>, tag: u64, state: Packed, now: Timestamp) -> Written {
+        if let Some(slot) = self.claim(&page, tag, now, &[]) {
+            page.put(slot, tag, state);
+            return Written::Yes;
+        }
+        drop(page);
+        self.table.relieve(tag, self.idle_before(now), &self.budget);
+        Written::No
+    }
+
     /// Reads a packed state, without writing anything anywhere.
-    #[inline]
+    #[inline(always)]
     fn read(&self, tag: u64) -> Seen<'_> {
         loop {
             let number = self.table.page_of(tag);
@@ -203,10 +243,8 @@ impl MemoryStore {
             if self.table.page_of(tag) != number {
                 continue;
             }
-            let (slot, state) = match page.find(tag) {
-                Some((slot, state)) => (Some(slot), state),
-                None => (None, Packed::NEVER_SEEN),
-            };
+            let slot = page.find(tag);
+            let state = slot.map_or(Packed::NEVER_SEEN, |slot| page.state(slot));
             if page.is_still(version) {
                 return Seen { page, version, slot, state };
             }

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! 64 bytes    version | count | depth | idle from | ...
-//! 192 bytes   8 tags (one cache line), then 8 states of 16 bytes      21 times
+//! 24 bytes    tag | state                                  168 times
 //! ```
 //!
-//! A tag is the key's 64-bit hash; zero is a free slot. A key lives in its home group or, if that is full, in
-//! the next one that is not; a search ends at the first group with a free slot. Slots are never freed one by
-//! one but overwritten, so that stays true.
+//! A tag is the key's 64-bit hash; zero is a free slot. Slots come in groups of eight. A key lives in its home
+//! group, if it can in the lane of it that its hash names, or, if the group is full, in the next one that is
+//! not; a search ends at the first group with a free slot. Slots are never freed one by one but overwritten, so
+//! that stays true.
 //!
 //! The version is a sequence lock (Lameter 2005; in the C11 model Boehm 2012): even when nobody writes, odd
 //! while someone does. A reader takes the version, reads, and looks whether it is still the same; it writes
@@ -25,10 +26,10 @@ pub(super) const PAGE_WORDS: usize = 512;
 pub(super) const PAGE_BYTES: usize = PAGE_WORDS * size_of::<u64>();
 
 const HEADER_WORDS: usize = 8;
-const GROUP_WORDS: usize = 24;
+const SLOT_WORDS: usize = 3;
+const SLOTS: usize = (PAGE_WORDS - HEADER_WORDS) / SLOT_WORDS;
 const GROUP_SLOTS: usize = 8;
-const GROUPS: usize = (PAGE_WORDS - HEADER_WORDS) / GROUP_WORDS;
-const SLOTS: usize = GROUPS * GROUP_SLOTS;
+const GROUPS: usize = SLOTS / GROUP_SLOTS;
 /// A page counts as full a little before it is, or a search for what is not there would walk all of it.
 #[cfg(not(loom))]
 const COUNT_MAX: u64 = 156;
@@ -53,12 +54,9 @@ pub(super) struct Page<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Version(u64);
 
-/// A slot of a page.
+/// A slot of a page, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slot {
-    group: usize,
-    lane: usize,
-}
+pub(super) struct Slot(usize);
 
 /// What was found where a new key could live.
 pub(super) enum Room {
@@ -99,22 +97,29 @@ impl<'a> Page<'a> {
         self.words[VERSION].load(Ordering::Relaxed) == version.0
     }
 
-    /// Where `tag` is, and its state.
-    #[inline]
-    pub(super) fn find(self, tag: u64) -> Option<(Slot, Packed)> {
+    /// Where `tag` is.
+    #[inline(always)]
+    pub(super) fn find(self, tag: u64) -> Option<Slot> {
+        let first = slot(home(tag), home_lane(tag));
+        if self.tag(first) == tag { Some(first) } else { self.find_elsewhere(tag) }
+    }
+
+    /// Where `tag` is, if not where a search for it begins.
+    #[inline(never)]
+    fn find_elsewhere(self, tag: u64) -> Option<Slot> {
         let mut group = home(tag);
         for _ in 0..GROUPS {
-            let words = self.group(group);
-            let mut any_free = false;
-            for (lane, held) in words[..GROUP_SLOTS].iter().enumerate() {
-                let held = held.load(Ordering::Acquire);
-                if held == tag {
-                    let slot = Slot { group, lane };
-                    return Some((slot, self.state(slot)));
-                }
-                any_free |= held == 0;
+            // Without a branch per lane: which lane it is cannot be predicted.
+            let (mut hits, mut frees) = (0_u32, 0_u32);
+            for lane in 0..GROUP_SLOTS {
+                let held = self.tag(slot(group, lane));
+                hits |= u32::from(held == tag) << lane;
+                frees |= u32::from(held == 0) << lane;
             }
-            if any_free {
+            if hits != 0 {
+                return Some(slot(group, hits.trailing_zeros() as usize));
+            }
+            if frees != 0 {
                 return None;
             }
             group = next(group);
@@ -129,7 +134,8 @@ impl<'a> Page<'a> {
         self.words[VERSION]
             .compare_exchange(version.0, locked, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
-            .then_some(Locked { page: self, version: locked })
+            // Not `then_some`: a lock that was never taken would be dropped, and so released.
+            .then(|| Locked { page: self, version: locked })
     }
 
     /// Locks the page.
@@ -143,28 +149,26 @@ impl<'a> Page<'a> {
         }
     }
 
-    #[inline]
-    fn group(self, group: usize) -> &'a [AtomicU64; GROUP_WORDS] {
-        &self.words[HEADER_WORDS..].as_chunks::<GROUP_WORDS>().0[group]
+    #[inline(always)]
+    pub(super) fn state(self, slot: Slot) -> Packed {
+        let [_, first, second] = self.slot(slot);
+        Packed::from_words([first.load(Ordering::Acquire), second.load(Ordering::Acquire)])
     }
 
-    #[inline]
+    #[inline(always)]
     fn tag(self, slot: Slot) -> u64 {
-        self.group(slot.group)[slot.lane].load(Ordering::Acquire)
+        self.slot(slot)[0].load(Ordering::Acquire)
     }
 
-    #[inline]
-    fn state(self, slot: Slot) -> Packed {
-        let words = self.group(slot.group);
-        let at = GROUP_SLOTS + 2 * (slot.lane % GROUP_SLOTS);
-        Packed::from_words([words[at].load(Ordering::Acquire), words[at + 1].load(Ordering::Acquire)])
+    #[inline(always)]
+    fn slot(self, Slot(number): Slot) -> &'a [AtomicU64; SLOT_WORDS] {
+        &self.words[HEADER_WORDS..].as_chunks().0[number]
     }
 }
 
 impl Locked<'_> {
-    /// Where `tag` is, and its state.
-    #[inline]
-    pub(super) fn find(&self, tag: u64) -> Option<(Slot, Packed)> {
+    /// Where `tag` is.
+    pub(super) fn find(&self, tag: u64) -> Option<Slot> {
         self.page.find(tag)
     }
 
@@ -177,11 +181,10 @@ impl Locked<'_> {
     /// Writes a state to a slot that holds its tag.
     #[inline]
     pub(super) fn set_state(&mut self, slot: Slot, state: Packed) {
-        let words = self.page.group(slot.group);
-        let at = GROUP_SLOTS + 2 * (slot.lane % GROUP_SLOTS);
-        let [high, low] = state.to_words();
-        words[at].store(high, Ordering::Release);
-        words[at + 1].store(low, Ordering::Release);
+        let [_, first, second] = self.page.slot(slot);
+        let words = state.to_words();
+        first.store(words[0], Ordering::Release);
+        second.store(words[1], Ordering::Release);
     }
 
     /// A slot for `tag`, which the page does not hold. States that are idle at `now` are overwritten, those in
@@ -192,13 +195,12 @@ impl Locked<'_> {
         let mut group = home(tag);
         for groups_seen in 1..=GROUPS {
             let mut free = None;
-            for lane in 0..GROUP_SLOTS {
-                let slot = Slot { group, lane };
+            for slot in lanes(group, tag) {
                 if taken.contains(&slot) {
                     continue;
                 }
                 if self.page.tag(slot) == 0 {
-                    free = Some(slot);
+                    free = free.or(Some(slot));
                 } else {
                     let state = self.state(slot);
                     if state.is_idle_at(now) {
@@ -221,7 +223,7 @@ impl Locked<'_> {
             }
         }
         // Reached only if every slot of the page is live.
-        let nearest_reset = nearest_reset.map_or(Slot { group, lane: 0 }, |(_, slot)| slot);
+        let nearest_reset = nearest_reset.map_or(slot(group, 0), |(_, slot)| slot);
         Room::Full { nearest_reset }
     }
 
@@ -232,7 +234,7 @@ impl Locked<'_> {
         }
         let idle_from = state.last_instant().map_or(u64::MAX, Timestamp::as_nanos);
         self.set_header(IDLE_FROM, self.header(IDLE_FROM).min(idle_from));
-        self.page.group(slot.group)[slot.lane].store(tag, Ordering::Release);
+        self.page.slot(slot)[0].store(tag, Ordering::Release);
         self.set_state(slot, state);
     }
 
@@ -258,14 +260,11 @@ impl Locked<'_> {
     /// Empties the page and hands over what was in it.
     pub(super) fn take_all(&mut self) -> Vec<(u64, Packed)> {
         let mut held = Vec::with_capacity(SLOTS);
-        for group in 0..GROUPS {
-            for lane in 0..GROUP_SLOTS {
-                let slot = Slot { group, lane };
-                let tag = self.page.tag(slot);
-                if tag != 0 {
-                    held.push((tag, self.state(slot)));
-                    self.page.group(group)[lane].store(0, Ordering::Release);
-                }
+        for slot in (0..SLOTS).map(Slot) {
+            let tag = self.page.tag(slot);
+            if tag != 0 {
+                held.push((tag, self.state(slot)));
+                self.page.slot(slot)[0].store(0, Ordering::Release);
             }
         }
         self.set_header(COUNT, 0);
@@ -277,8 +276,7 @@ impl Locked<'_> {
     pub(super) fn add(&mut self, tag: u64, state: Packed) {
         let mut group = home(tag);
         for _ in 0..GROUPS {
-            let lanes = (0..GROUP_SLOTS).map(|lane| Slot { group, lane });
-            if let Some(free) = lanes.into_iter().find(|slot| self.page.tag(*slot) == 0) {
+            if let Some(free) = lanes(group, tag).find(|slot| self.page.tag(*slot) == 0) {
                 return self.put(free, tag, state);
             }
             group = next(group);
@@ -310,6 +308,23 @@ impl Drop for Locked<'_> {
 fn home(tag: u64) -> usize {
     #[allow(clippy::cast_possible_truncation, reason = "below GROUPS")]
     return (((tag >> 32) * GROUPS as u64) >> 32) as usize;
+}
+
+/// The lane of its home group where `tag` is put if that is free, so that one look finds most keys.
+#[inline]
+fn home_lane(tag: u64) -> usize {
+    #[allow(clippy::cast_possible_truncation, reason = "below GROUP_SLOTS")]
+    return (tag >> 29) as usize % GROUP_SLOTS;
+}
+
+/// The slots of a group, from the lane that `tag` would like best.
+fn lanes(group: usize, tag: u64) -> impl Iterator<Item = Slot> {
+    (0..GROUP_SLOTS).map(move |step| slot(group, (home_lane(tag) + step) % GROUP_SLOTS))
+}
+
+#[inline(always)]
+fn slot(group: usize, lane: usize) -> Slot {
+    Slot(group * GROUP_SLOTS + lane)
 }
 
 #[inline]

@@ -20,7 +20,7 @@ use super::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock, zeroed_u32, zeroe
 
 /// Pages at the start: enough that a few hot keys on many cores rarely meet on one page's lock.
 #[cfg(not(loom))]
-const DEPTH_MIN: u32 = 6;
+const DEPTH_MIN: u32 = 3;
 #[cfg(loom)]
 const DEPTH_MIN: u32 = 0;
 /// How much deeper than evenly filled pages need the directory may get. Hashes are random, so the last of

@@ -1,9 +1,10 @@
 //! A plan of several charges: look at all, then charge all or none.
 //!
-//! All pages and shards that the plan touches are locked, each kind in ascending order and pages before
-//! shards, so plans that cross each other wait and never deadlock. Nothing is written before everything that
-//! could stand in the way is out of the way: a page that needs room is relieved with no lock held, and the
-//! plan starts again.
+//! All shards and pages that the plan touches are locked, each kind in ascending order and shards before pages,
+//! so plans that cross each other wait and never deadlock; a peek, which reads pages under the locks of its
+//! shards, keeps to the same order, and nobody who holds a page waits for a shard. Nothing is written before
+//! everything that could stand in the way is out of the way: a page that needs room is relieved with no lock
+//! held, and the plan starts again.
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{Counting, LedgerAlgorithm, PackedAlgorithm};
@@ -52,11 +53,12 @@ impl MemoryStore {
     /// Decides a plan and charges it, atomically.
     pub(super) fn transact(&self, plan: &Plan<'_>, now: Timestamp) -> Outcomes {
         loop {
-            let Some(mut pages) = self.lock_pages(plan) else { continue };
             let mut shards = self.lock_shards(plan);
+            let Some(mut pages) = self.lock_pages(plan) else { continue };
             let mut lines = lines(self, plan, now, |tag| {
-                let found = get(&pages, self.table.page_of(tag)).find(tag);
-                found.map_or((None, Packed::NEVER_SEEN), |(slot, state)| (Some(slot), state))
+                let page = get(&pages, self.table.page_of(tag));
+                let slot = page.find(tag);
+                (slot, slot.map_or(Packed::NEVER_SEEN, |slot| page.state(slot)))
             });
             let (verdicts, fate) = weigh(&lines, &shards);
             if let Err(NeedsRoom(tag)) = self.reserve(&mut lines, fate, &pages) {

@@ -1,0 +1,109 @@
+//! The limiter: several limits, changes in flight, errors.
+
+use std::time::Duration;
+
+use tidegate::{Clock, Limiter, ManualClock, Timestamp};
+
+fn limiter(limits: &[&str], clock: &ManualClock) -> Limiter<ManualClock> {
+    let builder = limits.iter().fold(Limiter::builder(), |builder, limit| builder.limit(*limit));
+    builder.clock(clock.clone()).build().unwrap()
+}
+
+fn admitted<C: Clock>(limiter: &Limiter<C>, attempts: u32) -> u32 {
+    (0..attempts).map(|_| u32::from(limiter.check("key", 1).is_allowed())).sum()
+}
+
+#[test]
+fn the_tightest_limit_decides_and_a_denial_charges_none() {
+    let clock = ManualClock::at(Timestamp::from_nanos(3_600_000_000_000));
+    let limiter = limiter(&["2 per second", "{algorithm: fixed_window, limit: 5, per: 1h, name: hourly}"], &clock);
+    assert_eq!(admitted(&limiter, 10), 2);
+    let denied = limiter.check("key", 1);
+    assert_eq!((denied.decided_by, denied.retry_after.span().unwrap().get()), (0, 500_000_000));
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(admitted(&limiter, 10), 2);
+    clock.advance(Duration::from_secs(1));
+    // Had the eight denials charged the hourly limit, nothing would be left of its five.
+    assert_eq!(admitted(&limiter, 10), 1);
+    let denied = limiter.check("key", 1);
+    assert_eq!(limiter.limits().nth(denied.decided_by).unwrap().name(), Some("hourly"));
+    assert_eq!(denied.retry_after.span().unwrap().as_duration(), Duration::from_secs(3_598));
+}
+
+#[test]
+fn raising_and_lowering_a_limit_keeps_what_was_used() {
+    for algorithm in ["gcra", "token_bucket", "fixed_window", "sliding_window", "sliding_log", "sub_windows"] {
+        let clock = ManualClock::at(Timestamp::from_nanos(7_200_000_000_000));
+        let limit = |limit: u32| format!("{{algorithm: {algorithm}, limit: {limit}, per: 1h}}");
+        let first = limiter(&[&limit(10)], &clock);
+        assert_eq!(admitted(&first, 5), 5);
+        let raised = first.changed([limit(20).as_str()]).unwrap();
+        // Windows keep their counts: 5 of 20 are used. A bucket keeps its share: half of 20 is used.
+        let expected = if matches!(algorithm, "gcra" | "token_bucket") { 10 } else { 15 };
+        assert_eq!(admitted(&raised, 30), expected, "{algorithm}");
+        let lowered = raised.changed([limit(2).as_str()]).unwrap();
+        assert_eq!(admitted(&lowered, 5), 0, "{algorithm}");
+    }
+}
+
+#[test]
+fn a_changed_window_is_enforced_beside_the_old_one() {
+    let clock = ManualClock::at(Timestamp::from_nanos(86_400_000_000_000));
+    let old = limiter(&["{algorithm: fixed_window, limit: 3, per: 1m}"], &clock);
+    assert_eq!(admitted(&old, 3), 3);
+    let new = old.changed(["{algorithm: sliding_log, limit: 5, per: 1h}"]).unwrap();
+    assert_eq!(new.limits().count(), 2);
+    assert_eq!(admitted(&new, 10), 0, "no fresh window");
+    clock.advance(Duration::from_secs(60));
+    assert_eq!(admitted(&new, 10), 5, "after the shorter window the new limit is alone");
+    // Changed back within the hour: the log keeps its counts, and is enforced beside the window for a minute.
+    let back = new.changed(["{algorithm: fixed_window, limit: 3, per: 1m}"]).unwrap();
+    assert_eq!(admitted(&back, 10), 0);
+    clock.advance(Duration::from_secs(60));
+    assert_eq!(admitted(&back, 10), 3);
+}
+
+#[test]
+fn a_named_limit_is_itself_wherever_it_stands() {
+    let clock = ManualClock::default();
+    let first = limiter(&["{limit: 4, per: 1h, name: a}", "{limit: 9, per: 1h, name: b}"], &clock);
+    assert_eq!(admitted(&first, 10), 4);
+    let swapped = first.changed(["{limit: 9, per: 1h, name: b}", "{limit: 4, per: 1h, name: a}"]).unwrap();
+    assert_eq!(admitted(&swapped, 10), 0);
+    let without = first.changed(["{limit: 9, per: 1h, name: b}"]).unwrap();
+    assert_eq!(admitted(&without, 10), 5);
+}
+
+#[test]
+fn errors_say_what_is_wrong_and_what_would_be_right() {
+    let error = |limits: &[&str]| {
+        let builder = limits.iter().fold(Limiter::builder(), |builder, limit| builder.limit(*limit));
+        builder.build().err().unwrap().to_string()
+    };
+    assert_eq!(error(&[]), "there is no limit (hint: add one, for example `100 per minute`)");
+    assert_eq!(
+        error(&["10 per lustrum"]),
+        "in limit `10 per lustrum`: unknown unit of time `lustrum` (hint: known are: ns, nanosecond, nanoseconds, us, \
+         µs, microsecond, microseconds, ms, millisecond, milliseconds, s, sec, secs, second, seconds, m, min, mins, \
+         minute, minutes, h, hour, hours, d, day, days, w, week, weeks, month, months, y, year, years)"
+    );
+    assert_eq!(
+        error(&["{limit: 1, per: 1s, name: a}", "{limit: 2, per: 1s, name: a}"]),
+        "two limits are named `a` (hint: names tell limits apart; choose another)"
+    );
+    assert_eq!(error(&["1/s"; 33]), "33 limits are too many (hint: 32 are the most for one limiter)");
+}
+
+#[test]
+fn the_system_clock_runs_with_the_wall_and_never_steps_back() {
+    let clock = tidegate::SystemClock::new();
+    #[allow(clippy::disallowed_methods, reason = "the clock is held against the wall")]
+    let wall = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    let mut last = clock.now();
+    assert!(u128::from(last.as_nanos()).abs_diff(wall.as_nanos()) < 5_000_000_000);
+    for _ in 0..100_000 {
+        let now = clock.now();
+        assert!(now >= last);
+        last = now;
+    }
+}

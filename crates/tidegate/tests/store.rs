@@ -1,0 +1,179 @@
+//! The memory store against the algorithms it runs, and against its bound.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+use tidegate::{Algorithm, Charge, Counter, MemoryStore, Outcome, Plan, Timestamp, Verdict};
+use tidegate_core::algorithm::Counting;
+use tidegate_core::{Ask, Ledger, Packed, Ruling};
+
+const LIMITS: [&str; 9] = [
+    "{algorithm: gcra, limit: 7, per: 1s, burst: 12}",
+    "{algorithm: token_bucket, limit: 3, per: 1s}",
+    "{algorithm: leaky_bucket, limit: 10, per: 1s, queue: 5}",
+    "{algorithm: fixed_window, limit: 9, per: 1s}",
+    "{algorithm: fixed_window, limit: 9, per: 1s, align: first_hit, count_denied: true}",
+    "{algorithm: sliding_window, limit: 9, per: 1s}",
+    "{algorithm: sliding_log, limit: 8, per: 1s}",
+    "{algorithm: sliding_log, limit: 8, per: 1s, count_denied: true, min_interval: 50ms}",
+    "{algorithm: sub_windows, limit: 9, per: 1s, sub_windows: 10}",
+];
+
+fn counters() -> Vec<Counter> {
+    LIMITS.iter().enumerate().map(|(place, limit)| Counter::new("store", place, limit.parse().unwrap())).collect()
+}
+
+/// The plainest store: a map from counter and key to a state, one request at a time.
+#[derive(Default)]
+struct PlainStore {
+    packed: HashMap<(u64, Vec<u8>), Packed>,
+    ledgers: HashMap<(u64, Vec<u8>), Ledger>,
+}
+
+impl PlainStore {
+    fn check(&mut self, charges: &[Charge<'_>], now: Timestamp) -> Vec<Outcome> {
+        let verdicts: Vec<Verdict> = charges
+            .iter()
+            .map(|charge| {
+                let (id, ask) = ((charge.counter.id().get(), charge.key.to_vec()), Ask { now, cost: charge.cost });
+                match charge.counter.algorithm() {
+                    Algorithm::Packed(one) => one.weigh(self.packed.entry(id).or_default(), ask),
+                    Algorithm::Ledger(one) => one.weigh(self.ledgers.entry(id).or_default(), ask),
+                }
+            })
+            .collect();
+        let allowed = verdicts.iter().all(|verdict| *verdict == Verdict::Allowed);
+        let fate = if allowed { Verdict::Allowed } else { Verdict::Denied };
+        let settle = |(charge, verdict): (&Charge<'_>, Verdict)| {
+            let (id, ask) = ((charge.counter.id().get(), charge.key.to_vec()), Ask { now, cost: charge.cost });
+            let ruling = Ruling { verdict, fate };
+            match charge.counter.algorithm() {
+                Algorithm::Packed(one) => {
+                    let state = self.packed.entry(id).or_default();
+                    one.settle(state, ask, fate);
+                    one.report(state, ask, ruling)
+                }
+                Algorithm::Ledger(one) => {
+                    let state = self.ledgers.entry(id).or_default();
+                    one.settle(state, ask, fate);
+                    one.report(state, ask, ruling)
+                }
+            }
+        };
+        charges.iter().zip(verdicts).map(settle).collect()
+    }
+}
+
+proptest! {
+    /// Whatever the plans, and whatever the order of time, the store answers as a plain map would, and a peek
+    /// answers as the check after it.
+    #[test]
+    fn plans_are_decided_as_by_a_plain_map(
+        requests in prop::collection::vec(
+            (0_u64..400_000_000, prop::collection::vec((0..LIMITS.len(), 0_u8..3, 0_u64..6), 1..4), prop::bool::weighted(0.05)),
+            1..120,
+        ),
+    ) {
+        let counters = counters();
+        let store = MemoryStore::unbounded();
+        let mut plain = PlainStore::default();
+        let mut now_ns = 0_u64;
+        for (step, charges, back) in requests {
+            now_ns = if back { now_ns.saturating_sub(step) } else { now_ns + step };
+            let now = Timestamp::from_nanos(now_ns);
+            let keys: Vec<[u8; 1]> = charges.iter().map(|(_, key, _)| [*key]).collect();
+            let mut plan = Plan::new();
+            for ((place, _, cost), key) in charges.iter().zip(&keys) {
+                plan.add(Charge { key, counter: &counters[*place], cost: *cost }).unwrap();
+            }
+            let peeked = store.peek(&plan, now);
+            let checked = store.check(&plan, now);
+            prop_assert_eq!(&peeked, &checked);
+            prop_assert_eq!(checked.to_vec(), plain.check(plan.charges(), now));
+        }
+    }
+}
+
+#[test]
+fn a_refund_gives_back_and_a_reset_forgets() {
+    let now = Timestamp::from_nanos(10_000_000_000);
+    for counter in counters().iter().filter(|counter| !counter.limit().to_string().contains("min_interval")) {
+        let store = MemoryStore::bounded(1 << 20);
+        let plan = |cost| {
+            let mut plan = Plan::new();
+            plan.add(Charge { key: b"key", counter, cost }).unwrap();
+            plan
+        };
+        let whole = store.peek(&plan(0), now)[0].remaining;
+        store.check(&plan(2), now);
+        store.check(&plan(1), now);
+        assert_eq!(store.peek(&plan(0), now)[0].remaining, whole - 3, "{}", counter.limit());
+        store.refund(&plan(2), now);
+        assert_eq!(store.peek(&plan(0), now)[0].remaining, whole - 1, "{}", counter.limit());
+        store.refund(&plan(100), now);
+        assert_eq!(store.peek(&plan(0), now)[0].remaining, whole, "{}", counter.limit());
+        store.check(&plan(3), now);
+        store.reset(&plan(0));
+        let fresh = store.peek(&plan(0), now)[0];
+        assert_eq!((fresh.remaining, fresh.reset_after.get()), (whole, 0), "{}", counter.limit());
+    }
+}
+
+#[test]
+fn idle_keys_make_room_for_new_ones_without_an_eviction() {
+    // A hundred times more keys than fit, but never more than a few thousand of them live.
+    for limit in LIMITS {
+        let counter = Counter::new("churn", 0, limit.parse().unwrap());
+        let store = MemoryStore::bounded(1 << 20);
+        for number in 0..2_000_000_u64 {
+            let now = Timestamp::from_nanos(number * 1_000_000);
+            store.check_one(&Charge { key: &number.to_le_bytes(), counter: &counter, cost: 1 }, now);
+        }
+        let stats = store.stats();
+        assert_eq!(stats.live_evictions, 0, "{limit}");
+        assert!(stats.bytes_used <= 1 << 20, "{limit}: {} bytes", stats.bytes_used);
+    }
+}
+
+#[test]
+fn a_full_store_stays_in_its_bound_and_keeps_the_most_used() {
+    for limit in LIMITS {
+        let long = limit.replace("per: 1s", "per: 1h");
+        let counter = Counter::new("full", 0, long.parse().unwrap());
+        let store = MemoryStore::bounded(1 << 20);
+        let now = Timestamp::from_nanos(1_000_000_000_000);
+        let hot = Charge { key: b"hot", counter: &counter, cost: 1 };
+        let admitted_before = (0..20).filter(|_| store.check_one(&hot, now).verdict == Verdict::Allowed).count();
+        assert!(admitted_before > 0);
+        for number in 0..200_000_u64 {
+            store.check_one(&Charge { key: &number.to_le_bytes(), counter: &counter, cost: 1 }, now);
+            assert_eq!(store.check_one(&hot, now).verdict, Verdict::Denied, "{long}: after {number} keys");
+        }
+        let stats = store.stats();
+        assert!(stats.live_evictions > 100_000, "{long}: {} evictions", stats.live_evictions);
+        assert!(stats.bytes_used <= 1 << 20, "{long}: {} bytes", stats.bytes_used);
+    }
+}
+
+#[test]
+fn neither_kind_of_state_crowds_the_other_out() {
+    let packed = Counter::new("crowd", 0, "1 per hour".parse().unwrap());
+    let ledger = Counter::new("crowd", 1, "{algorithm: sliding_log, limit: 1, per: 1h}".parse().unwrap());
+    let now = Timestamp::from_nanos(1_000);
+    for (crowd, other) in [(&packed, &ledger), (&ledger, &packed)] {
+        let store = MemoryStore::bounded(1 << 20);
+        for number in 0..100_000_u64 {
+            store.check_one(&Charge { key: &number.to_le_bytes(), counter: crowd, cost: 1 }, now);
+        }
+        let admitted = |_| {
+            (0..100_u64)
+                .filter(|number| {
+                    let charge = Charge { key: &number.to_le_bytes(), counter: other, cost: 1 };
+                    store.check_one(&charge, now).verdict == Verdict::Allowed
+                })
+                .count()
+        };
+        assert_eq!((0..2).map(admitted).collect::<Vec<_>>(), [100, 0], "{}", other.limit());
+        assert!(store.stats().bytes_used <= 1 << 20);
+    }
+}

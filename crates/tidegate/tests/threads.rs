@@ -1,0 +1,140 @@
+//! Many threads: exactly the limit, never a part of a plan, never a deadlock.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate::{Charge, Counter, MemoryStore, Plan, Timestamp, Verdict};
+
+const THREADS: usize = 8;
+
+/// One of each algorithm and option, all of which admit 1,000 units at an instant to a key never seen.
+const LIMITS: [&str; 12] = [
+    "{algorithm: gcra, limit: 1000, per: 1s}",
+    "{algorithm: gcra, limit: 7, per: 1s, burst: 1000}",
+    "{algorithm: token_bucket, limit: 1000, per: 1s}",
+    "{algorithm: leaky_bucket, limit: 10, per: 1s, queue: 999}",
+    "{algorithm: fixed_window, limit: 1000, per: 1s}",
+    "{algorithm: fixed_window, limit: 1000, per: 1s, align: first_hit}",
+    "{algorithm: fixed_window, limit: 1000, per: 1s, count_denied: true}",
+    "{algorithm: sliding_log, limit: 1000, per: 1s}",
+    "{algorithm: sliding_log, limit: 1000, per: 1s, count_denied: true}",
+    "{algorithm: sliding_window, limit: 1000, per: 1s}",
+    "{algorithm: sub_windows, limit: 1000, per: 1s}",
+    "{algorithm: sub_windows, limit: 1000, per: 1s, strict: false}",
+];
+
+fn counter(place: usize, limit: &str) -> Counter {
+    Counter::new("threads", place, limit.parse().unwrap())
+}
+
+/// Runs `work` on every thread at once; each gets its number.
+fn on_all_threads(work: impl Fn(usize) + Sync) {
+    let barrier = Barrier::new(THREADS);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (barrier, work) = (&barrier, &work);
+            scope.spawn(move || {
+                barrier.wait();
+                work(thread);
+            });
+        }
+    });
+}
+
+#[test]
+fn one_key_admits_exactly_its_limit_at_each_instant() {
+    for limit in LIMITS {
+        let counter = counter(0, limit);
+        let (shared, alone) = (MemoryStore::bounded(1 << 20), MemoryStore::bounded(1 << 20));
+        // Instants at which part of what was used has come back, and one at which all of it has.
+        for instant_ms in [10_000, 10_300, 10_999, 11_000, 11_650, 60_000] {
+            let now = Timestamp::from_nanos(instant_ms * 1_000_000);
+            let charge = Charge { key: b"key", counter: &counter, cost: 1 };
+            let expected = (0..THREADS * 500).filter(|_| alone.check_one(&charge, now).verdict == Verdict::Allowed);
+            let expected = expected.count() as u64;
+            let admitted = AtomicU64::new(0);
+            on_all_threads(|_| {
+                for _ in 0..500 {
+                    if shared.check_one(&charge, now).verdict == Verdict::Allowed {
+                        admitted.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+            assert_eq!(admitted.into_inner(), expected, "{limit} at {instant_ms} ms");
+        }
+    }
+}
+
+#[test]
+fn crossing_plans_charge_whole_or_not_at_all() {
+    // Every plan takes two to four of these counters' keys, in an order of its own, from both kinds of store.
+    let counters: Vec<Counter> = (0..LIMITS.len())
+        .filter(|place| !LIMITS[*place].contains("count_denied"))
+        .map(|place| counter(place, LIMITS[place]))
+        .collect();
+    let keys: [&[u8]; 3] = [b"a", b"b", b"c"];
+    let store = MemoryStore::bounded(1 << 20);
+    let now = Timestamp::from_nanos(5_000_000_000);
+    let used: Vec<AtomicU64> = (0..counters.len() * keys.len()).map(|_| AtomicU64::new(0)).collect();
+    on_all_threads(|thread| {
+        let mut random = 0x9E37_79B9_u64 * (thread as u64 + 1);
+        for _ in 0..4_000 {
+            let mut plan = Plan::new();
+            let mut touched = Vec::new();
+            for _ in 0..2 + next(&mut random) % 3 {
+                let (place, key) = (next(&mut random) as usize % counters.len(), next(&mut random) as usize % keys.len());
+                let cost = next(&mut random) % 3;
+                plan.add(Charge { key: keys[key], counter: &counters[place], cost }).unwrap();
+                touched.push((place * keys.len() + key, cost));
+            }
+            if store.check(&plan, now).iter().all(|outcome| outcome.verdict == Verdict::Allowed) {
+                for (place, cost) in touched {
+                    used[place].fetch_add(cost, Ordering::Relaxed);
+                }
+            }
+        }
+    });
+    let mut full = 0;
+    for (place, used) in used.into_iter().enumerate() {
+        let (counter, key) = (&counters[place / keys.len()], keys[place % keys.len()]);
+        let mut plan = Plan::new();
+        plan.add(Charge { key, counter, cost: 0 }).unwrap();
+        let remaining = store.peek(&plan, now)[0].remaining;
+        assert_eq!(used.into_inner() + remaining, 1_000, "{} of {:?}", counter.limit(), key);
+        full += u32::from(remaining == 0);
+    }
+    assert!(full > 0, "the plans never met a limit");
+}
+
+#[test]
+fn many_keys_from_many_threads_are_all_kept() {
+    // Growth under way everywhere: pages split while others read and write them.
+    const KEYS: u64 = 40_000;
+    let counter = counter(0, "{algorithm: fixed_window, limit: 8, per: 1h}");
+    let store = MemoryStore::bounded(64 << 20);
+    let now = Timestamp::from_nanos(1_000);
+    let denied = AtomicU64::new(0);
+    on_all_threads(|thread| {
+        for step in 0..KEYS {
+            let number = (step * 7_919 + thread as u64 * 5_003) % KEYS;
+            let charge = Charge { key: &number.to_le_bytes(), counter: &counter, cost: 1 };
+            if store.check_one(&charge, now).verdict == Verdict::Denied {
+                denied.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    });
+    assert_eq!(denied.into_inner(), 0, "every key was asked for its limit of 8 exactly");
+    for number in 0..KEYS {
+        let charge = Charge { key: &number.to_le_bytes(), counter: &counter, cost: 1 };
+        assert_eq!(store.check_one(&charge, now).verdict, Verdict::Denied, "key {number} lost a charge");
+    }
+    assert_eq!(store.stats().live_evictions, 0);
+}
+
+/// A small generator of numbers that need only be different.
+fn next(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state >> 11
+}
