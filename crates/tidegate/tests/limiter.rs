@@ -16,7 +16,8 @@ fn admitted<C: Clock>(limiter: &Limiter<C>, attempts: u32) -> u32 {
 #[test]
 fn the_tightest_limit_decides_and_a_denial_charges_none() {
     let clock = ManualClock::at(Timestamp::from_nanos(3_600_000_000_000));
-    let limiter = limiter(&["2 per second", "{algorithm: fixed_window, limit: 5, per: 1h, name: hourly}"], &clock);
+    let limiter =
+        limiter(&["2 per second", "{algorithm: fixed_window, limit: 5, per: 1h, name: hourly}"], &clock);
     assert_eq!(admitted(&limiter, 10), 2);
     let denied = limiter.check("key", 1);
     assert_eq!((denied.decided_by, denied.retry_after.span().unwrap().get()), (0, 500_000_000));
@@ -32,7 +33,8 @@ fn the_tightest_limit_decides_and_a_denial_charges_none() {
 
 #[test]
 fn raising_and_lowering_a_limit_keeps_what_was_used() {
-    for algorithm in ["gcra", "token_bucket", "fixed_window", "sliding_window", "sliding_log", "sub_windows"] {
+    for algorithm in ["gcra", "token_bucket", "fixed_window", "sliding_window", "sliding_log", "sub_windows"]
+    {
         let clock = ManualClock::at(Timestamp::from_nanos(7_200_000_000_000));
         let limit = |limit: u32| format!("{{algorithm: {algorithm}, limit: {limit}, per: 1h}}");
         let first = limiter(&[&limit(10)], &clock);

@@ -20,7 +20,11 @@ const LIMITS: [&str; 9] = [
 ];
 
 fn counters() -> Vec<Counter> {
-    LIMITS.iter().enumerate().map(|(place, limit)| Counter::new("store", place, limit.parse().unwrap())).collect()
+    LIMITS
+        .iter()
+        .enumerate()
+        .map(|(place, limit)| Counter::new("store", place, limit.parse().unwrap()))
+        .collect()
 }
 
 /// The plainest store: a map from counter and key to a state, one request at a time.
@@ -35,7 +39,8 @@ impl PlainStore {
         let verdicts: Vec<Verdict> = charges
             .iter()
             .map(|charge| {
-                let (id, ask) = ((charge.counter.id().get(), charge.key.to_vec()), Ask { now, cost: charge.cost });
+                let (id, ask) =
+                    ((charge.counter.id().get(), charge.key.to_vec()), Ask { now, cost: charge.cost });
                 match charge.counter.algorithm() {
                     Algorithm::Packed(one) => one.weigh(self.packed.entry(id).or_default(), ask),
                     Algorithm::Ledger(one) => one.weigh(self.ledgers.entry(id).or_default(), ask),
@@ -45,7 +50,8 @@ impl PlainStore {
         let allowed = verdicts.iter().all(|verdict| *verdict == Verdict::Allowed);
         let fate = if allowed { Verdict::Allowed } else { Verdict::Denied };
         let settle = |(charge, verdict): (&Charge<'_>, Verdict)| {
-            let (id, ask) = ((charge.counter.id().get(), charge.key.to_vec()), Ask { now, cost: charge.cost });
+            let (id, ask) =
+                ((charge.counter.id().get(), charge.key.to_vec()), Ask { now, cost: charge.cost });
             let ruling = Ruling { verdict, fate };
             match charge.counter.algorithm() {
                 Algorithm::Packed(one) => {
@@ -143,7 +149,8 @@ fn a_full_store_stays_in_its_bound_and_keeps_the_most_used() {
         let store = MemoryStore::bounded(1 << 20);
         let now = Timestamp::from_nanos(1_000_000_000_000);
         let hot = Charge { key: b"hot", counter: &counter, cost: 1 };
-        let admitted_before = (0..20).filter(|_| store.check_one(&hot, now).verdict == Verdict::Allowed).count();
+        let admitted_before =
+            (0..20).filter(|_| store.check_one(&hot, now).verdict == Verdict::Allowed).count();
         assert!(admitted_before > 0);
         for number in 0..200_000_u64 {
             store.check_one(&Charge { key: &number.to_le_bytes(), counter: &counter, cost: 1 }, now);

@@ -50,7 +50,8 @@ fn one_key_admits_exactly_its_limit_at_each_instant() {
         for instant_ms in [10_000, 10_300, 10_999, 11_000, 11_650, 60_000] {
             let now = Timestamp::from_nanos(instant_ms * 1_000_000);
             let charge = Charge { key: b"key", counter: &counter, cost: 1 };
-            let expected = (0..THREADS * 500).filter(|_| alone.check_one(&charge, now).verdict == Verdict::Allowed);
+            let expected =
+                (0..THREADS * 500).filter(|_| alone.check_one(&charge, now).verdict == Verdict::Allowed);
             let expected = expected.count() as u64;
             let admitted = AtomicU64::new(0);
             on_all_threads(|_| {
@@ -82,7 +83,8 @@ fn crossing_plans_charge_whole_or_not_at_all() {
             let mut plan = Plan::new();
             let mut touched = Vec::new();
             for _ in 0..2 + next(&mut random) % 3 {
-                let (place, key) = (next(&mut random) as usize % counters.len(), next(&mut random) as usize % keys.len());
+                let (place, key) =
+                    (next(&mut random) as usize % counters.len(), next(&mut random) as usize % keys.len());
                 let cost = next(&mut random) % 3;
                 plan.add(Charge { key: keys[key], counter: &counters[place], cost }).unwrap();
                 touched.push((place * keys.len() + key, cost));

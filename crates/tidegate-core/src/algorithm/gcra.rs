@@ -27,6 +27,8 @@ pub struct Gcra {
     burst: u64,
     /// B·W, in 1/L ns: how far the arrival time may run ahead.
     tolerance: u128,
+    /// B·W/L: the same in nanoseconds.
+    reach: Arrival,
     /// W/L, worked out once because nearly every cost is one.
     interval: Arrival,
 }
@@ -46,8 +48,10 @@ const PART_WIDTH_SHIFT: u32 = 121;
 impl Gcra {
     /// `burst` may be one more than a limit can be: a queue of Q is a burst of Q + 1.
     pub(crate) fn new(rate: Rate, burst: u64) -> Self {
-        let interval = split(u128::from(rate.window_ns()), rate.limit().max(1));
-        Self { rate, burst, tolerance: u128::from(burst) * u128::from(rate.window_ns()), interval }
+        let tolerance = u128::from(burst) * u128::from(rate.window_ns());
+        let limit = rate.limit().max(1);
+        let interval = split(u128::from(rate.window_ns()), limit);
+        Self { rate, burst, tolerance, reach: split(tolerance, limit), interval }
     }
 
     /// Units per window.
@@ -105,11 +109,30 @@ impl Gcra {
             },
             View::Outlasting(detail) => {
                 let (whole, part) = unpack_late(detail);
-                let ahead = whole - u128::from(now.as_nanos());
-                ahead
-                    .checked_mul(limit)
-                    .map_or(BACKLOG_MAX, |ahead| (ahead + u128::from(part)).min(BACKLOG_MAX))
+                let ahead = (whole - u128::from(now.as_nanos())).saturating_mul(limit);
+                ahead.saturating_add(u128::from(part.min(self.limit() - 1))).min(BACKLOG_MAX)
             }
+        }
+    }
+
+    /// max(TAT, t): where the next unit starts from.
+    #[inline]
+    fn start(&self, state: Packed, now: Timestamp) -> Arrival {
+        let now = Arrival { whole: u128::from(now.as_nanos()), part: 0 };
+        match self.arrival(state) {
+            Some(arrival) if arrival.whole >= now.whole => arrival,
+            _ => now,
+        }
+    }
+
+    /// `arrival + span`.
+    #[inline]
+    fn later(&self, arrival: Arrival, span: Arrival) -> Arrival {
+        let parts = arrival.part + span.part;
+        let carry = parts >= self.limit();
+        Arrival {
+            whole: arrival.whole + span.whole + u128::from(carry),
+            part: if carry { parts - self.limit() } else { parts },
         }
     }
 
@@ -146,18 +169,7 @@ impl Counting for Gcra {
         if self.limit() == 0 {
             return;
         }
-        let now = Arrival { whole: u128::from(ask.now.as_nanos()), part: 0 };
-        let start = match self.arrival(*state) {
-            Some(arrival) if arrival.whole >= now.whole => arrival,
-            _ => now,
-        };
-        let span = self.span_of(ask.cost);
-        let parts = start.part + span.part;
-        let carry = parts >= self.limit();
-        *state = pack(Arrival {
-            whole: start.whole + span.whole + u128::from(carry),
-            part: if carry { parts - self.limit() } else { parts },
-        });
+        *state = pack(self.later(self.start(*state, ask.now), self.span_of(ask.cost)));
     }
 
     fn refund(&self, state: &mut Packed, ask: Ask) {
@@ -185,6 +197,7 @@ impl Counting for Gcra {
         }
     }
 
+    #[inline]
     fn wait(&self, state: &Packed, ask: Ask) -> Wait {
         if self.limit() == 0 {
             return if ask.cost == 0 { Wait::NONE } else { Wait::NEVER };
@@ -192,9 +205,10 @@ impl Counting for Gcra {
         if ask.cost > self.burst {
             return Wait::NEVER;
         }
-        let needed = u128::from(ask.cost) * self.window();
-        let excess = (self.backlog(*state, ask.now) + needed).saturating_sub(self.tolerance);
-        Wait::of(Nanos::new(split(excess, self.limit()).ceil()))
+        // When the arrival time that the cost would leave is no longer too far ahead.
+        let left = self.later(self.start(*state, ask.now), self.span_of(ask.cost));
+        let fits = self.earlier(left, self.reach);
+        Wait::of(fits.map_or(Nanos::ZERO, |fits| Nanos::from_to(ask.now, fits.ceil())))
     }
 
     #[inline]

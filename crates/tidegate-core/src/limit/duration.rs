@@ -28,6 +28,12 @@ pub(super) fn parse(text: &str) -> Result<u64, LimitError> {
             "write for example 500ms, 30s, 1m, 2h, 30d or a word like minute",
         ));
     }
+    if unit.starts_with(['.', ',']) {
+        return Err(LimitError::new(
+            format!("duration `{text}` is not a whole number of its unit"),
+            "use a smaller unit, for example 1500ms instead of 1.5s",
+        ));
+    }
     let word = unit.to_lowercase();
     let Some((_, unit_ns)) = UNITS.iter().find(|(names, _)| names.contains(&word.as_str())) else {
         let known: Vec<&str> = UNITS.iter().flat_map(|(names, _)| names.iter().copied()).collect();

@@ -143,10 +143,13 @@ impl LimitSpec {
     fn checked_name(self) -> Result<Option<Box<str>>, LimitError> {
         let Some(name) = self.name else { return Ok(None) };
         let plain = |c: char| c.is_alphanumeric() || "-_. ".contains(c);
-        if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(plain) {
+        let trimmed = !name.is_empty() && name.trim() == name;
+        if !trimmed || name.len() > NAME_BYTES_MAX || !name.chars().all(plain) {
             return Err(LimitError::new(
                 format!("`{}` is not a name", name.chars().take(NAME_BYTES_MAX).collect::<String>()),
-                format!("names have 1 to {NAME_BYTES_MAX} letters, digits, spaces, `-`, `_` and `.`"),
+                format!(
+                    "names have 1 to {NAME_BYTES_MAX} letters, digits, `-`, `_`, `.` and spaces between them"
+                ),
             ));
         }
         Ok(Some(name.into_boxed_str()))

@@ -9,7 +9,7 @@ use super::budget::Budget;
 use super::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
 /// Shards: many more than cores, so that two threads rarely want the same one.
-const SHARDS: usize = 64;
+const SHARDS: usize = if cfg!(loom) { 2 } else { 64 };
 /// What a key costs besides its entries: the tag, its hash, the ledger and the index, at the index's usual load.
 const KEY_BYTES: usize = size_of::<u64>() * 2 + size_of::<Held>() + 2 * size_of::<usize>();
 /// Ledgers looked at for one that no longer matters, whenever a key is added: two would do to keep pace.

@@ -10,6 +10,8 @@
 
 mod budget;
 mod ledgers;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod page;
 mod seed;
 mod sync;

@@ -20,8 +20,8 @@ use tidegate_core::{Packed, Timestamp};
 
 use super::sync::{AtomicU64, Ordering, pause};
 
-/// Words in a page.
-pub(super) const PAGE_WORDS: usize = 512;
+/// Words in a page; under the model checker, one group of slots.
+pub(super) const PAGE_WORDS: usize = if cfg!(loom) { HEADER_WORDS + GROUP_SLOTS * SLOT_WORDS } else { 512 };
 /// Bytes in a page.
 pub(super) const PAGE_BYTES: usize = PAGE_WORDS * size_of::<u64>();
 
@@ -31,11 +31,7 @@ const SLOTS: usize = (PAGE_WORDS - HEADER_WORDS) / SLOT_WORDS;
 const GROUP_SLOTS: usize = 8;
 const GROUPS: usize = SLOTS / GROUP_SLOTS;
 /// A page counts as full a little before it is, or a search for what is not there would walk all of it.
-#[cfg(not(loom))]
-const COUNT_MAX: u64 = 156;
-/// Few enough for a model to fill.
-#[cfg(loom)]
-const COUNT_MAX: u64 = 2;
+const COUNT_MAX: u64 = if cfg!(loom) { 2 } else { 156 };
 /// Groups looked at for a state to give up when all are live.
 const SAMPLE_GROUPS: usize = 2;
 

@@ -19,9 +19,11 @@ pub(super) struct Seed {
 impl Seed {
     /// A seed that nobody can guess.
     pub(super) fn random() -> Self {
-        // Without randomness from the system there is nothing secret to be had; the tags still differ.
-        let per_hash = getrandom::u64().unwrap_or(0x9E37_79B9_7F4A_7C15);
-        let shared = getrandom::u64().unwrap_or(0xD1B5_4A32_D192_ED03);
+        // A system without randomness has no secret to give; the tags still differ. The model checker needs
+        // every run to be the same.
+        let random = || if cfg!(loom) { None } else { getrandom::u64().ok() };
+        let per_hash = random().unwrap_or(0x9E37_79B9_7F4A_7C15);
+        let shared = random().unwrap_or(0xD1B5_4A32_D192_ED03);
         Self { per_hash, shared: SharedSeed::from_u64(shared) }
     }
 

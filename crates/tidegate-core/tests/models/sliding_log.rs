@@ -1,0 +1,43 @@
+//! "Admitted iff the cost logged in (t-W, t], plus c, is <= L: an entry exactly W old is out. `min_interval` D:
+//! and the last logged entry is at least D old."
+
+use super::{Event, Model, signed, stamped, sum_of};
+
+#[derive(Debug)]
+pub struct SlidingLog {
+    pub limit: u64,
+    pub window: u64,
+    pub count_denied: bool,
+    /// 0 is none.
+    pub min_interval: u64,
+}
+
+/// The log, and the instant at which it is asked: never before its newest entry.
+fn log_and_instant(past: &[Event], at: u128) -> (Vec<Event>, u128) {
+    let log = stamped(past, |at| at);
+    let instant = log.last().map_or(at, |newest| newest.at.max(at));
+    (log, instant)
+}
+
+impl Model for SlidingLog {
+    fn admits(&self, past: &[Event], asked: Event) -> bool {
+        let (log, instant) = log_and_instant(past, asked.at);
+        let spaced = log.last().is_none_or(|newest| instant - newest.at >= u128::from(self.min_interval));
+        spaced && self.has_room(past, asked)
+    }
+
+    fn has_room(&self, past: &[Event], asked: Event) -> bool {
+        let (log, instant) = log_and_instant(past, asked.at);
+        let edge = signed(instant) - signed(self.window);
+        let used = sum_of(log.into_iter().filter(|entry| signed(entry.at) > edge));
+        used + u128::from(asked.cost) <= u128::from(self.limit)
+    }
+
+    fn capacity(&self) -> u64 {
+        self.limit
+    }
+
+    fn counts_denied(&self) -> bool {
+        self.count_denied
+    }
+}

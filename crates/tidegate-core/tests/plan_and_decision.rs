@@ -1,0 +1,264 @@
+//! The plan of one request, the identity of what it counts on, and the one answer made of many.
+
+use tidegate_core::{
+    Charge, Counter, CounterId, Decision, Limit, Nanos, Outcome, PLAN_CHARGES_MAX, Plan, PlanFull, Verdict,
+    Wait,
+};
+
+fn counter(rule: &str, place: usize, limit: &str) -> Counter {
+    let limit: Limit = limit.parse().unwrap_or_else(|error| panic!("{limit}: {error}"));
+    Counter::new(rule, place, limit)
+}
+
+fn id(limit: &str) -> CounterId {
+    counter("rule", 0, limit).id()
+}
+
+mod plan {
+    use super::*;
+
+    /// Key, place of the counter's limit and cost of every charge.
+    fn lines(plan: &Plan<'_>) -> Vec<(String, CounterId, u64)> {
+        let line = |charge: &Charge<'_>| {
+            (String::from_utf8_lossy(charge.key).into_owned(), charge.counter.id(), charge.cost)
+        };
+        plan.charges().iter().map(line).collect()
+    }
+
+    #[test]
+    fn the_same_key_on_the_same_counter_is_one_charge() {
+        let (minute, hour) = (counter("login", 0, "5 per minute"), counter("login", 1, "50 per hour"));
+        let mut plan = Plan::new();
+        for (key, counter, cost) in [
+            ("ann", &minute, 1),
+            ("bob", &minute, 2),
+            ("ann", &hour, 4),
+            ("ann", &minute, 8),
+            ("ann", &hour, 0),
+        ] {
+            plan.add(Charge { key: key.as_bytes(), counter, cost }).expect("room");
+        }
+        let expected = [("ann", minute.id(), 9), ("bob", minute.id(), 2), ("ann", hour.id(), 4)];
+        assert_eq!(lines(&plan), expected.map(|(key, id, cost)| (key.to_owned(), id, cost)));
+    }
+
+    /// A sum past the end is past every limit; it must not wrap to a small one.
+    #[test]
+    fn summed_costs_do_not_wrap() {
+        let minute = counter("login", 0, "5 per minute");
+        let mut plan = Plan::new();
+        for cost in [u64::MAX, 3] {
+            plan.add(Charge { key: b"ann", counter: &minute, cost }).expect("room");
+        }
+        assert_eq!(plan.charges()[0].cost, u64::MAX);
+    }
+
+    /// Equal counters are the same counter, wherever they were made.
+    #[test]
+    fn counters_are_the_same_by_identity() {
+        let (one, other) = (counter("login", 0, "5 per minute"), counter("login", 0, "5 per minute"));
+        let mut plan = Plan::new();
+        for counter in [&one, &other] {
+            plan.add(Charge { key: b"ann", counter, cost: 1 }).expect("room");
+        }
+        assert_eq!(plan.charges().len(), 1);
+    }
+
+    #[test]
+    fn a_plan_is_bounded() {
+        let minute = counter("login", 0, "5 per minute");
+        let keys: Vec<String> = (0..=PLAN_CHARGES_MAX).map(|number| format!("key {number}")).collect();
+        let charge = |key: usize| Charge { key: keys[key].as_bytes(), counter: &minute, cost: 1 };
+        let mut plan = Plan::new();
+        for key in 0..PLAN_CHARGES_MAX {
+            plan.add(charge(key)).expect("room");
+        }
+        assert_eq!(plan.add(charge(PLAN_CHARGES_MAX)), Err(PlanFull));
+        assert_eq!(plan.charges().len(), PLAN_CHARGES_MAX);
+        assert_eq!(plan.add(charge(0)), Ok(()), "a charge that is there already takes no room");
+        assert_eq!(plan.charges()[0].cost, 2);
+        assert_eq!(
+            PlanFull.to_string(),
+            "a request may touch 64 limits at most; let fewer rules match it",
+            "the bound is part of the message"
+        );
+    }
+}
+
+mod identity {
+    use super::*;
+
+    /// Stored state is found by these numbers: if this test fails, every limit starts empty on upgrade.
+    ///
+    /// They are SipHash-1-3, key zero, of the rule, the name or the place as a 64-bit number, and the shape
+    /// (`gcra per 60000000000ns`), each with its length as a 64-bit number in front; little endian.
+    #[test]
+    fn is_the_same_in_every_version() {
+        assert_eq!(counter("login", 0, "5 per minute").id().get(), 8_959_308_482_727_961_986);
+        assert_eq!(
+            counter("api", 1, "{algorithm: sub_windows, limit: 10, per: 1h, name: hourly}").id().get(),
+            15_278_936_499_514_835_463
+        );
+    }
+
+    /// Changing them keeps every count.
+    #[test]
+    fn does_not_depend_on_limit_and_burst() {
+        assert_eq!(id("5 per minute"), id("500 per minute burst 7"));
+        for (one, other) in [
+            (
+                "{algorithm: leaky_bucket, limit: 5, per: 1m}",
+                "{algorithm: leaky_bucket, limit: 6, per: 1m, queue: 9}",
+            ),
+            (
+                "{algorithm: fixed_window, limit: 5, per: 1m}",
+                "{algorithm: fixed_window, limit: 6, per: 1m, count_denied: true, align: epoch}",
+            ),
+            (
+                "{algorithm: sliding_log, limit: 5, per: 1m}",
+                "{algorithm: sliding_log, limit: 6, per: 1m, min_interval: 1s}",
+            ),
+            (
+                "{algorithm: sliding_window, limit: 5, per: 1m}",
+                "{algorithm: sliding_window, limit: 6, per: 60s}",
+            ),
+            (
+                "{algorithm: sub_windows, limit: 5, per: 1m}",
+                "{algorithm: sub_windows, limit: 6, per: 1m, sub_windows: 60}",
+            ),
+        ] {
+            assert_eq!(id(one), id(other), "{one} and {other}");
+        }
+    }
+
+    /// A state is never read as something it is not.
+    #[test]
+    fn depends_on_what_the_state_means() {
+        let limits = [
+            "{algorithm: gcra, limit: 5, per: 1m}",
+            "{algorithm: gcra, limit: 5, per: 61s}",
+            "{algorithm: token_bucket, limit: 5, per: 1m}",
+            "{algorithm: leaky_bucket, limit: 5, per: 1m}",
+            "{algorithm: fixed_window, limit: 5, per: 1m}",
+            "{algorithm: fixed_window, limit: 5, per: 1m, align: first_hit}",
+            "{algorithm: fixed_window, limit: 5, per: 61s, align: first_hit}",
+            "{algorithm: sliding_log, limit: 5, per: 1m}",
+            "{algorithm: sliding_window, limit: 5, per: 1m}",
+            "{algorithm: sub_windows, limit: 5, per: 1m}",
+            "{algorithm: sub_windows, limit: 5, per: 1m, sub_windows: 6}",
+        ];
+        for (place, one) in limits.iter().enumerate() {
+            for other in &limits[..place] {
+                assert_ne!(id(one), id(other), "{one} and {other}");
+            }
+        }
+    }
+
+    #[test]
+    fn is_the_rule_and_the_place_unless_there_is_a_name() {
+        let plain = "5 per minute";
+        assert_ne!(counter("login", 0, plain).id(), counter("login", 1, plain).id());
+        assert_ne!(counter("login", 0, plain).id(), counter("logout", 0, plain).id());
+
+        let named = "{limit: 5, per: 1m, name: gentle}";
+        let renamed = "{limit: 5, per: 1m, name: harsh}";
+        assert_eq!(counter("login", 0, named).id(), counter("login", 1, named).id());
+        assert_ne!(counter("login", 0, named).id(), counter("login", 0, renamed).id());
+        assert_ne!(counter("login", 0, named).id(), counter("login", 0, plain).id());
+        assert_ne!(counter("login", 0, named).id(), counter("logout", 0, named).id());
+    }
+
+    /// Where one field ends and the next begins is part of what is hashed.
+    #[test]
+    fn fields_do_not_run_into_each_other() {
+        let (a, ab) = ("{limit: 5, per: 1m, name: a}", "{limit: 5, per: 1m, name: ba}");
+        assert_ne!(counter("rub", 0, a).id(), counter("ru", 0, ab).id());
+    }
+}
+
+mod decision {
+    use super::*;
+
+    const ALLOWED: Outcome = Outcome {
+        verdict: Verdict::Allowed,
+        remaining: 10,
+        retry_after: Wait::NONE,
+        reset_after: Nanos::new(100),
+        delay: Nanos::ZERO,
+    };
+    const DENIED: Outcome =
+        Outcome { verdict: Verdict::Denied, remaining: 3, retry_after: wait(7), ..ALLOWED };
+
+    const fn wait(nanos: u128) -> Wait {
+        Wait::of(Nanos::new(nanos))
+    }
+
+    #[test]
+    fn no_limit_allows_everything() {
+        let decision = Decision::merge(&[]);
+        assert!(decision.is_allowed());
+        assert_eq!((decision.remaining, decision.retry_after), (u64::MAX, Wait::NONE));
+        assert_eq!((decision.reset_after, decision.delay), (Nanos::ZERO, Nanos::ZERO));
+    }
+
+    #[test]
+    fn one_limit_speaks_for_itself() {
+        for outcome in [ALLOWED, DENIED] {
+            assert_eq!(Decision::merge(&[outcome]), Decision::of_one(outcome));
+        }
+    }
+
+    #[test]
+    fn the_least_remains_and_the_longest_is_waited_for() {
+        let merged = Decision::merge(&[
+            Outcome { remaining: 5, reset_after: Nanos::new(1), delay: Nanos::new(9), ..ALLOWED },
+            Outcome { remaining: 2, reset_after: Nanos::new(8), delay: Nanos::new(3), ..ALLOWED },
+            Outcome { remaining: 4, ..ALLOWED },
+        ]);
+        assert!(merged.is_allowed());
+        assert_eq!((merged.remaining, merged.decided_by), (2, 1));
+        assert_eq!((merged.reset_after, merged.delay), (Nanos::new(100), Nanos::new(9)));
+        assert_eq!(merged.retry_after, Wait::NONE);
+    }
+
+    #[test]
+    fn one_denial_is_enough() {
+        let merged = Decision::merge(&[ALLOWED, DENIED, ALLOWED]);
+        assert_eq!(merged.verdict, Verdict::Denied);
+        assert_eq!((merged.decided_by, merged.remaining, merged.retry_after), (1, 3, wait(7)));
+    }
+
+    #[test]
+    fn the_longest_wait_decides_a_denial() {
+        let short = Outcome { remaining: 0, ..DENIED };
+        let long = Outcome { remaining: 9, retry_after: wait(u128::MAX - 1), ..DENIED };
+        let merged = Decision::merge(&[ALLOWED, short, long]);
+        assert_eq!((merged.decided_by, merged.remaining), (2, 0));
+        assert_eq!(merged.retry_after, long.retry_after);
+    }
+
+    #[test]
+    fn never_outranks_any_time() {
+        let never = Outcome { retry_after: Wait::NEVER, ..DENIED };
+        let long = Outcome { retry_after: wait(u128::MAX - 1), ..DENIED };
+        for (outcomes, decided_by) in [([never, long], 0), ([long, never], 1)] {
+            let merged = Decision::merge(&outcomes);
+            assert_eq!((merged.retry_after, merged.decided_by), (Wait::NEVER, decided_by));
+            assert_eq!(merged.retry_after.span(), None);
+        }
+    }
+
+    /// A tie goes to the limit that stands first.
+    #[test]
+    fn of_equals_the_first_decides() {
+        assert_eq!(Decision::merge(&[ALLOWED, ALLOWED]).decided_by, 0);
+        assert_eq!(Decision::merge(&[ALLOWED, DENIED, DENIED]).decided_by, 1);
+    }
+
+    #[test]
+    fn waits_are_ordered_and_written_out() {
+        assert!(Wait::NONE < wait(1) && wait(1) < wait(u128::MAX - 1) && wait(u128::MAX - 1) < Wait::NEVER);
+        assert_eq!(Wait::NEVER.to_string(), "never");
+        assert_eq!(wait(1_500_000_000).to_string(), "1.5s");
+    }
+}

@@ -1,0 +1,85 @@
+//! Limits to test with: the ends of every range, the examples everybody tries, and anything else.
+
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+use tidegate_core::algorithm::Align;
+use tidegate_core::{AlgorithmName, LimitSpec, UNITS_MAX, WINDOW_NS_MAX, WINDOW_NS_MIN};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MS;
+const YEAR: u64 = 365 * 86_400 * SECOND;
+
+/// L per W.
+fn rate() -> impl Strategy<Value = LimitSpec> {
+    let telling = select(vec![
+        // Intervals that are no whole number of nanoseconds.
+        (3, SECOND),
+        (7, SECOND),
+        (1_000_003, SECOND),
+        (7, WINDOW_NS_MIN),
+        // The slowest and the fastest.
+        (1, YEAR),
+        (1, WINDOW_NS_MAX),
+        (10_000_000, SECOND),
+        (UNITS_MAX, WINDOW_NS_MIN),
+        (UNITS_MAX, WINDOW_NS_MAX),
+        // More units than nanoseconds.
+        (2 * MS + 1, WINDOW_NS_MIN),
+        // Windows that divide 2^64, so that one ends exactly with representable time.
+        (3, 1 << 20),
+        (5, 1 << 32),
+        // Nothing at all, and one at a time.
+        (0, SECOND),
+        (1, WINDOW_NS_MIN),
+        (1, SECOND),
+        (100, 60 * SECOND),
+    ]);
+    let small = (1..20_u64, select(vec![WINDOW_NS_MIN, MS + 1, 10 * MS, SECOND, 60 * SECOND]));
+    let any = (0..=UNITS_MAX, WINDOW_NS_MIN..=WINDOW_NS_MAX);
+    prop_oneof![3 => telling, 4 => small, 1 => any].prop_map(|(limit, per_ns)| LimitSpec::new(limit, per_ns))
+}
+
+/// A burst or a queue.
+fn units() -> impl Strategy<Value = Option<u64>> {
+    let number = prop_oneof![4 => 1..20_u64, 1 => Just(UNITS_MAX), 1 => 1..=UNITS_MAX];
+    option::of(number)
+}
+
+pub fn of(algorithm: AlgorithmName) -> BoxedStrategy<LimitSpec> {
+    let rate = rate().prop_map(move |rate| LimitSpec { algorithm: Some(algorithm), ..rate });
+    match algorithm {
+        AlgorithmName::Gcra | AlgorithmName::TokenBucket => {
+            (rate, units()).prop_map(|(rate, burst)| LimitSpec { burst, ..rate }).boxed()
+        }
+        AlgorithmName::LeakyBucket => {
+            (rate, units()).prop_map(|(rate, queue)| LimitSpec { queue, ..rate }).boxed()
+        }
+        AlgorithmName::FixedWindow => {
+            let align = option::of(select(vec![Align::Epoch, Align::FirstHit]));
+            (rate, align, option::of(any::<bool>()))
+                .prop_map(|(rate, align, count_denied)| LimitSpec { align, count_denied, ..rate })
+                .boxed()
+        }
+        AlgorithmName::SlidingLog => {
+            // Of 16: from one nanosecond through a part of the window to the whole window.
+            (rate, option::of(any::<bool>()), option::of(0..=16_u64))
+                .prop_map(|(rate, count_denied, sixteenths)| {
+                    let min_interval_ns = sixteenths.map(|part| (rate.per_ns / 16 * part).max(1));
+                    LimitSpec { count_denied, min_interval_ns, ..rate }
+                })
+                .boxed()
+        }
+        AlgorithmName::SlidingWindow => rate.boxed(),
+        AlgorithmName::SubWindows => {
+            let number = prop_oneof![4 => 1..8_u64, 2 => 8..=60_u64, 1 => Just(65_536), 1 => 1..=65_536_u64];
+            (rate, option::of(number), option::of(any::<bool>()))
+                .prop_map(|(rate, sub_windows, strict)| LimitSpec { sub_windows, strict, ..rate })
+                .boxed()
+        }
+    }
+}
+
+pub fn any_algorithm() -> impl Strategy<Value = LimitSpec> {
+    select(AlgorithmName::ALL.to_vec()).prop_flat_map(of)
+}

@@ -1,0 +1,87 @@
+//! Any call, with any number, in any order, under limits that change: nothing panics, wraps or goes negative.
+//! Overflow checks are on in this profile.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use tidegate_core::{AlgorithmName, Ask, LimitSpec, Ruling, Timestamp, Verdict};
+
+use crate::requests::requests;
+use crate::subject::Subject;
+use crate::{cases, limits};
+
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Decide,
+    /// Whether it fits or not, as a shadowed limit does.
+    Charge,
+    Refund,
+    /// By the word of the other limits in a plan.
+    Settle(Verdict),
+    ChangeLimit,
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    select(vec![
+        Call::Decide,
+        Call::Charge,
+        Call::Refund,
+        Call::Settle(Verdict::Allowed),
+        Call::Settle(Verdict::Denied),
+        Call::ChangeLimit,
+    ])
+}
+
+/// Two limits that can follow each other on the same state: L and options differ, W and n do not.
+pub fn change_of_limit(algorithm: AlgorithmName) -> impl Strategy<Value = (LimitSpec, LimitSpec)> {
+    (limits::of(algorithm), limits::of(algorithm)).prop_map(|(before, after)| {
+        let after = LimitSpec {
+            per_ns: before.per_ns,
+            sub_windows: before.sub_windows,
+            align: before.align,
+            min_interval_ns: before.min_interval_ns,
+            ..after
+        };
+        (before, after)
+    })
+}
+
+proptest! {
+    #![proptest_config(cases(4_000))]
+
+    #[test]
+    fn nothing_panics(
+        (spec, changed) in select(AlgorithmName::ALL.to_vec()).prop_flat_map(change_of_limit),
+        requests in requests(),
+        calls in vec(call(), 48),
+    ) {
+        let mut subject = Subject::of(&spec);
+        let mut caller = requests.to(&spec);
+        let mut now_changed = false;
+        for call in calls {
+            let Some(ask) = caller.next_ask() else { break };
+            // The contract of both is a cost of at least one.
+            let paid = Ask { cost: ask.cost.max(1), ..ask };
+            match call {
+                Call::Decide => caller.hear(subject.decide(ask)),
+                Call::Charge => subject.charge(paid),
+                Call::Refund => subject.refund(paid),
+                Call::Settle(fate) => subject.settle(ask, fate),
+                Call::ChangeLimit => {
+                    now_changed = !now_changed;
+                    subject.change_limit(if now_changed { &changed } else { &spec });
+                }
+            }
+            let end = Timestamp::from_nanos(u64::MAX);
+            for asked in [ask, Ask { cost: u64::MAX, ..ask }, Ask { now: end, ..ask }, Ask { cost: 0, ..ask }] {
+                let verdict = subject.weigh(asked);
+                for fate in [Verdict::Allowed, Verdict::Denied] {
+                    subject.report(asked, Ruling { verdict, fate });
+                    subject.preview(asked, Ruling { verdict, fate });
+                }
+                subject.delay(asked);
+                subject.packed().is_idle_at(asked.now);
+            }
+        }
+    }
+}

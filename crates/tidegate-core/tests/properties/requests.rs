@@ -1,0 +1,212 @@
+//! Sequences of requests that look for trouble.
+//!
+//! Uniformly random times and costs hardly ever meet an edge, so a request is drawn as a step relative to the
+//! limit and to the answer before it ("exactly the retry_after I was told, less one") and becomes numbers only
+//! when it is run.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tidegate_core::{Ask, LimitSpec, Outcome, Timestamp};
+
+/// When the next request comes.
+#[derive(Clone, Copy, Debug)]
+pub enum Move {
+    /// At the same instant.
+    Stay,
+    /// A few nanoseconds on or back.
+    Nudge(i8),
+    /// Some intervals W/L on, give or take one nanosecond.
+    Intervals(u8, i8),
+    /// Some sub-windows W/n on.
+    SubWindows(u8, i8),
+    /// Some windows on.
+    Windows(u8, i8),
+    /// To the next multiple of W.
+    Edge(i8),
+    /// To the edge of the next sub-window.
+    SubEdge(i8),
+    /// When the last answer said to retry.
+    Retry(i8),
+    /// When the last answer said that all is as new.
+    Reset(i8),
+    /// Part of a window on, in 1/65536.
+    Part(u16),
+    /// Part of two windows back.
+    Back(u16),
+    /// To this distance from the end of representable time.
+    NearEnd(u32),
+    /// Anywhere.
+    To(u64),
+}
+
+/// What the next request costs.
+#[derive(Clone, Copy, Debug)]
+pub enum Price {
+    Units(u64),
+    /// What the last answer said remains, give or take.
+    Remaining(i8),
+    /// L, or the burst or queue if that is what limits a single request, give or take.
+    Full(i8),
+    /// Part of it, in 1/256.
+    Share(u8),
+}
+
+/// A sequence, still relative to a limit.
+#[derive(Clone, Debug)]
+pub struct Requests {
+    start: Move,
+    steps: Vec<(Move, Price)>,
+}
+
+/// Turns steps into numbers, given what was answered so far.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    limit: u64,
+    window_ns: u64,
+    sub_windows: u64,
+    full: u64,
+    now_ns: u64,
+    last: Option<Outcome>,
+    steps: std::vec::IntoIter<(Move, Price)>,
+    never_back: bool,
+}
+
+fn step() -> impl Strategy<Value = Move> {
+    let off = -1..=1_i8;
+    prop_oneof![
+        8 => Just(Move::Stay),
+        3 => (-3..=3_i8).prop_map(Move::Nudge),
+        6 => (1..4_u8, off.clone()).prop_map(|(times, off)| Move::Intervals(times, off)),
+        3 => (1..4_u8, off.clone()).prop_map(|(times, off)| Move::SubWindows(times, off)),
+        3 => (1..4_u8, off.clone()).prop_map(|(times, off)| Move::Windows(times, off)),
+        5 => off.clone().prop_map(Move::Edge),
+        3 => off.clone().prop_map(Move::SubEdge),
+        8 => off.clone().prop_map(Move::Retry),
+        2 => off.prop_map(Move::Reset),
+        6 => any::<u16>().prop_map(Move::Part),
+        3 => any::<u16>().prop_map(Move::Back),
+    ]
+}
+
+/// Steps, and now and then a jump after which little is left of what went before.
+fn step_or_jump() -> impl Strategy<Value = Move> {
+    prop_oneof![
+        60 => step(),
+        1 => Just(Move::To(0)),
+        1 => any::<u64>().prop_map(Move::To),
+        1 => any::<u32>().prop_map(Move::NearEnd),
+    ]
+}
+
+fn start() -> impl Strategy<Value = Move> {
+    const A_DAY_IN_2025: u64 = 1_750_000_000_123_456_789;
+    prop_oneof![
+        3 => Just(Move::To(0)),
+        3 => (0..4_u8, -1..=1_i8).prop_map(|(times, off)| Move::Windows(times, off)),
+        4 => Just(Move::To(A_DAY_IN_2025)),
+        1 => (0..100_u32).prop_map(Move::NearEnd),
+        2 => any::<u32>().prop_map(Move::NearEnd),
+        2 => any::<u64>().prop_map(Move::To),
+    ]
+}
+
+fn price() -> impl Strategy<Value = Price> {
+    prop_oneof![
+        2 => Just(Price::Units(0)),
+        6 => Just(Price::Units(1)),
+        2 => (2..6_u64).prop_map(Price::Units),
+        4 => (-1..=1_i8).prop_map(Price::Remaining),
+        2 => (-1..=1_i8).prop_map(Price::Full),
+        5 => any::<u8>().prop_map(Price::Share),
+        1 => Just(Price::Units(u64::MAX)),
+        1 => any::<u64>().prop_map(Price::Units),
+    ]
+}
+
+pub fn requests() -> impl Strategy<Value = Requests> {
+    (start(), vec((step_or_jump(), price()), 1..48)).prop_map(|(start, steps)| Requests { start, steps })
+}
+
+impl Requests {
+    /// For these requests to be made of `spec`.
+    pub fn to(self, spec: &LimitSpec) -> Caller {
+        let full = spec.burst.or(spec.queue.map(|queue| queue + 1)).unwrap_or(spec.limit);
+        let mut caller = Caller {
+            limit: spec.limit,
+            window_ns: spec.per_ns,
+            sub_windows: spec.sub_windows.unwrap_or(60),
+            full,
+            now_ns: 0,
+            last: None,
+            steps: self.steps.into_iter(),
+            never_back: false,
+        };
+        caller.now_ns = caller.moved(self.start);
+        caller
+    }
+
+    /// The same with a clock that never steps back.
+    pub fn in_order_to(self, spec: &LimitSpec) -> Caller {
+        Caller { never_back: true, ..self.to(spec) }
+    }
+}
+
+impl Caller {
+    /// The next request.
+    pub fn next_ask(&mut self) -> Option<Ask> {
+        let (to, price) = self.steps.next()?;
+        let now_ns = self.moved(to);
+        self.now_ns = if self.never_back { now_ns.max(self.now_ns) } else { now_ns };
+        Some(Ask { now: Timestamp::from_nanos(self.now_ns), cost: self.priced(price) })
+    }
+
+    /// What was answered, for the next request to lean on.
+    pub fn hear(&mut self, outcome: Outcome) {
+        self.last = Some(outcome);
+    }
+
+    fn moved(&self, to: Move) -> u64 {
+        let now = i128::from(self.now_ns);
+        let window = i128::from(self.window_ns);
+        let sub_windows = i128::from(self.sub_windows);
+        let near = |span: i128, off: i8| now + span + i128::from(off);
+        let span_of = |nanos: u128| i128::try_from(nanos).unwrap_or(0);
+        let to = match to {
+            Move::Stay => now,
+            Move::Nudge(off) => near(0, off),
+            Move::Intervals(times, off) => {
+                near(window * i128::from(times) / i128::from(self.limit.max(1)), off)
+            }
+            Move::SubWindows(times, off) => near(window * i128::from(times) / sub_windows, off),
+            Move::Windows(times, off) => near(window * i128::from(times), off),
+            Move::Edge(off) => near(window - now % window, off),
+            Move::SubEdge(off) => {
+                let next = now * sub_windows / window + 1;
+                near((next * window + sub_windows - 1) / sub_windows - now, off)
+            }
+            Move::Retry(off) => {
+                let wait = self.last.and_then(|last| last.retry_after.span());
+                near(wait.map_or(0, |wait| span_of(wait.get())), off)
+            }
+            Move::Reset(off) => near(self.last.map_or(0, |last| span_of(last.reset_after.get())), off),
+            Move::Part(part) => now + window * i128::from(part) / 65_536,
+            Move::Back(part) => now - 2 * window * i128::from(part) / 65_536,
+            Move::NearEnd(distance) => i128::from(u64::MAX) - i128::from(distance),
+            Move::To(instant) => i128::from(instant),
+        };
+        u64::try_from(to.max(0)).unwrap_or(u64::MAX)
+    }
+
+    fn priced(&self, price: Price) -> u64 {
+        match price {
+            Price::Units(units) => units,
+            Price::Remaining(off) => {
+                self.last.map_or(1, |last| last.remaining).saturating_add_signed(off.into())
+            }
+            Price::Full(off) => self.full.saturating_add_signed(off.into()),
+            Price::Share(share) => {
+                self.full / 256 * u64::from(share) + self.full % 256 * u64::from(share) / 256
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The concurrent part of the store under a model checker: every interleaving, with every reordering that the
+//! memory model allows. Pages hold one group and count as full at two keys, so that a split is three keys away.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p tidegate --lib`
+
+use loom::sync::Arc;
+use loom::thread;
+use tidegate_core::{Charge, Counter, Plan, Timestamp, Verdict};
+
+use super::MemoryStore;
+use super::page::PAGE_BYTES;
+
+const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000);
+
+fn counter(limit: &str) -> Counter {
+    Counter::new("loom", 0, limit.parse().unwrap())
+}
+
+fn store() -> Arc<MemoryStore> {
+    const PAGES: u64 = 8;
+    Arc::new(MemoryStore::new(PAGES * PAGE_BYTES as u64, false))
+}
+
+fn check(store: &MemoryStore, counter: &Counter, key: u8) -> Verdict {
+    store.check_one(&Charge { key: &[key], counter, cost: 1 }, NOW).verdict
+}
+
+fn model(test: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    // Interleavings with more preemptions than this show nothing new and take hours.
+    builder.preemption_bound = Some(3);
+    builder.check(test);
+}
+
+#[test]
+fn two_threads_share_one_unit() {
+    model(|| {
+        let store = store();
+        let counter = counter("{algorithm: fixed_window, limit: 1, per: 1h}");
+        let other = thread::spawn({
+            let (store, counter) = (store.clone(), counter.clone());
+            move || check(&store, &counter, 1)
+        });
+        let verdicts = [check(&store, &counter, 1), other.join().unwrap()];
+        let allowed = verdicts.iter().filter(|verdict| **verdict == Verdict::Allowed).count();
+        assert_eq!(allowed, 1);
+    });
+}
+
+#[test]
+fn a_reader_never_sees_half_a_write() {
+    model(|| {
+        let store = store();
+        // Both words of the state change: the window's end and the count.
+        let counter = counter("{algorithm: fixed_window, limit: 10, per: 1s}");
+        check(&store, &counter, 1);
+        let later = Timestamp::from_nanos(5_000_000_000);
+        let writer = thread::spawn({
+            let (store, counter) = (store.clone(), counter.clone());
+            move || store.check_one(&Charge { key: &[1], counter: &counter, cost: 7 }, later).verdict
+        });
+        let mut plan = Plan::new();
+        plan.add(Charge { key: &[1], counter: &counter, cost: 0 }).unwrap();
+        // One used in the window that ends at 2 s, or seven in the one that ends at 6 s, and nothing between.
+        let outcome = store.peek(&plan, NOW)[0];
+        let seen = (outcome.remaining, outcome.reset_after.get() / 1_000_000_000);
+        assert!(seen == (9, 1) || seen == (3, 5), "{seen:?}");
+        assert_eq!(writer.join().unwrap(), Verdict::Allowed);
+    });
+}
+
+#[test]
+fn no_key_is_lost_while_its_page_is_split() {
+    model(|| {
+        let store = store();
+        let counter = counter("{algorithm: fixed_window, limit: 1, per: 1h}");
+        // One key that stays and one that moves to the new page.
+        let side = |key: u8| store.seed.tag(&Charge { key: &[key], counter: &counter, cost: 1 }) & 1;
+        let stays = (1..=u8::MAX).find(|key| side(*key) == 0).unwrap();
+        let moves = (1..=u8::MAX).find(|key| side(*key) == 1).unwrap();
+        assert_eq!(check(&store, &counter, stays), Verdict::Allowed);
+        assert_eq!(check(&store, &counter, moves), Verdict::Allowed);
+        let splitter = thread::spawn({
+            let (store, counter) = (store.clone(), counter.clone());
+            move || check(&store, &counter, 0)
+        });
+        assert_eq!(check(&store, &counter, moves), Verdict::Denied);
+        assert_eq!(check(&store, &counter, stays), Verdict::Denied);
+        assert_eq!(splitter.join().unwrap(), Verdict::Allowed);
+        assert_eq!(check(&store, &counter, 0), Verdict::Denied);
+    });
+}
+
+#[test]
+fn crossing_plans_neither_deadlock_nor_charge_in_part() {
+    model(|| {
+        let store = store();
+        let packed = counter("{algorithm: fixed_window, limit: 1, per: 1h}");
+        let ledger = counter("{algorithm: sliding_log, limit: 1, per: 1h}");
+        let decide = |store: &MemoryStore, order: [(&Counter, u8); 2]| {
+            let keys = order.map(|(_, key)| [key]);
+            let mut plan = Plan::new();
+            for ((counter, _), key) in order.iter().zip(&keys) {
+                plan.add(Charge { key, counter, cost: 1 }).unwrap();
+            }
+            let outcomes = store.check(&plan, NOW);
+            usize::from(outcomes.iter().all(|outcome| outcome.verdict == Verdict::Allowed))
+        };
+        let other = thread::spawn({
+            let (store, packed, ledger) = (store.clone(), packed.clone(), ledger.clone());
+            move || decide(&store, [(&ledger, 2), (&packed, 1)])
+        });
+        let admitted = decide(&store, [(&packed, 1), (&ledger, 2)]) + other.join().unwrap();
+        assert_eq!(admitted, 1);
+        assert_eq!(check(&store, &packed, 1), Verdict::Denied);
+        assert_eq!(check(&store, &ledger, 2), Verdict::Denied);
+    });
+}
