@@ -1,0 +1,18 @@
+//! The command line.
+
+use clap::{Parser, Subcommand};
+
+use crate::trace::TraceArgs;
+
+/// A rate limiter: tools to choose limits and to see what they do.
+#[derive(Debug, Parser)]
+#[command(name = "tidegate", version)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Trace(TraceArgs),
+}

@@ -1,0 +1,27 @@
+//! The binary `tidegate`.
+
+mod cli;
+mod shown;
+mod size;
+mod trace;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    match Cli::try_parse() {
+        Ok(Cli { command: Some(Command::Trace(args)) }) => trace::main(&args),
+        Ok(Cli { command: None }) => {
+            // Whoever asks for nothing wants to know what there is. A reader that went away does not.
+            let _ = Cli::command().print_help();
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            let _ = error.print();
+            u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Sizes in bytes as people write them: `64MiB`, `500MB`, `1048576`.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Size(u64);
+
+/// Largest first.
+const UNITS: [(&str, u64); 9] = [
+    ("TiB", 1 << 40),
+    ("TB", 1_000_000_000_000),
+    ("GiB", 1 << 30),
+    ("GB", 1_000_000_000),
+    ("MiB", 1 << 20),
+    ("MB", 1_000_000),
+    ("KiB", 1 << 10),
+    ("KB", 1_000),
+    ("B", 1),
+];
+
+const EXAMPLES: &str = "write for example 64MiB, 1GiB, 500MB or a plain number of bytes";
+
+impl Size {
+    pub const fn from_bytes(bytes: u64) -> Self {
+        Self(bytes)
+    }
+
+    pub const fn bytes(self) -> u64 {
+        self.0
+    }
+}
+
+/// Why a text is not a size, with a hint.
+#[derive(Debug, PartialEq, Eq)]
+pub struct SizeError(String);
+
+impl FromStr for Size {
+    type Err = SizeError;
+
+    fn from_str(text: &str) -> Result<Self, SizeError> {
+        let text = text.trim();
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = (&text[..digits], text[digits..].trim_start());
+        if number.is_empty() {
+            return Err(SizeError(format!("`{text}` does not start with a number (hint: {EXAMPLES})")));
+        }
+        let known = |(name, _): &&(&str, u64)| name.eq_ignore_ascii_case(unit);
+        let unit_bytes = match UNITS.iter().find(known) {
+            Some((_, bytes)) => *bytes,
+            None if unit.is_empty() => 1,
+            None if unit.starts_with('.') => {
+                return Err(SizeError(format!(
+                    "`{text}` is not a whole number of its unit (hint: use a smaller unit, 1536MiB for 1.5GiB)"
+                )));
+            }
+            None => return Err(SizeError(format!("unknown unit of size `{unit}` (hint: {EXAMPLES})"))),
+        };
+        let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit_bytes));
+        bytes.map(Self).ok_or_else(|| SizeError(format!("`{text}` is too large (hint: {EXAMPLES})")))
+    }
+}
+
+impl fmt::Display for Size {
+    /// In the largest unit that is exact.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let exact = |(_, bytes): &&(&str, u64)| self.0 >= *bytes && self.0.is_multiple_of(*bytes);
+        match UNITS.iter().find(exact) {
+            Some((name, bytes)) => write!(f, "{}{name}", self.0 / bytes),
+            None => write!(f, "{}B", self.0),
+        }
+    }
+}
+
+impl fmt::Display for SizeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for SizeError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_to_write_a_size() {
+        let cases = [
+            ("0", 0),
+            ("1048576", 1 << 20),
+            ("7B", 7),
+            ("64KiB", 64 << 10),
+            ("64MiB", 64 << 20),
+            ("64 MiB", 64 << 20),
+            ("64mib", 64 << 20),
+            ("1GiB", 1 << 30),
+            ("2TiB", 2 << 40),
+            ("3KB", 3_000),
+            ("500MB", 500_000_000),
+            ("1gb", 1_000_000_000),
+            ("1TB", 1_000_000_000_000),
+            ("18446744073709551615", u64::MAX),
+        ];
+        for (text, bytes) in cases {
+            assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_size() {
+        let cases = [
+            ("", "`` does not start with a number"),
+            ("MiB", "`MiB` does not start with a number"),
+            ("-1", "`-1` does not start with a number"),
+            ("1.5GiB", "`1.5GiB` is not a whole number of its unit"),
+            ("64M", "unknown unit of size `M`"),
+            ("64 parsecs", "unknown unit of size `parsecs`"),
+            ("18446744073709551616", "`18446744073709551616` is too large"),
+            ("16777216TiB", "`16777216TiB` is too large"),
+        ];
+        for (text, problem) in cases {
+            let error = text.parse::<Size>().unwrap_err().to_string();
+            assert!(error.starts_with(problem) && error.contains("(hint: "), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_size_is_shown_in_its_largest_exact_unit() {
+        for text in ["0B", "999B", "1KiB", "1KB", "64MiB", "500MB", "1GiB", "3TB"] {
+            assert_eq!(text.parse::<Size>().unwrap().to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! `--decisions`: one line per request, `allowed remaining retry_after_ns delay_ns`.
+
+use std::io::{self, Write};
+
+use tidegate::Decision;
+
+use super::error::TraceError;
+use super::input::Input;
+use super::rule::Rule;
+
+/// Decides every request and writes what was decided.
+///
+/// Where the trace is bad, everything before it has been written.
+pub fn write(requests: &mut Input, rule: &Rule, out: &mut impl Write) -> Result<(), TraceError> {
+    let decided = write_until_end(requests, rule, out);
+    let flushed = out.flush().map_err(TraceError::Write);
+    decided.and(flushed)
+}
+
+fn write_until_end(requests: &mut Input, rule: &Rule, out: &mut impl Write) -> Result<(), TraceError> {
+    while let Some(request) = requests.next()? {
+        write_line(&rule.decide(&request), out).map_err(TraceError::Write)?;
+    }
+    Ok(())
+}
+
+fn write_line(decision: &Decision, out: &mut impl Write) -> io::Result<()> {
+    let mut digits = itoa::Buffer::new();
+    out.write_all(if decision.is_allowed() { b"1 " } else { b"0 " })?;
+    out.write_all(digits.format(decision.remaining).as_bytes())?;
+    out.write_all(b" ")?;
+    match decision.retry_after.span() {
+        Some(wait) => out.write_all(digits.format(wait.get()).as_bytes())?,
+        None => out.write_all(b"-1")?,
+    }
+    out.write_all(b" ")?;
+    out.write_all(digits.format(decision.delay.get()).as_bytes())?;
+    out.write_all(b"\n")
+}

@@ -1,0 +1,72 @@
+//! Why a trace was not replayed to its end.
+
+use std::fmt;
+use std::io;
+
+use super::line::LineError;
+
+/// Why a trace was not replayed to its end.
+#[derive(Debug)]
+pub enum TraceError {
+    /// The limits are fine one by one and do not go together.
+    Limits(String),
+    Open {
+        name: String,
+        error: io::Error,
+    },
+    /// The input is compressed in a way that is not understood.
+    Format {
+        name: String,
+        format: &'static str,
+    },
+    Read {
+        name: String,
+        lines_read: u64,
+        error: io::Error,
+    },
+    Line {
+        name: String,
+        line_number: u64,
+        error: LineError,
+    },
+    Write(io::Error),
+}
+
+impl TraceError {
+    /// Whether whoever read the output had enough, as `head` has. That is no failure.
+    pub fn is_closed_output(&self) -> bool {
+        matches!(self, Self::Write(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Limits(problem) => f.write_str(problem),
+            Self::Open { name, error } => {
+                write!(f, "cannot open `{name}`: {error} (hint: give a file, or - for standard input)")
+            }
+            Self::Format { name, format } => write!(
+                f,
+                "`{name}` is compressed with {format}, which is not understood (hint: xz, gzip and zstd are; or \
+                 decompress it into a pipe and give - as the file)"
+            ),
+            Self::Read { name, lines_read, error } => {
+                let hint = match error.kind() {
+                    io::ErrorKind::IsADirectory => "give a file",
+                    _ => "the input may be damaged or cut short; check that it can be copied or decompressed",
+                };
+                match lines_read {
+                    0 => write!(f, "cannot read `{name}`: {error} (hint: {hint})"),
+                    _ => write!(f, "cannot read `{name}` after line {lines_read}: {error} (hint: {hint})"),
+                }
+            }
+            Self::Line { name, line_number, error } => write!(f, "{name}:{line_number}: {error}"),
+            Self::Write(error) => {
+                write!(f, "cannot write the output: {error} (hint: is the disk full?)")
+            }
+        }
+    }
+}
+
+impl std::error::Error for TraceError {}

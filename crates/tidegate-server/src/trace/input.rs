@@ -1,0 +1,85 @@
+//! Opening a trace: a file or standard input, plain or compressed.
+//!
+//! What it is compressed with is told by its first bytes, so a pipe and a file without an extension work too.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+use lzma_rust2::XzReader;
+
+use super::error::TraceError;
+use super::progress::Progress;
+use super::requests::Requests;
+use super::zstd::ZstdReader;
+
+/// Read from the input at once.
+const INPUT_BUFFER_BYTES: usize = 64 << 10;
+/// Decompressed at once.
+const LINES_BUFFER_BYTES: usize = 256 << 10;
+/// What a block of xz may make the decoder reserve. The highest preset of `xz` asks for 65 MiB.
+const XZ_MEMORY_KIB_MAX: u32 = 1 << 20;
+/// The longest signature of a format.
+const SIGNATURE_BYTES_MAX: usize = 6;
+
+/// A trace that is open.
+pub type Input = Requests<BufReader<Box<dyn Read>>>;
+
+/// Opens `path`; `-` is standard input.
+pub fn open(path: &Path, progress: &Progress) -> Result<Input, TraceError> {
+    let (name, source): (String, Box<dyn Read>) = if path.as_os_str() == "-" {
+        ("<stdin>".to_owned(), Box::new(io::stdin().lock()))
+    } else {
+        let name = path.display().to_string();
+        let file = File::open(path).map_err(|error| TraceError::Open { name: name.clone(), error })?;
+        (name, Box::new(progress.watch(file)))
+    };
+    let source = decompressed(&name, source)?;
+    Ok(Requests::new(name, BufReader::with_capacity(LINES_BUFFER_BYTES, source)))
+}
+
+fn decompressed(name: &str, mut source: Box<dyn Read>) -> Result<Box<dyn Read>, TraceError> {
+    let mut start = Vec::with_capacity(SIGNATURE_BYTES_MAX);
+    let read = source.by_ref().take(SIGNATURE_BYTES_MAX as u64).read_to_end(&mut start);
+    read.map_err(|error| TraceError::Read { name: name.to_owned(), lines_read: 0, error })?;
+    let format = Format::of(&start);
+    let source = io::Cursor::new(start).chain(source);
+    let buffered = |source| BufReader::with_capacity(INPUT_BUFFER_BYTES, source);
+    Ok(match format {
+        Format::Plain => Box::new(source),
+        Format::Gzip => Box::new(MultiGzDecoder::new(buffered(source))),
+        Format::Xz => Box::new(XzReader::new_mem_limit(buffered(source), true, XZ_MEMORY_KIB_MAX)),
+        Format::Zstd => Box::new(ZstdReader::new(buffered(source))),
+        Format::Other(format) => return Err(TraceError::Format { name: name.to_owned(), format }),
+    })
+}
+
+/// How an input is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Plain,
+    Gzip,
+    Xz,
+    Zstd,
+    /// Known well enough to say what it is instead of calling its first bytes a bad timestamp.
+    Other(&'static str),
+}
+
+impl Format {
+    /// By the first bytes. No line of a trace starts like any of these.
+    fn of(start: &[u8]) -> Self {
+        match start {
+            [0x1f, 0x8b, ..] => Self::Gzip,
+            [0xfd, b'7', b'z', b'X', b'Z', 0x00, ..] => Self::Xz,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
+            // A file may start with a frame of zstd that is to be skipped.
+            [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
+            [b'B', b'Z', b'h', ..] => Self::Other("bzip2"),
+            [0x04, 0x22, 0x4d, 0x18, ..] => Self::Other("lz4"),
+            [b'L', b'Z', b'I', b'P', ..] => Self::Other("lzip"),
+            [b'P', b'K', 0x03, 0x04, ..] => Self::Other("zip"),
+            _ => Self::Plain,
+        }
+    }
+}

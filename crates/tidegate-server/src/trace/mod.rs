@@ -1,0 +1,129 @@
+//! `tidegate trace`: replays requests from a file against limits.
+//!
+//! ```text
+//! input      file or pipe, decompressed      input.rs, zstd.rs, progress.rs
+//! requests   lines -> Request                requests.rs, line.rs
+//! rule       Request -> Decision             rule.rs
+//! output     a line for each Decision        decisions.rs
+//!            or what they come to            summary.rs, overshoot.rs -> report.rs
+//! ```
+
+mod decisions;
+mod error;
+mod input;
+mod line;
+mod overshoot;
+mod progress;
+mod report;
+mod requests;
+mod rule;
+mod summary;
+mod zstd;
+
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use tidegate::{Limit, MEMORY_BYTES_MIN, MemoryStore};
+
+use crate::shown;
+use crate::size::Size;
+use error::TraceError;
+use progress::Progress;
+use rule::Rule;
+use summary::Summary;
+
+/// Written to standard output at once.
+const OUTPUT_BUFFER_BYTES: usize = 64 << 10;
+
+/// Replay a trace of requests against limits
+///
+/// Decides every request of a trace as a limiter would have at the time, and shows what it would have allowed and
+/// denied, whom, how far any key got over a limit, and how often an exact sliding log would have decided otherwise.
+#[derive(Args, Debug)]
+#[command(after_long_help = include_str!("help.txt"))]
+pub struct TraceArgs {
+    /// A limit for each key, as in '10/s burst 20'; of several, a request needs all or none is charged
+    #[arg(long = "limit", value_name = "SPEC", required = true)]
+    limits: Vec<Limit>,
+
+    /// Print only a line for each request: allowed (1 or 0), remaining, retry_after_ns (-1: never), delay_ns
+    #[arg(long)]
+    decisions: bool,
+
+    /// Hold no more than this of counters, as in 64MiB, 1GiB, 500MB or plain bytes [default: no bound]
+    #[arg(long, value_name = "SIZE", value_parser = memory_max)]
+    memory_max: Option<Size>,
+
+    /// The trace, plain or compressed with xz, gzip or zstd; - is standard input
+    file: PathBuf,
+}
+
+/// Runs the command.
+pub fn main(args: &TraceArgs) -> ExitCode {
+    const INEXACT: u8 = 1;
+    const FAILED: u8 = 2;
+    let (message, code) = match run(args) {
+        Ok(Finished::Exact) => return ExitCode::SUCCESS,
+        Err(error) if error.is_closed_output() => return ExitCode::SUCCESS,
+        Ok(Finished::Evicted { counters, memory_max }) => {
+            let counters = shown::number(counters);
+            let message = format!(
+                "the memory of {memory_max} was full and {counters} live counters were evicted, so later decisions \
+                 may allow too much (hint: raise --memory-max, or leave it out)"
+            );
+            (message, INEXACT)
+        }
+        Err(error) => (error.to_string(), FAILED),
+    };
+    // Where standard error is closed nobody can be told, and the exit code still says it.
+    let _ = writeln!(io::stderr(), "error: {message}");
+    ExitCode::from(code)
+}
+
+/// How a replay ended.
+enum Finished {
+    Exact,
+    /// Some counters were lost, and with them what their keys had used.
+    Evicted {
+        counters: u64,
+        memory_max: Size,
+    },
+}
+
+fn run(args: &TraceArgs) -> Result<Finished, TraceError> {
+    let store = match args.memory_max {
+        Some(size) => MemoryStore::bounded(size.bytes()),
+        None => MemoryStore::unbounded(),
+    };
+    let rule = Rule::new(&args.limits, store)?;
+    let mut out = BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, io::stdout().lock());
+    if args.decisions {
+        let progress = Progress::beside_output();
+        let mut requests = input::open(&args.file, &progress)?;
+        decisions::write(&mut requests, &rule, &mut out)?;
+    } else {
+        let progress = Progress::new();
+        let mut requests = input::open(&args.file, &progress)?;
+        let summary = Summary::of(&mut requests, &args.limits, &rule)?;
+        drop(progress);
+        report::write(&summary, &args.limits, &mut out)
+            .and_then(|()| out.flush())
+            .map_err(TraceError::Write)?;
+    }
+    match (rule.live_evictions(), args.memory_max) {
+        (counters @ 1.., Some(memory_max)) => Ok(Finished::Evicted { counters, memory_max }),
+        _ => Ok(Finished::Exact),
+    }
+}
+
+/// A bound that a store can keep.
+fn memory_max(text: &str) -> Result<Size, String> {
+    let size: Size = text.parse().map_err(|error: crate::size::SizeError| error.to_string())?;
+    let least = Size::from_bytes(MEMORY_BYTES_MIN);
+    if size < least {
+        return Err(format!("{size} is too small (hint: the least is {least})"));
+    }
+    Ok(size)
+}

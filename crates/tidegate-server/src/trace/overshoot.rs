@@ -1,0 +1,188 @@
+//! The worst overshoot: the most one key was admitted in any window, over what its limit says.
+//!
+//! For a limit of L per W that is the admitted cost in a half-open window (t - W, t], at its largest over all t and
+//! all keys. Only windows that end at an admitted request need to be looked at: any other holds no more than
+//! the one that ends at the last request in it. So the requests are looked at once, in their order, and of each key
+//! only the last W is kept.
+//!
+//! Time that steps back is taken as the algorithms take it: a request counts at the newest time its key was
+//! admitted at, if its own is older.
+
+use std::collections::VecDeque;
+
+use tidegate::{Rate, Timestamp};
+
+/// What one key was admitted in the window that ends at its newest admitted request.
+#[derive(Debug, Default)]
+pub struct Window {
+    /// One entry for each instant, oldest first.
+    admitted: VecDeque<Admitted>,
+    total: u128,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Admitted {
+    at_ns: u64,
+    cost: u128,
+}
+
+/// The fullest window of a limit so far.
+#[derive(Debug)]
+pub struct Overshoot {
+    rate: Rate,
+    fullest: Option<Fullest>,
+}
+
+/// A window of one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fullest {
+    /// Whose it is.
+    pub key: usize,
+    /// Its last instant.
+    pub end: Timestamp,
+    /// What was admitted in it.
+    pub admitted: u128,
+}
+
+impl Overshoot {
+    pub fn new(rate: Rate) -> Self {
+        Self { rate, fullest: None }
+    }
+
+    /// The limit's L per W.
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// Takes note of an admitted request of a key whose window this is.
+    pub fn admit(&mut self, window: &mut Window, key: usize, request: Admission) {
+        let (end, admitted) = window.add(request, self.rate.window_ns());
+        if admitted > self.fullest.map_or(0, |fullest| fullest.admitted) {
+            self.fullest = Some(Fullest { key, end, admitted });
+        }
+    }
+
+    /// The worst window, and by how much it is over; none if none is. Of equal ones the first.
+    pub fn worst(&self) -> Option<(Fullest, u128)> {
+        let fullest = self.fullest?;
+        let over = fullest.admitted.checked_sub(u128::from(self.rate.limit()))?;
+        (over > 0).then_some((fullest, over))
+    }
+}
+
+/// A request that was admitted.
+#[derive(Clone, Copy, Debug)]
+pub struct Admission {
+    pub at: Timestamp,
+    pub cost: u64,
+}
+
+impl Window {
+    /// Adds a request; returns where the window ends now and what is in it.
+    fn add(&mut self, Admission { at, cost }: Admission, window_ns: u64) -> (Timestamp, u128) {
+        if cost == 0 {
+            // Nothing was used, so this is no newest request either.
+            return (at, 0);
+        }
+        let cost = u128::from(cost);
+        self.total += cost;
+        let end_ns = match self.admitted.back_mut() {
+            Some(newest) if newest.at_ns >= at.as_nanos() => {
+                newest.cost += cost;
+                newest.at_ns
+            }
+            _ => {
+                self.admitted.push_back(Admitted { at_ns: at.as_nanos(), cost });
+                at.as_nanos()
+            }
+        };
+        while let Some(oldest) = self.admitted.pop_front_if(|oldest| end_ns - oldest.at_ns >= window_ns) {
+            self.total -= oldest.cost;
+        }
+        (Timestamp::from_nanos(end_ns), self.total)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use tidegate::Limit;
+
+    #[derive(Clone, Copy, Debug)]
+    struct Event {
+        key: usize,
+        at_ns: u64,
+        cost: u64,
+    }
+
+    /// 5 per millisecond, the shortest window there is.
+    fn rate() -> Rate {
+        "5 per 1ms".parse::<Limit>().unwrap().rate()
+    }
+
+    fn replay(events: &[Event]) -> Overshoot {
+        let mut overshoot = Overshoot::new(rate());
+        let mut windows: Vec<Window> = (0..3).map(|_| Window::default()).collect();
+        for &Event { key, at_ns, cost } in events {
+            let at = Timestamp::from_nanos(at_ns);
+            overshoot.admit(&mut windows[key], key, Admission { at, cost });
+        }
+        overshoot
+    }
+
+    /// When each event counts, by definition: not before an earlier event of its key.
+    fn counted(events: &[Event]) -> Vec<Event> {
+        let counts_at = |(index, event): (usize, &Event)| {
+            let until_now = events[..=index].iter().filter(|e| e.key == event.key && e.cost > 0);
+            let newest = until_now.map(|e| e.at_ns).max();
+            Event { at_ns: newest.unwrap_or(event.at_ns), ..*event }
+        };
+        events.iter().enumerate().map(counts_at).collect()
+    }
+
+    /// What a key was admitted in (end - W, end], counted anew.
+    fn recount(counted: &[Event], key: usize, end_ns: u64) -> u128 {
+        let inside = |e: &&Event| e.key == key && e.at_ns <= end_ns && end_ns - e.at_ns < rate().window_ns();
+        counted.iter().filter(inside).map(|e| u128::from(e.cost)).sum()
+    }
+
+    /// Times on a grid of a quarter of the window and one nanosecond around it, so that edges are hit often.
+    fn event() -> impl Strategy<Value = Event> {
+        let at_ns = (4u64..40, 0u64..3).prop_map(|(quarter, off)| quarter * 250_000 + off - 1);
+        (0usize..3, at_ns, 0u64..4).prop_map(|(key, at_ns, cost)| Event { key, at_ns, cost })
+    }
+
+    proptest! {
+        #[test]
+        fn the_fullest_window_is_the_fullest(mut events in prop::collection::vec(event(), 0..60), sorted: bool) {
+            if sorted {
+                events.sort_by_key(|event| event.at_ns);
+            }
+            let counted = counted(&events);
+            let most = counted.iter().map(|e| recount(&counted, e.key, e.at_ns)).max().unwrap_or(0);
+            let overshoot = replay(&events);
+            prop_assert_eq!(overshoot.fullest.map_or(0, |fullest| fullest.admitted), most);
+            if let Some(Fullest { key, end, admitted }) = overshoot.fullest {
+                prop_assert_eq!(recount(&counted, key, end.as_nanos()), admitted);
+            }
+            let over = overshoot.worst().map_or(0, |(_, over)| over);
+            prop_assert_eq!(over, most.saturating_sub(u128::from(rate().limit())));
+        }
+    }
+
+    #[test]
+    fn a_request_exactly_one_window_old_is_out() {
+        let at = |at_ns| Event { key: 0, at_ns, cost: 4 };
+        assert!(replay(&[at(0), at(1_000_000)]).worst().is_none());
+        let (fullest, over) = replay(&[at(0), at(999_999)]).worst().unwrap();
+        assert_eq!((fullest.end.as_nanos(), fullest.admitted, over), (999_999, 8, 3));
+    }
+
+    #[test]
+    fn the_largest_numbers_do_not_overflow() {
+        let at = |at_ns| Event { key: 0, at_ns, cost: u64::MAX };
+        let (fullest, _) = replay(&[at(u64::MAX), at(u64::MAX), at(0)]).worst().unwrap();
+        assert_eq!(fullest.admitted, 3 * u128::from(u64::MAX));
+    }
+}

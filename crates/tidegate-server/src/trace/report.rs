@@ -1,0 +1,127 @@
+//! The summary as text.
+
+use std::io::{self, Write};
+
+use tidegate::Limit;
+
+use super::overshoot::Overshoot;
+use super::summary::{BusyKey, Costs, Summary};
+use crate::shown::{self, Share};
+
+/// Keys in the list of the busiest.
+const BUSIEST_KEYS: usize = 10;
+/// As much of a key as is shown.
+const KEY_CHARS_MAX: usize = 40;
+/// The bar of the busiest key.
+const BAR_CHARS: usize = 20;
+
+/// Writes the whole summary.
+pub fn write(summary: &Summary, limits: &[Limit], out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "Limits")?;
+    for (place, limit) in limits.iter().enumerate() {
+        writeln!(out, "  {}  {limit}", place + 1)?;
+    }
+    write_totals(summary, out)?;
+    write_busiest(&summary.busiest(BUSIEST_KEYS), out)?;
+    write_overshoots(summary, out)?;
+    write_against_log(summary, out)
+}
+
+fn write_totals(summary: &Summary, out: &mut impl Write) -> io::Result<()> {
+    let tally = &summary.tally;
+    writeln!(out, "\nTrace")?;
+    writeln!(out, "  keys      {:>16}", shown::number(summary.keys() as u64))?;
+    match summary.time.range_ns {
+        None => writeln!(out, "  time span {:>16}", "-")?,
+        Some((earliest, latest)) => {
+            let span = shown::span(latest - earliest);
+            writeln!(out, "  time span {span:>16}  from {earliest} to {latest}")?;
+        }
+    }
+    if summary.time.steps_back > 0 {
+        writeln!(out, "  steps back{:>16}", shown::number(summary.time.steps_back))?;
+    }
+    writeln!(out, "  requests  {:>16}", shown::number(tally.requests))?;
+    let parts = [("allowed", tally.allowed.into()), ("denied", tally.denied().into())];
+    write_parts(out, tally.requests.into(), &parts)?;
+    if summary.costs == Costs::Mixed {
+        writeln!(out, "  cost      {:>16}", shown::number(tally.cost))?;
+        let parts = [("allowed", tally.cost_allowed), ("denied", tally.cost_denied())];
+        write_parts(out, tally.cost, &parts)?;
+    }
+    Ok(())
+}
+
+/// Parts of a whole, one a line.
+fn write_parts(out: &mut impl Write, whole: u128, parts: &[(&str, u128)]) -> io::Result<()> {
+    for (name, part) in parts {
+        let percent = shown::percent(Share { part: *part, whole });
+        writeln!(out, "    {name:<8}{:>16}  {percent:>7}", shown::number(*part))?;
+    }
+    Ok(())
+}
+
+fn write_busiest(keys: &[BusyKey<'_>], out: &mut impl Write) -> io::Result<()> {
+    let Some(busiest) = keys.first() else { return Ok(()) };
+    let names: Vec<String> = keys.iter().map(|key| shown::text(key.key, KEY_CHARS_MAX)).collect();
+    let heading = "Busiest keys";
+    let width = names.iter().map(|name| name.chars().count() + 2).fold(heading.len(), usize::max);
+    writeln!(out, "\n{heading:<width$}      requests       allowed        denied  █ allowed ░ denied")?;
+    for (name, key) in names.iter().zip(keys) {
+        let denied = key.requests - key.allowed;
+        let counts = [key.requests, key.allowed, denied].map(shown::number);
+        let [requests, allowed, denied] = counts;
+        let bar = bar(key, busiest.requests);
+        writeln!(out, "  {name:<0$}{requests:>14}{allowed:>14}{denied:>14}  {bar}", width - 2)?;
+    }
+    Ok(())
+}
+
+/// As long as the key is busy, at least one character, split into what it got and what it did not.
+fn bar(key: &BusyKey<'_>, busiest: u64) -> String {
+    let chars = scaled(BAR_CHARS, Share { part: key.requests.into(), whole: busiest.into() }).max(1);
+    let allowed = scaled(chars, Share { part: key.allowed.into(), whole: key.requests.into() });
+    "█".repeat(allowed) + &"░".repeat(chars - allowed)
+}
+
+/// The share of so many characters, rounded to the nearest.
+fn scaled(chars: usize, Share { part, whole }: Share) -> usize {
+    let rounded = (2 * part * chars as u128 + whole) / (2 * whole).max(1);
+    usize::try_from(rounded).unwrap_or(chars)
+}
+
+fn write_overshoots(summary: &Summary, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "\nWorst overshoot of any key in any window")?;
+    for (place, overshoot) in summary.overshoots.iter().enumerate() {
+        write!(out, "  {}  ", place + 1)?;
+        write_overshoot(summary, overshoot, out)?;
+    }
+    Ok(())
+}
+
+#[allow(clippy::cast_precision_loss, reason = "two digits are shown")]
+fn write_overshoot(summary: &Summary, overshoot: &Overshoot, out: &mut impl Write) -> io::Result<()> {
+    let Some((fullest, over)) = overshoot.worst() else { return writeln!(out, "none") };
+    let rate = overshoot.rate();
+    let ratio = fullest.admitted as f64 / rate.limit() as f64;
+    let [over, admitted] = [over, fullest.admitted].map(shown::number);
+    let [limit, window] = [shown::number(rate.limit()), shown::span(rate.window_ns())];
+    writeln!(
+        out,
+        "{over} over: {admitted} admitted where {limit} in {window} are the limit, {ratio:.2} times as much"
+    )?;
+    let key = shown::text(summary.key(fullest.key), KEY_CHARS_MAX);
+    writeln!(out, "     key {key}, in the window that ends at {}", fullest.end.as_nanos())
+}
+
+fn write_against_log(summary: &Summary, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "\nAgainst the exact sliding log")?;
+    let (against, whole) = (&summary.against_log, u128::from(summary.tally.requests));
+    let mut line = |name: &str, requests: u64| {
+        let percent = shown::percent(Share { part: requests.into(), whole });
+        writeln!(out, "  {name:<36}{:>14}  {percent:>7}", shown::number(requests))
+    };
+    line("decided differently", against.different())?;
+    line("  admitted here, denied by the log", against.admitted_only_here)?;
+    line("  denied here, admitted by the log", against.admitted_only_by_log)
+}

@@ -1,0 +1,92 @@
+//! All frames of a zstd file, one after the other, with their checksums verified.
+//!
+//! The decoder knows single frames; files made by `cat` or by parallel compressors have many, and some that are
+//! to be skipped.
+
+use std::io::{self, BufRead, Read};
+
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+
+/// Decompresses zstd.
+pub struct ZstdReader<R> {
+    source: R,
+    decoder: FrameDecoder,
+    state: State,
+    /// Decompressed bytes of the frame so far.
+    frame_bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    BetweenFrames,
+    InFrame,
+}
+
+impl<R: BufRead> ZstdReader<R> {
+    pub fn new(source: R) -> Self {
+        Self { source, decoder: FrameDecoder::new(), state: State::BetweenFrames, frame_bytes: 0 }
+    }
+
+    /// Starts the next frame, or passes over one that is to be skipped.
+    fn start_frame(&mut self) -> io::Result<()> {
+        match self.decoder.reset(&mut self.source) {
+            Ok(()) => {
+                (self.state, self.frame_bytes) = (State::InFrame, 0);
+                Ok(())
+            }
+            Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                length, ..
+            })) => {
+                let length = u64::from(length);
+                match io::copy(&mut self.source.by_ref().take(length), &mut io::sink())? {
+                    skipped if skipped == length => Ok(()),
+                    _ => Err(io::ErrorKind::UnexpectedEof.into()),
+                }
+            }
+            Err(error) => Err(invalid(error)),
+        }
+    }
+
+    fn end_frame(&mut self) -> io::Result<()> {
+        self.state = State::BetweenFrames;
+        match self.decoder.get_checksum_from_data() {
+            Some(stated) if Some(stated) != self.decoder.get_calculated_checksum() => {
+                Err(invalid("the checksum of a zstd frame does not match its content"))
+            }
+            // Not every frame has a checksum or says its size; one that does not is of size 0 here.
+            _ if ![0, self.frame_bytes].contains(&self.decoder.content_size()) => {
+                Err(invalid("a zstd frame is not as long as it says"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<R: BufRead> Read for ZstdReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            match self.state {
+                State::BetweenFrames if self.source.fill_buf()?.is_empty() => return Ok(0),
+                State::BetweenFrames => self.start_frame()?,
+                State::InFrame if self.decoder.can_collect() > 0 => {
+                    let bytes = self.decoder.read(buffer)?;
+                    self.frame_bytes += bytes as u64;
+                    return Ok(bytes);
+                }
+                State::InFrame if self.decoder.is_finished() => self.end_frame()?,
+                State::InFrame => {
+                    let one = BlockDecodingStrategy::UptoBlocks(1);
+                    self.decoder.decode_blocks(&mut self.source, one).map_err(invalid)?;
+                }
+            }
+        }
+    }
+}
+
+fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
