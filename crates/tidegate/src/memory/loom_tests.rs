@@ -25,16 +25,28 @@ fn check(store: &MemoryStore, counter: &Counter, key: u8) -> Verdict {
     store.check_one(&Charge { key: &[key], counter, cost: 1 }, NOW).verdict
 }
 
-fn model(test: impl Fn() + Sync + Send + 'static) {
+/// Runs every interleaving with at most this many preemptions.
+///
+/// The checker notes only the last access to each word, so a thread that reads is run after the one that
+/// writes, as the spawned one; the other way round it would find nothing to reorder.
+fn model(preemptions_max: usize, test: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    // Interleavings with more preemptions than this show nothing new and take hours.
-    builder.preemption_bound = Some(3);
-    builder.check(test);
+    builder.preemption_bound = Some(preemptions_max);
+    builder.max_branches = 10_000;
+    let runs = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let count = runs.clone();
+    builder.check(move || {
+        count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        test();
+    });
+    let runs = runs.load(std::sync::atomic::Ordering::Relaxed);
+    assert!(runs > 10, "only {runs} interleavings were tried");
+    println!("{runs} interleavings");
 }
 
 #[test]
 fn two_threads_share_one_unit() {
-    model(|| {
+    model(4, || {
         let store = store();
         let counter = counter("{algorithm: fixed_window, limit: 1, per: 1h}");
         let other = thread::spawn({
@@ -49,29 +61,32 @@ fn two_threads_share_one_unit() {
 
 #[test]
 fn a_reader_never_sees_half_a_write() {
-    model(|| {
+    model(4, || {
         let store = store();
         // Both words of the state change: the window's end and the count.
         let counter = counter("{algorithm: fixed_window, limit: 10, per: 1s}");
         check(&store, &counter, 1);
-        let later = Timestamp::from_nanos(5_000_000_000);
-        let writer = thread::spawn({
+        let reader = thread::spawn({
             let (store, counter) = (store.clone(), counter.clone());
-            move || store.check_one(&Charge { key: &[1], counter: &counter, cost: 7 }, later).verdict
+            move || {
+                let mut plan = Plan::new();
+                plan.add(Charge { key: &[1], counter: &counter, cost: 0 }).unwrap();
+                let outcome = store.peek(&plan, NOW)[0];
+                (outcome.remaining, outcome.reset_after.get() / 1_000_000_000)
+            }
         });
-        let mut plan = Plan::new();
-        plan.add(Charge { key: &[1], counter: &counter, cost: 0 }).unwrap();
+        let later = Timestamp::from_nanos(5_000_000_000);
+        let written = store.check_one(&Charge { key: &[1], counter: &counter, cost: 7 }, later).verdict;
+        assert_eq!(written, Verdict::Allowed);
         // One used in the window that ends at 2 s, or seven in the one that ends at 6 s, and nothing between.
-        let outcome = store.peek(&plan, NOW)[0];
-        let seen = (outcome.remaining, outcome.reset_after.get() / 1_000_000_000);
+        let seen = reader.join().unwrap();
         assert!(seen == (9, 1) || seen == (3, 5), "{seen:?}");
-        assert_eq!(writer.join().unwrap(), Verdict::Allowed);
     });
 }
 
 #[test]
 fn no_key_is_lost_while_its_page_is_split() {
-    model(|| {
+    model(1, || {
         let store = store();
         let counter = counter("{algorithm: fixed_window, limit: 1, per: 1h}");
         // One key that stays and one that moves to the new page.
@@ -80,20 +95,19 @@ fn no_key_is_lost_while_its_page_is_split() {
         let moves = (1..=u8::MAX).find(|key| side(*key) == 1).unwrap();
         assert_eq!(check(&store, &counter, stays), Verdict::Allowed);
         assert_eq!(check(&store, &counter, moves), Verdict::Allowed);
-        let splitter = thread::spawn({
+        let reader = thread::spawn({
             let (store, counter) = (store.clone(), counter.clone());
-            move || check(&store, &counter, 0)
+            move || [moves, stays].map(|key| check(&store, &counter, key))
         });
-        assert_eq!(check(&store, &counter, moves), Verdict::Denied);
-        assert_eq!(check(&store, &counter, stays), Verdict::Denied);
-        assert_eq!(splitter.join().unwrap(), Verdict::Allowed);
-        assert_eq!(check(&store, &counter, 0), Verdict::Denied);
+        assert_eq!(check(&store, &counter, 0), Verdict::Allowed);
+        assert_eq!(reader.join().unwrap(), [Verdict::Denied; 2]);
+        assert_eq!([0, moves, stays].map(|key| check(&store, &counter, key)), [Verdict::Denied; 3]);
     });
 }
 
 #[test]
 fn crossing_plans_neither_deadlock_nor_charge_in_part() {
-    model(|| {
+    model(4, || {
         let store = store();
         let packed = counter("{algorithm: fixed_window, limit: 1, per: 1h}");
         let ledger = counter("{algorithm: sliding_log, limit: 1, per: 1h}");
