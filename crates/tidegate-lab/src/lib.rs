@@ -1,1 +1,31 @@
-//! x
+//! Tidegate measured: how fast it is beside its peers, how much memory a key takes, and whether its bounds
+//! hold when there are far more keys than memory.
+//!
+//! ```text
+//! tidegate-lab bench    every table; with `--features peers` beside other rate limiters
+//! tidegate-lab rss      memory per key alone
+//! tidegate-lab spray    more keys than fit: does memory stay bounded, does a hot key stay limited?
+//! ```
+//!
+//! # Layout
+//!
+//! | module | what it answers |
+//! |---|---|
+//! | [`mod@bench`] | what does a decision cost, and a key? |
+//! | [`spray`] | what happens to the bounds under a flood of keys? |
+//! | [`process`] | how much memory does this process use? |
+//! | [`cli`] | the subcommands |
+//!
+//! A benchmark compares side by side in one run and prints ratios: an absolute figure is worth little on
+//! another machine, or on the same one while something else runs. It says whether a goal was met and fails
+//! nothing. A check does fail: `spray` ends with status 1 if a bound was broken.
+
+pub mod bench;
+mod bytes;
+pub mod cli;
+pub mod process;
+pub mod spray;
+mod stopwatch;
+mod table;
+
+pub use bytes::Bytes;

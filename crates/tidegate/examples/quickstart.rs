@@ -7,7 +7,9 @@ use tidegate::{Limiter, LimiterError, ManualClock, Timestamp};
 fn main() -> Result<(), LimiterError> {
     let noon = Timestamp::from_nanos(1_767_268_800_000_000_000);
 
-    println!("One client sends 30 requests, one every 50 ms. Four limits of about 5 a second see it like this:\n");
+    println!(
+        "One client sends 30 requests, one every 50 ms. Four limits of about 5 a second see it like this:\n"
+    );
     for limit in [
         "5/s burst 8",
         "{algorithm: fixed_window, limit: 5, per: 1s}",
@@ -37,7 +39,8 @@ fn main() -> Result<(), LimiterError> {
     for second in 0..3 {
         for _ in 0..3 {
             let decision = limiter.check("user:42", 1);
-            let decided = limiter.limits().nth(decision.decided_by).and_then(|limit| limit.name()).unwrap_or("?");
+            let decided =
+                limiter.limits().nth(decision.decided_by).and_then(|limit| limit.name()).unwrap_or("?");
             if decision.is_allowed() {
                 println!("  at {second} s: allowed, {} left (of {decided})", decision.remaining);
             } else {

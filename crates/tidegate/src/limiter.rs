@@ -67,7 +67,7 @@ impl<C: Clock> Limiter<C> {
         match self.counters.as_slice() {
             [counter] if self.retiring.is_empty() => {
                 let charge = Charge { key: key.as_ref(), counter, cost };
-                Decision::of_one(self.store.check_one(&charge, now))
+                self.store.check_one(&charge, now)
             }
             _ => Decision::merge(&self.store.check(&self.plan(key.as_ref(), cost, now), now)),
         }

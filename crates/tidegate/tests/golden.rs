@@ -11,7 +11,8 @@ use golden_file::{Answer, GoldenFile};
 use tidegate::{Limiter, MEMORY_BYTES_MIN, ManualClock, MemoryStore, Timestamp};
 
 fn limiter(file: &GoldenFile, store: Arc<MemoryStore>) -> Limiter<ManualClock> {
-    let builder = file.limits().fold(Limiter::builder().store(store), |builder, (text, _)| builder.limit(text));
+    let builder =
+        file.limits().fold(Limiter::builder().store(store), |builder, (text, _)| builder.limit(text));
     builder.clock(ManualClock::default()).build().unwrap_or_else(|error| panic!("{:?}: {error}", file.path))
 }
 
@@ -19,7 +20,8 @@ fn limiter(file: &GoldenFile, store: Arc<MemoryStore>) -> Limiter<ManualClock> {
 fn every_store_answers_as_the_files_say() {
     let files = GoldenFile::all_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden"));
     assert!(!files.is_empty());
-    let stores: [fn() -> MemoryStore; 2] = [MemoryStore::unbounded, || MemoryStore::bounded(MEMORY_BYTES_MIN)];
+    let stores: [fn() -> MemoryStore; 2] =
+        [MemoryStore::unbounded, || MemoryStore::bounded(MEMORY_BYTES_MIN)];
     for store in stores {
         for file in &files {
             let limiter = limiter(file, Arc::new(store()));

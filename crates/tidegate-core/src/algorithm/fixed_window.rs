@@ -46,13 +46,14 @@ impl FixedWindow {
     /// The window that a request at `now` belongs to.
     #[inline]
     fn window(&self, state: Packed, now: Timestamp) -> Window {
-        let held = match state.view() {
-            View::Until(last, used) => Window { end_ns: u128::from(last) + 1, used },
-            View::Outlasting(detail) => unpack_late(detail),
-        };
         let now_ns = now.as_nanos();
-        if u128::from(now_ns) < held.end_ns && state != Packed::NEVER_SEEN {
-            return held;
+        match state.view() {
+            // A state that is kept has used something; one never seen has not.
+            View::Until(last, used) if now_ns <= last && used > 0 => {
+                return Window { end_ns: u128::from(last) + 1, used };
+            }
+            View::Until(..) => {}
+            View::Outlasting(detail) => return unpack_late(detail),
         }
         let start_ns = match self.align {
             Align::Epoch => now_ns - now_ns % self.rate.window_ns(),

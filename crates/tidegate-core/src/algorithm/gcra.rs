@@ -27,10 +27,20 @@ pub struct Gcra {
     burst: u64,
     /// B·W, in 1/L ns: how far the arrival time may run ahead.
     tolerance: u128,
+    /// The same where it is small enough that a decision can be made in 64 bits, which is half the work.
+    narrow_tolerance: Option<u64>,
     /// B·W/L: the same in nanoseconds.
     reach: Arrival,
+    /// The largest remainder over L.
+    part_max: u64,
     /// W/L, worked out once because nearly every cost is one.
     interval: Arrival,
+}
+
+/// How far the arrival time may be ahead, and how far it is, in 1/L ns.
+struct Narrow {
+    tolerance: u64,
+    backlog: u64,
 }
 
 /// An arrival time, or a distance between two: `whole + part/L` nanoseconds, `part < L`.
@@ -40,6 +50,8 @@ struct Arrival {
     part: u64,
 }
 
+/// Tolerances up to here leave room to add a backlog and a cost of their size.
+const NARROW_MAX: u64 = 1 << 62;
 /// More than any tolerance, and little enough to add any cost to.
 const BACKLOG_MAX: u128 = 1 << 126;
 /// Bits of [`View::Outlasting`] that say how many of the others are the remainder.
@@ -48,10 +60,21 @@ const PART_WIDTH_SHIFT: u32 = 121;
 impl Gcra {
     /// `burst` may be one more than a limit can be: a queue of Q is a burst of Q + 1.
     pub(crate) fn new(rate: Rate, burst: u64) -> Self {
-        let tolerance = u128::from(burst) * u128::from(rate.window_ns());
+        // A limit of zero tolerates nothing, whatever its burst, and then needs no case of its own.
+        let tolerance = if rate.limit() == 0 { 0 } else { u128::from(burst) * u128::from(rate.window_ns()) };
         let limit = rate.limit().max(1);
         let interval = split(u128::from(rate.window_ns()), limit);
-        Self { rate, burst, tolerance, reach: split(tolerance, limit), interval }
+        let narrow_tolerance =
+            u64::try_from(tolerance).ok().filter(|tolerance| (1..=NARROW_MAX).contains(tolerance));
+        Self {
+            rate,
+            burst,
+            tolerance,
+            narrow_tolerance,
+            reach: split(tolerance, limit),
+            part_max: limit - 1,
+            interval,
+        }
     }
 
     /// Units per window.
@@ -94,7 +117,7 @@ impl Gcra {
             View::Outlasting(detail) => unpack_late(detail),
         };
         // A remainder kept under a larger L is still less than one nanosecond.
-        Some(Arrival { whole, part: part.min(self.limit().saturating_sub(1)) })
+        Some(Arrival { whole, part: part.min(self.part_max) })
     }
 
     /// How far the arrival time is ahead of `now`, in 1/L ns.
@@ -104,15 +127,28 @@ impl Gcra {
         match state.view() {
             // The common case, in which nothing can overflow.
             View::Until(whole, part) => match whole.checked_sub(now.as_nanos()) {
-                Some(ahead) => u128::from(ahead) * limit + u128::from(part.min(self.limit() - 1)),
+                Some(ahead) => u128::from(ahead) * limit + u128::from(part.min(self.part_max)),
                 None => 0,
             },
             View::Outlasting(detail) => {
                 let (whole, part) = unpack_late(detail);
                 let ahead = (whole - u128::from(now.as_nanos())).saturating_mul(limit);
-                ahead.saturating_add(u128::from(part.min(self.limit() - 1))).min(BACKLOG_MAX)
+                ahead.saturating_add(u128::from(part.min(self.part_max))).min(BACKLOG_MAX)
             }
         }
+    }
+
+    /// The tolerance and the backlog in 64 bits, if they fit: nearly always.
+    #[inline]
+    fn narrow(&self, state: Packed, now: Timestamp) -> Option<Narrow> {
+        let tolerance = self.narrow_tolerance?;
+        let View::Until(whole, part) = state.view() else { return None };
+        let Some(ahead) = whole.checked_sub(now.as_nanos()) else {
+            return Some(Narrow { tolerance, backlog: 0 });
+        };
+        // No further ahead than the tolerance reaches, so the product is no larger than it.
+        (u128::from(ahead) <= self.reach.whole)
+            .then(|| Narrow { tolerance, backlog: ahead * self.limit() + part.min(self.part_max) })
     }
 
     /// max(TAT, t): where the next unit starts from.
@@ -157,8 +193,9 @@ impl Counting for Gcra {
 
     #[inline]
     fn weigh(&self, state: &Packed, ask: Ask) -> Verdict {
-        if self.limit() == 0 {
-            return Verdict::of(ask.cost == 0);
+        if let Some(Narrow { tolerance, backlog }) = self.narrow(*state, ask.now) {
+            let fits = |needed| backlog + needed <= tolerance;
+            return Verdict::of(ask.cost <= self.burst && fits(ask.cost * self.rate.window_ns()));
         }
         let needed = u128::from(ask.cost) * self.window();
         Verdict::of(self.backlog(*state, ask.now) + needed <= self.tolerance)
@@ -185,16 +222,12 @@ impl Counting for Gcra {
 
     #[inline]
     fn remaining(&self, state: &Packed, now: Timestamp) -> u64 {
-        if self.limit() == 0 {
-            return 0;
+        if let Some(Narrow { tolerance, backlog }) = self.narrow(*state, now) {
+            return tolerance.saturating_sub(backlog) / self.rate.window_ns();
         }
         let free = self.tolerance.saturating_sub(self.backlog(*state, now));
         #[allow(clippy::cast_possible_truncation, reason = "at most the burst")]
-        match u64::try_from(free) {
-            // A 64-bit division where it will do: the wide one costs as much as the rest of a decision.
-            Ok(free) => free / self.rate.window_ns(),
-            Err(_) => (free / self.window()) as u64,
-        }
+        return (free / self.window()) as u64;
     }
 
     #[inline]

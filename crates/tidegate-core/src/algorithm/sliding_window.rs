@@ -23,6 +23,10 @@ use crate::{Ask, Nanos, Packed, Rate, Timestamp, Verdict, Wait};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlidingWindow {
     pub(crate) rate: Rate,
+    /// L·W where it is small enough that a decision can be made in 64 bits, which is half the work.
+    narrow_capacity: Option<u64>,
+    /// floor(2^64 / W): multiplying by it is half the wait of dividing by W.
+    reciprocal: u64,
 }
 
 /// The current window and what was used in it and in the one before.
@@ -33,6 +37,12 @@ struct Windows {
     cur: u64,
 }
 
+/// What is left of L·W, in the width it was worked out in.
+enum Free {
+    Narrow(u64),
+    Wide(u128),
+}
+
 const COUNT_BITS: u32 = 40;
 /// The counts take the spare bits of the instant, and so the bits below them.
 const CUR_BITS_BESIDE_INSTANT: u32 = SPARE_INSTANT_BITS;
@@ -40,49 +50,61 @@ const CUR_BITS_BELOW: u32 = COUNT_BITS - CUR_BITS_BESIDE_INSTANT;
 /// At most one window ends in the span that the spare bits leave open.
 const _: () = assert!(1 << SPARE_INSTANT_BITS < crate::rate::WINDOW_NS_MIN);
 
+/// Capacities up to here leave room to weigh two windows of their size.
+const NARROW_MAX: u64 = 1 << 62;
+
 impl SlidingWindow {
+    pub(crate) fn new(rate: Rate) -> Self {
+        let capacity = rate.limit().checked_mul(rate.window_ns());
+        #[allow(clippy::cast_possible_truncation, reason = "W is more than one")]
+        let reciprocal = ((1_u128 << 64) / u128::from(rate.window_ns())) as u64;
+        Self { rate, narrow_capacity: capacity.filter(|capacity| *capacity <= NARROW_MAX), reciprocal }
+    }
+
+    /// The start of the window that `now_ns` is in.
+    ///
+    /// The estimated number of windows is the true one or one less: the reciprocal is short of 2^64 / W by less
+    /// than one, and so the product of t / 2^64 < 1.
+    #[inline(always)]
+    fn start_of_now(&self, now_ns: u64) -> u64 {
+        let window_ns = self.rate.window_ns();
+        #[allow(clippy::cast_possible_truncation, reason = "less than t")]
+        let number = ((u128::from(now_ns) * u128::from(self.reciprocal)) >> 64) as u64;
+        let start_ns = number * window_ns;
+        if now_ns - start_ns >= window_ns { start_ns + window_ns } else { start_ns }
+    }
+
     /// The windows as a request at `now` sees them.
-    #[inline]
+    #[inline(always)]
     fn windows(&self, state: Packed, now: Timestamp) -> Windows {
         let window_ns = self.rate.window_ns();
-        let now_ns = now.as_nanos();
-        let start_ns = now_ns - now_ns % window_ns;
+        let start_ns = self.start_of_now(now.as_nanos());
         if state == Packed::NEVER_SEEN {
             return Windows { start_ns, prev: 0, cur: 0 };
         }
-        let held = self.unpack(state, start_ns);
-        if held.start_ns >= start_ns {
-            // The same window, or time stepped back: the state's own window counts then.
-            held
-        } else if start_ns - held.start_ns == window_ns {
-            Windows { start_ns, prev: held.cur, cur: 0 }
-        } else {
-            Windows { start_ns, prev: 0, cur: 0 }
-        }
-    }
-
-    /// `guess_ns` is the start of the window of now, which most states belong to: trying it saves a division.
-    #[inline]
-    fn unpack(&self, state: Packed, guess_ns: u64) -> Windows {
-        let window_ns = self.rate.window_ns();
-        match state.view() {
-            View::Until(instant, detail) => {
-                let kept = instant >> SPARE_INSTANT_BITS;
-                let start_ns = if last_instant(guess_ns, window_ns) >> SPARE_INSTANT_BITS == u128::from(kept)
-                {
-                    guess_ns
-                } else {
-                    start_of(kept, window_ns)
-                };
-                let cur_high = instant & ((1 << CUR_BITS_BESIDE_INSTANT) - 1);
-                let cur = cur_high << CUR_BITS_BELOW | detail >> COUNT_BITS;
-                Windows { start_ns, prev: detail & UNITS_MAX, cur }
+        let (instant, detail) = match state.view() {
+            View::Until(instant, detail) => (instant, detail),
+            View::Outlasting(detail) => {
+                return seen_from(start_ns, unpack_late(detail, window_ns), window_ns);
             }
-            View::Outlasting(detail) => unpack_late(detail, window_ns),
+        };
+        let kept = instant >> SPARE_INSTANT_BITS;
+        let cur_high = instant & ((1 << CUR_BITS_BESIDE_INSTANT) - 1);
+        let cur = cur_high << CUR_BITS_BELOW | detail >> COUNT_BITS;
+        let prev = detail & UNITS_MAX;
+        // Most states belong to the window of now or to the one before, and to try those needs no division.
+        let is_last_of =
+            |last_ns: Option<u64>| last_ns.is_some_and(|last| last >> SPARE_INSTANT_BITS == kept);
+        if is_last_of(start_ns.checked_add(2 * window_ns - 1)) {
+            Windows { start_ns, prev, cur }
+        } else if is_last_of(start_ns.checked_add(window_ns - 1)) {
+            Windows { start_ns, prev: cur, cur: 0 }
+        } else {
+            seen_from(start_ns, Windows { start_ns: start_of(kept, window_ns), prev, cur }, window_ns)
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn pack(&self, Windows { start_ns, prev, cur }: Windows) -> Packed {
         match u64::try_from(last_instant(start_ns, self.rate.window_ns())) {
             Ok(last) => {
@@ -95,13 +117,19 @@ impl SlidingWindow {
     }
 
     /// L·W minus what the windows weigh at `now`, none if they weigh more.
-    #[inline]
-    fn free(&self, windows: Windows, now: Timestamp) -> Option<u128> {
-        let window = u128::from(self.rate.window_ns());
-        let elapsed = now.as_nanos().saturating_sub(windows.start_ns);
-        let weight =
-            u128::from(windows.prev) * (window - u128::from(elapsed)) + u128::from(windows.cur) * window;
-        (u128::from(self.rate.limit()) * window).checked_sub(weight)
+    #[inline(always)]
+    fn free(&self, Windows { start_ns, prev, cur }: Windows, now: Timestamp) -> Option<Free> {
+        let (limit, window_ns) = (self.rate.limit(), self.rate.window_ns());
+        let left_ns = window_ns - now.as_nanos().saturating_sub(start_ns);
+        match self.narrow_capacity {
+            Some(capacity) if prev <= limit && cur <= limit => {
+                capacity.checked_sub(prev * left_ns + cur * window_ns).map(Free::Narrow)
+            }
+            _ => {
+                let weight = u128::from(prev) * u128::from(left_ns) + u128::from(cur) * u128::from(window_ns);
+                (u128::from(limit) * u128::from(window_ns)).checked_sub(weight).map(Free::Wide)
+            }
+        }
     }
 
     /// The first instant into a window at which `fading` units of the window before leave room for `room`.
@@ -114,16 +142,21 @@ impl SlidingWindow {
     }
 }
 
+// Always inlined: the questions of one decision then look at the windows once, not each for itself.
 impl Counting for SlidingWindow {
     type State = Packed;
 
-    #[inline]
+    #[inline(always)]
     fn weigh(&self, state: &Packed, ask: Ask) -> Verdict {
-        let needed = u128::from(ask.cost) * u128::from(self.rate.window_ns());
-        Verdict::of(self.free(self.windows(*state, ask.now), ask.now).is_some_and(|free| needed <= free))
+        let (cost, window_ns) = (ask.cost, self.rate.window_ns());
+        Verdict::of(match self.free(self.windows(*state, ask.now), ask.now) {
+            Some(Free::Narrow(free)) => cost <= self.rate.limit() && cost * window_ns <= free,
+            Some(Free::Wide(free)) => u128::from(cost) * u128::from(window_ns) <= free,
+            None => false,
+        })
     }
 
-    #[inline]
+    #[inline(always)]
     fn charge(&self, state: &mut Packed, ask: Ask) {
         let windows = self.windows(*state, ask.now);
         let cur = windows.cur.saturating_add(ask.cost).min(UNITS_MAX);
@@ -138,13 +171,13 @@ impl Counting for SlidingWindow {
         *state = if windows.prev + windows.cur == 0 { Packed::NEVER_SEEN } else { self.pack(windows) };
     }
 
-    #[inline]
+    #[inline(always)]
     fn remaining(&self, state: &Packed, now: Timestamp) -> u64 {
-        let free = self.free(self.windows(*state, now), now).unwrap_or(0);
         #[allow(clippy::cast_possible_truncation, reason = "at most the limit")]
-        match u64::try_from(free) {
-            Ok(free) => free / self.rate.window_ns(),
-            Err(_) => (free / u128::from(self.rate.window_ns())) as u64,
+        match self.free(self.windows(*state, now), now) {
+            Some(Free::Narrow(free)) => free / self.rate.window_ns(),
+            Some(Free::Wide(free)) => (free / u128::from(self.rate.window_ns())) as u64,
+            None => 0,
         }
     }
 
@@ -165,7 +198,7 @@ impl Counting for SlidingWindow {
         Wait::of(Nanos::from_to(ask.now, at_ns))
     }
 
-    #[inline]
+    #[inline(always)]
     fn reset_after(&self, state: &Packed, now: Timestamp) -> Nanos {
         let Windows { start_ns, prev, cur } = self.windows(*state, now);
         let windows_left = match (prev, cur) {
@@ -184,11 +217,24 @@ fn last_instant(start_ns: u64, window_ns: u64) -> u128 {
 }
 
 /// The start of the window of which `kept` are the upper bits of [`last_instant`].
+#[cold]
 #[allow(clippy::cast_possible_truncation, reason = "before an instant that fits")]
 fn start_of(kept: u64, window_ns: u64) -> u64 {
     let latest_end = u128::from(kept + 1) << SPARE_INSTANT_BITS;
     let windows = (latest_end / u128::from(window_ns)) as u64;
     (windows - 2) * window_ns
+}
+
+/// What is left of `held` in the window from `start_ns`. A window after it (time stepped back) counts as it is.
+#[cold]
+fn seen_from(start_ns: u64, held: Windows, window_ns: u64) -> Windows {
+    if held.start_ns >= start_ns {
+        held
+    } else if start_ns - held.start_ns == window_ns {
+        Windows { start_ns, prev: held.cur, cur: 0 }
+    } else {
+        Windows { start_ns, prev: 0, cur: 0 }
+    }
 }
 
 /// The last windows before the end of representable time, by number.

@@ -72,7 +72,7 @@ impl LimitSpec {
                 Algorithm::Packed(PackedAlgorithm::FixedWindow(FixedWindow { rate, align, count_denied }))
             }
             AlgorithmName::SlidingWindow => {
-                Algorithm::Packed(PackedAlgorithm::SlidingWindow(SlidingWindow { rate }))
+                Algorithm::Packed(PackedAlgorithm::SlidingWindow(SlidingWindow::new(rate)))
             }
             AlgorithmName::SlidingLog => {
                 let min_interval_ns = self.min_interval(rate)?;

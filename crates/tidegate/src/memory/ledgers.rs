@@ -10,8 +10,9 @@ use super::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
 /// Shards: many more than cores, so that two threads rarely want the same one.
 const SHARDS: usize = if cfg!(loom) { 2 } else { 64 };
-/// What a key costs besides its entries: the tag, its hash, the ledger and the index, at the index's usual load.
-const KEY_BYTES: usize = size_of::<u64>() * 2 + size_of::<Held>() + 2 * size_of::<usize>();
+/// What a key costs besides its entries: tag, hash, ledger and index, in tables that double, with what the
+/// allocator adds. The tables' worst case by arithmetic; measured were up to 136 bytes.
+const KEY_BYTES: usize = 168;
 /// Ledgers looked at for one that no longer matters, whenever a key is added: two would do to keep pace.
 const SWEEP_LEDGERS: usize = 4;
 /// Ledgers looked at for one to give up when all are live.

@@ -20,7 +20,9 @@ mod transaction;
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{Counting, LedgerAlgorithm, PackedAlgorithm};
-use tidegate_core::{Algorithm, Ask, Charge, Ledger, Outcome, Packed, Plan, Ruling, Timestamp, Verdict};
+use tidegate_core::{
+    Algorithm, Ask, Charge, Decision, Ledger, Outcome, Packed, Plan, Ruling, Timestamp, Verdict,
+};
 
 use budget::Budget;
 use ledgers::{Ledgers, Shard};
@@ -67,13 +69,6 @@ struct Seen<'a> {
     state: Packed,
 }
 
-/// Whether a state was written, or is to be read again first.
-#[derive(PartialEq, Eq)]
-enum Written {
-    Yes,
-    No,
-}
-
 impl MemoryStore {
     /// A store of at most `memory_max` bytes, at least [`MEMORY_BYTES_MIN`].
     pub fn bounded(memory_max: u64) -> Self {
@@ -106,7 +101,7 @@ impl MemoryStore {
     /// read; what the others still had is from the same moment, give or take the time of the call.
     pub fn check(&self, plan: &Plan<'_>, now: Timestamp) -> Outcomes {
         match plan.charges() {
-            [charge] => std::iter::once(self.check_one(charge, now)).collect(),
+            [charge] => std::iter::once(*self.check_one(charge, now)).collect(),
             charges => {
                 if !charges.iter().any(counts_denied) {
                     let outcomes = self.peek(plan, now);
@@ -121,7 +116,7 @@ impl MemoryStore {
 
     /// Decides a plan of one charge.
     #[inline]
-    pub fn check_one(&self, charge: &Charge<'_>, now: Timestamp) -> Outcome {
+    pub fn check_one(&self, charge: &Charge<'_>, now: Timestamp) -> Decision {
         let tag = self.seed.tag(charge);
         let ask = Ask { now, cost: charge.cost };
         match charge.counter.algorithm() {
@@ -133,7 +128,7 @@ impl MemoryStore {
                 PackedAlgorithm::FixedWindow(one) => self.decide_packed(tag, one, ask),
                 PackedAlgorithm::SlidingWindow(one) => self.decide_packed(tag, one, ask),
             },
-            Algorithm::Ledger(algorithm) => self.decide_ledger(tag, algorithm, ask),
+            Algorithm::Ledger(algorithm) => Decision::of_one(self.decide_ledger(tag, algorithm, ask)),
         }
     }
 
@@ -178,77 +173,142 @@ impl MemoryStore {
     /// What the store holds and had to give up.
     pub fn stats(&self) -> MemoryStats {
         MemoryStats {
-            bytes_used: self.budget.used() + self.table.directory_bytes(),
+            bytes_used: self.budget.used(),
             live_evictions: self.live_evictions.load(Ordering::Relaxed),
         }
     }
 
     #[inline(never)]
-    fn decide_packed<A: Counting<State = Packed>>(&self, tag: u64, algorithm: &A, ask: Ask) -> Outcome {
+    fn decide_packed<A: Counting<State = Packed>>(&self, tag: u64, algorithm: &A, ask: Ask) -> Decision {
+        // Straight through, as nearly always: a loop around it would keep its own things in registers.
+        let (state, ruling) = match self.try_settle_packed(tag, algorithm, ask) {
+            Some(settled) => settled,
+            None => self.settle_packed_locked(tag, algorithm, ask),
+        };
+        Decision::of_one(algorithm.report(&state, ask, ruling))
+    }
+
+    /// The same under the page's lock from the start: where threads meet on a page, who reads first and locks
+    /// later has mostly read in vain.
+    #[cold]
+    #[inline(never)]
+    fn settle_packed_locked<A: Counting<State = Packed>>(
+        &self,
+        tag: u64,
+        algorithm: &A,
+        ask: Ask,
+    ) -> (Packed, Ruling) {
         loop {
-            let seen = self.read(tag);
-            let mut state = seen.state;
+            let number = self.table.page_of(tag);
+            let page = self.table.page(number).lock();
+            if self.table.page_of(tag) != number {
+                continue;
+            }
+            let slot = page.find(tag);
+            let mut state = slot.map_or(Packed::NEVER_SEEN, |slot| page.state(slot));
             let ruling = Ruling::alone(algorithm.weigh(&state, ask));
-            algorithm.settle(&mut state, ask, ruling.fate);
-            if self.write(&seen, tag, state, ask.now) == Written::Yes {
-                return algorithm.report(&state, ask, ruling);
+            if !algorithm.is_charged(ask, ruling.fate) {
+                return (state, ruling);
+            }
+            algorithm.charge(&mut state, ask);
+            if self.try_write(page, slot, tag, state, ask.now).is_none() {
+                continue;
+            }
+            return (state, ruling);
+        }
+    }
+
+    #[inline(always)]
+    fn try_settle_packed<A: Counting<State = Packed>>(
+        &self,
+        tag: u64,
+        algorithm: &A,
+        ask: Ask,
+    ) -> Option<(Packed, Ruling)> {
+        let seen = self.try_read(tag)?;
+        let mut state = seen.state;
+        let ruling = Ruling::alone(algorithm.weigh(&state, ask));
+        if algorithm.is_charged(ask, ruling.fate) {
+            // The lock waits for all that comes before it, so nothing does that need not.
+            let page = seen.page.lock_unchanged(seen.version)?;
+            algorithm.charge(&mut state, ask);
+            self.try_write(page, seen.slot, tag, state, ask.now)?;
+        }
+        Some((state, ruling))
+    }
+
+    /// Tries again what another thread came in the way of.
+    #[cold]
+    #[inline(never)]
+    fn keep_trying<R>(&self, attempt: impl Fn() -> Option<R>) -> R {
+        let mut turns = 0;
+        loop {
+            sync::pause(&mut turns);
+            if let Some(answer) = attempt() {
+                return answer;
             }
         }
     }
 
     /// Changes one packed state atomically.
     fn update_packed(&self, tag: u64, now: Timestamp, change: impl Fn(&mut Packed)) {
-        loop {
-            let seen = self.read(tag);
+        self.keep_trying(|| {
+            let seen = self.try_read(tag)?;
             let mut state = seen.state;
             change(&mut state);
-            if self.write(&seen, tag, state, now) == Written::Yes {
-                return;
+            if state == seen.state {
+                return Some(());
             }
-        }
+            let page = seen.page.lock_unchanged(seen.version)?;
+            self.try_write(page, seen.slot, tag, state, now)
+        });
     }
 
-    /// Writes a state if nothing changed since it was read. A state that is as it was is not written.
+    /// Reads a packed state, writing nothing anywhere; none if another thread is writing its page.
     #[inline(always)]
-    fn write(&self, seen: &Seen<'_>, tag: u64, state: Packed, now: Timestamp) -> Written {
-        if state == seen.state {
-            return Written::Yes;
+    fn try_read(&self, tag: u64) -> Option<Seen<'_>> {
+        let number = self.table.page_of(tag);
+        let page = self.table.page(number);
+        let version = page.version()?;
+        if self.table.page_of(tag) != number {
+            return None;
         }
-        let Some(mut page) = seen.page.lock_unchanged(seen.version) else { return Written::No };
-        match seen.slot {
+        let slot = page.find(tag);
+        let state = slot.map_or(Packed::NEVER_SEEN, |slot| page.state(slot));
+        page.is_still(version).then_some(Seen { page, version, slot, state })
+    }
+
+    /// Writes a state to its slot, or to a new one; none if there is no room yet.
+    #[inline(always)]
+    fn try_write(
+        &self,
+        mut page: Locked<'_>,
+        slot: Option<Slot>,
+        tag: u64,
+        state: Packed,
+        now: Timestamp,
+    ) -> Option<()> {
+        match slot {
             Some(slot) => {
                 page.set_state(slot, state);
-                Written::Yes
+                Some(())
             }
-            None => self.write_new(page, tag, state, now),
+            None => self.try_write_new(page, tag, state, now),
         }
     }
 
     #[cold]
-    fn write_new(&self, mut page: Locked<'_>, tag: u64, state: Packed, now: Timestamp) -> Written {
-        if let Some(slot) = self.claim(&page, tag, now, &[]) {
-            page.put(slot, tag, state);
-            return Written::Yes;
-        }
-        drop(page);
-        self.table.relieve(tag, self.idle_before(now), &self.budget);
-        Written::No
-    }
-
-    /// Reads a packed state, without writing anything anywhere.
-    #[inline(always)]
-    fn read(&self, tag: u64) -> Seen<'_> {
-        loop {
-            let number = self.table.page_of(tag);
-            let page = self.table.page(number);
-            let version = page.version();
-            if self.table.page_of(tag) != number {
-                continue;
+    #[inline(never)]
+    fn try_write_new(&self, mut page: Locked<'_>, tag: u64, state: Packed, now: Timestamp) -> Option<()> {
+        match self.claim(&page, tag, now, &[]) {
+            Some(slot) => {
+                page.put(slot, tag, state);
+                Some(())
             }
-            let slot = page.find(tag);
-            let state = slot.map_or(Packed::NEVER_SEEN, |slot| page.state(slot));
-            if page.is_still(version) {
-                return Seen { page, version, slot, state };
+            None => {
+                drop(page);
+                self.table.relieve(tag, self.idle_before(now), &self.budget);
+                None
             }
         }
     }

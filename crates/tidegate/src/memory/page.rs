@@ -74,21 +74,15 @@ impl<'a> Page<'a> {
         Self { words }
     }
 
-    /// The version to read under. Waits while someone writes.
-    #[inline]
-    pub(super) fn version(self) -> Version {
-        let mut turns = 0;
-        loop {
-            let version = self.words[VERSION].load(Ordering::Acquire);
-            if version.is_multiple_of(2) {
-                return Version(version);
-            }
-            pause(&mut turns);
-        }
+    /// The version to read under; none while someone writes.
+    #[inline(always)]
+    pub(super) fn version(self) -> Option<Version> {
+        let version = self.words[VERSION].load(Ordering::Acquire);
+        version.is_multiple_of(2).then_some(Version(version))
     }
 
     /// Whether nobody wrote since `version` was taken.
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_still(self, version: Version) -> bool {
         self.words[VERSION].load(Ordering::Relaxed) == version.0
     }
@@ -124,7 +118,7 @@ impl<'a> Page<'a> {
     }
 
     /// Locks the page if nobody wrote since `version` was taken.
-    #[inline]
+    #[inline(always)]
     pub(super) fn lock_unchanged(self, version: Version) -> Option<Locked<'a>> {
         let locked = version.0 + 1;
         self.words[VERSION]
@@ -138,7 +132,7 @@ impl<'a> Page<'a> {
     pub(super) fn lock(self) -> Locked<'a> {
         let mut turns = 0;
         loop {
-            if let Some(locked) = self.lock_unchanged(self.version()) {
+            if let Some(locked) = self.version().and_then(|version| self.lock_unchanged(version)) {
                 return locked;
             }
             pause(&mut turns);

@@ -13,6 +13,8 @@ pub(super) use std::sync::{
 
 /// One step of a wait for another thread that is inside a critical section of a few dozen instructions. After
 /// a while it has probably lost its core, so ours is given away.
+#[cold]
+#[inline(never)]
 pub(super) fn pause(turns: &mut u32) {
     #[cfg(not(loom))]
     {

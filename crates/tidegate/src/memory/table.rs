@@ -19,7 +19,7 @@ use super::page::{Locked, PAGE_BYTES, PAGE_WORDS, Page};
 use super::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock, zeroed_u32, zeroed_u64};
 
 /// Pages at the start: enough that a few hot keys on many cores rarely meet on one page's lock.
-const DEPTH_MIN: u32 = if cfg!(loom) { 0 } else { 3 };
+const DEPTH_MIN: u32 = if cfg!(loom) { 0 } else { 5 };
 /// How much deeper than evenly filled pages need the directory may get. Hashes are random, so the last of
 /// these bits are as good as never used; if they were, pages that cannot be split give up states instead.
 const DEPTH_SLACK: u32 = 4;
@@ -31,8 +31,8 @@ pub(super) struct Table {
     /// Words before the first one at the start of a cache line.
     skipped: usize,
     directory: Box<[AtomicU32]>,
-    /// Bits of an address that the directory looks at.
-    depth: AtomicU32,
+    /// The bits of an address that the directory looks at.
+    mask: AtomicU64,
     /// Pages in use. Changed under `growing` only.
     pages: AtomicU32,
     pages_max: u32,
@@ -70,12 +70,12 @@ impl Table {
             words,
             skipped,
             directory,
-            depth: AtomicU32::new(DEPTH_MIN),
+            mask: AtomicU64::new(u64::from(pages_min) - 1),
             pages: AtomicU32::new(pages_min),
             pages_max,
             growing: Mutex::new(()),
         };
-        budget.take_always(pages_min as usize * PAGE_BYTES);
+        budget.take_always(pages_min as usize * (PAGE_BYTES + size_of::<u32>()));
         for page in 0..pages_min {
             table.directory[page as usize].store(page, Ordering::Release);
             table.page(page).lock().set_depth(DEPTH_MIN);
@@ -84,20 +84,20 @@ impl Table {
     }
 
     /// The page that `tag` belongs to now.
-    #[inline]
+    #[inline(always)]
     pub(super) fn page_of(&self, tag: u64) -> u32 {
-        let mask = (1 << self.depth.load(Ordering::Acquire)) - 1;
-        self.directory[address(tag) & mask].load(Ordering::Acquire)
+        #[allow(clippy::cast_possible_truncation, reason = "the directory is that long")]
+        let entry = (tag & self.mask.load(Ordering::Acquire)) as usize;
+        self.directory[entry].load(Ordering::Acquire)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn page(&self, page: u32) -> Page<'_> {
-        Page::new(&self.words[self.skipped..].as_chunks::<PAGE_WORDS>().0[page as usize])
-    }
-
-    /// Bytes of the directory in use.
-    pub(super) fn directory_bytes(&self) -> u64 {
-        (size_of::<u32>() as u64) << self.depth.load(Ordering::Acquire)
+        let start = self.skipped + page as usize * PAGE_WORDS;
+        match self.words[start..].first_chunk() {
+            Some(words) => Page::new(words),
+            None => unreachable!("page {page} is beyond the {} reserved ones", self.pages_max),
+        }
     }
 
     /// Whether no page can be added.
@@ -123,7 +123,7 @@ impl Table {
                 return Relief::Room;
             }
         }
-        let deep_enough = page.depth() < self.depth.load(Ordering::Acquire) || self.deepen();
+        let deep_enough = 1 << page.depth() < self.entries() || self.deepen(budget);
         if deep_enough && self.pages.load(Ordering::Acquire) < self.pages_max && budget.take(PAGE_BYTES) {
             self.split(&mut page, tag);
             return Relief::Room;
@@ -144,26 +144,29 @@ impl Table {
             side.add(tag, state);
         }
         let first = address(tag) & (bit - 1) | bit;
-        let entries = 1 << self.depth.load(Ordering::Acquire);
-        for entry in (first..entries).step_by(2 * bit) {
+        for entry in (first..self.entries()).step_by(2 * bit) {
             self.directory[entry].store(new_number, Ordering::Release);
         }
         self.pages.store(new_number + 1, Ordering::Release);
     }
 
     /// Looks at one more bit of every address. `growing` is held.
-    fn deepen(&self) -> bool {
-        let depth = self.depth.load(Ordering::Acquire);
-        let entries = 1_usize << depth;
-        if 2 * entries > self.directory.len() {
+    fn deepen(&self, budget: &Budget) -> bool {
+        let entries = self.entries();
+        if 2 * entries > self.directory.len() || !budget.take(entries * size_of::<u32>()) {
             return false;
         }
         for entry in 0..entries {
             let page = self.directory[entry].load(Ordering::Acquire);
             self.directory[entries + entry].store(page, Ordering::Release);
         }
-        self.depth.store(depth + 1, Ordering::Release);
+        self.mask.store(2 * entries as u64 - 1, Ordering::Release);
         true
+    }
+
+    /// Entries of the directory in use.
+    fn entries(&self) -> usize {
+        address(self.mask.load(Ordering::Acquire)) + 1
     }
 }
 

@@ -37,7 +37,7 @@ impl MemoryStore {
     pub fn peek(&self, plan: &Plan<'_>, now: Timestamp) -> Outcomes {
         let shards = self.lock_shards(plan);
         let lines = lines(self, plan, now, |tag| {
-            let seen = self.read(tag);
+            let seen = self.keep_trying(|| self.try_read(tag));
             (seen.slot, seen.state)
         });
         let (verdicts, fate) = weigh(&lines, &shards);

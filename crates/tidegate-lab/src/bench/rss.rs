@@ -1,0 +1,116 @@
+//! Memory per live key: each contender in a process of its own, as the operating system counts it.
+//!
+//! A child makes up keys as it goes and keeps none, so all that it grows by is the contender's. It reports at
+//! several numbers of keys, because tables grow in steps: one that has just doubled is half empty.
+
+use std::process::{Command, Stdio};
+
+use super::contenders::{self, FLOOR, Lap};
+use super::goals::Goals;
+use super::terms::Terms;
+use super::workload::key;
+use crate::process;
+use crate::table::Table;
+
+/// Tidegate's algorithm that stands for all with a state of this size.
+const TIDEGATE: &str = "gcra";
+/// Keys at the end of the table.
+pub const KEYS_MAX: u64 = 10_000_000;
+/// Where memory is looked at, in tenths of all keys.
+const STEPS_TENTHS: [u64; 6] = [1, 2, 3, 5, 7, 10];
+/// More than this many are not added to those that take a kilobyte each.
+const HEAVY_KEYS_MAX: u64 = 1_000_000;
+/// Keys that a child makes up at a time.
+const BATCH_KEYS: u64 = 1_000;
+
+/// What a child found.
+struct Found {
+    keys: u64,
+    grown_bytes: u64,
+}
+
+/// Measures and prints all contenders at up to `keys` keys.
+pub fn run(keys: u64) {
+    run_with_goals(keys, &mut Goals::default());
+}
+
+pub(super) fn run_with_goals(keys: u64, goals: &mut Goals) {
+    let steps = STEPS_TENTHS.map(|tenths| (keys * tenths / 10).max(1));
+    let heading = std::iter::once(String::new()).chain(steps.map(|step| format!("at {}", thousands(step))));
+    let mut table = Table::new("resident bytes per live key, by the number of keys", heading);
+    for name in contenders::keeping_keys() {
+        eprintln!("rss: {name}");
+        let found = match ask_child(name, &steps_of(name, &steps)) {
+            Ok(found) => found,
+            Err(error) => {
+                table.note(format!("{name}: {error}"));
+                continue;
+            }
+        };
+        let per_key = |step: u64| {
+            let at = found.iter().find(|found| found.keys == step)?;
+            Some(at.grown_bytes as f64 / at.keys as f64)
+        };
+        let cell = |step: u64| per_key(step).map_or("-".to_owned(), |bytes| format!("{bytes:.1}"));
+        table.row(std::iter::once(name.to_owned()).chain(steps.map(cell)));
+        if let (TIDEGATE, KEYS_MAX, Some(bytes)) = (name, keys, per_key(keys)) {
+            goals.add_key_bytes(keys, bytes);
+        }
+    }
+    table.note(format!("{TIDEGATE} is Tidegate, bounded at 1 GiB; the floor's table is made for all keys."));
+    table.note(format!("limitador is measured at {} keys at most.", thousands(HEAVY_KEYS_MAX)));
+    print!("{table}");
+}
+
+/// Adds keys to a contender and prints, at each of the numbers, how much this process has grown.
+pub fn run_child(name: &str, steps: &[u64]) {
+    let keys_max = steps.last().copied().unwrap_or(0);
+    let resident = || process::resident().map_or(0, |resident| resident.now_bytes);
+    let before_bytes = resident();
+    let Some(mut contender) = contenders::by_name(name, Terms::LASTING, keys_max) else {
+        eprintln!("there is no contender `{name}`");
+        return;
+    };
+    let mut added = 0;
+    for step in steps {
+        while added < *step {
+            let batch = BATCH_KEYS.min(step - added);
+            let walk: Vec<String> = (added..added + batch).map(key).collect();
+            contender.lap_alone(Lap { walk: &walk, first: 0, decisions: batch });
+            added += batch;
+        }
+        println!("{step} {}", resident().saturating_sub(before_bytes));
+    }
+}
+
+fn steps_of(name: &str, steps: &[u64]) -> Vec<u64> {
+    match name {
+        "limitador" => steps.iter().copied().filter(|step| *step <= HEAVY_KEYS_MAX).collect(),
+        // It cannot grow, so before the last step it would only look bad.
+        FLOOR => steps.iter().copied().skip(STEPS_TENTHS.len() - 1).collect(),
+        _ => steps.to_vec(),
+    }
+}
+
+fn ask_child(name: &str, steps: &[u64]) -> Result<Vec<Found>, String> {
+    let exe = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut child = Command::new(exe);
+    child.args(["rss-child", name]).args(steps.iter().map(u64::to_string)).stderr(Stdio::inherit());
+    let output = child.output().map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        return Err(format!("the measuring process ended with {}", output.status));
+    }
+    let line = |line: &str| {
+        let (keys, grown_bytes) = line.split_once(' ')?;
+        Some(Found { keys: keys.parse().ok()?, grown_bytes: grown_bytes.parse().ok()? })
+    };
+    Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(line).collect())
+}
+
+/// `1,000,000`.
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().filter_map(|g| str::from_utf8(g).ok()).collect();
+    groups.join(",")
+}

@@ -1,0 +1,167 @@
+//! The subcommands.
+
+use std::process::{Command, ExitCode};
+
+use clap::{Args, Parser, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use tidegate::AlgorithmName;
+
+use crate::bench::{self, Section};
+use crate::spray::Spray;
+use crate::{Bytes, process};
+
+/// Measures Tidegate: speed beside other rate limiters, memory per key, and bounds under a flood of keys.
+///
+/// Build with --release; figures of a debug build mean nothing. Build with --features peers to compare with
+/// other rate limiters (governor, throttlecrab, limitador, pingora-limits) and clocks.
+#[derive(Parser)]
+#[command(name = "tidegate-lab", version, after_help = EXAMPLES)]
+struct Lab {
+    #[command(subcommand)]
+    command: Task,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cargo run --release -p tidegate-lab --features peers -- bench
+  cargo run --release -p tidegate-lab --features peers -- bench --quick --section speed
+  cargo run --release -p tidegate-lab --features peers -- rss --keys 10000000
+  cargo run --release -p tidegate-lab -- spray --keys 50000000 --memory-max 256MiB";
+
+#[derive(Subcommand)]
+enum Task {
+    Bench(Bench),
+    Rss(Rss),
+    Spray(SprayArgs),
+    #[command(hide = true)]
+    RssChild(RssChild),
+}
+
+/// Prints what a decision costs, side by side in one run, and whether the goals were met.
+///
+/// Contenders take turns, many rounds, so that whatever else the machine does hits all of them alike. Figures
+/// are processor time per decision: the least and the median of the rounds.
+///
+/// Sections: speed (four kinds of traffic, one thread and two), denial (a key that is over its limit), ledgers
+/// (sub_windows and sliding_log by size), rss (memory per key), clocks.
+#[derive(Args)]
+struct Bench {
+    /// Fewer and shorter rounds, fewer keys: tens of seconds instead of minutes, and noisier
+    #[arg(long)]
+    quick: bool,
+    /// Only this section; may be given several times
+    #[arg(long = "section", value_name = "NAME", value_parser = Section::parse)]
+    sections: Vec<Section>,
+}
+
+/// Prints the memory that a live key takes, each contender in a process of its own.
+#[derive(Args)]
+struct Rss {
+    /// The most distinct keys
+    #[arg(long, default_value_t = bench::RSS_KEYS)]
+    keys: u64,
+}
+
+/// Adds keys to one contender and prints this process's memory.
+#[derive(Args)]
+struct RssChild {
+    contender: String,
+    keys: Vec<u64>,
+}
+
+/// Sprays distinct keys into a bounded store while a hot key asks far more often than it may.
+///
+/// Ends with status 1 if the process grew to 1.25 times the store's bound, if the store counts more than its
+/// bound, or if the hot key was admitted more or less often than its limit allows.
+#[derive(Args)]
+struct SprayArgs {
+    /// Distinct keys
+    #[arg(long, default_value_t = 50_000_000)]
+    keys: u64,
+    /// How often each of them asks, in a row
+    #[arg(long, default_value_t = 1)]
+    asks: u64,
+    /// The store's bound, for example 256MiB
+    #[arg(long, default_value = "256MiB")]
+    memory_max: Bytes,
+    /// How the sprayed keys are limited; several, separated by commas, run in a process each
+    #[arg(long, value_delimiter = ',', default_values = ["gcra", "fixed_window"])]
+    algorithm: Vec<AlgorithmName>,
+    /// The limit of the sprayed keys instead of 10 per hour, for example "{algorithm: gcra, limit: 5 per 1m}"
+    #[arg(long, conflicts_with = "algorithm")]
+    limit: Option<String>,
+    /// The hot key's limit; it has to reset later than those of the sprayed keys to be kept
+    #[arg(long, default_value = "1000 per day")]
+    hot_limit: String,
+    /// The hot key asks once after this many others
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
+    hot_every: u64,
+    /// Nanoseconds from one ask to the next
+    #[arg(long, default_value_t = 1_000)]
+    step_ns: u64,
+}
+
+/// Runs the subcommand that the arguments name.
+pub fn run() -> ExitCode {
+    match Lab::parse().command {
+        Task::Bench(Bench { quick, sections }) => bench::run(quick, &sections),
+        Task::Rss(Rss { keys }) => bench::run_rss(keys),
+        Task::RssChild(RssChild { contender, keys }) => bench::run_rss_child(&contender, &keys),
+        Task::Spray(args) => return spray(&args),
+    }
+    ExitCode::SUCCESS
+}
+
+fn spray(args: &SprayArgs) -> ExitCode {
+    if args.limit.is_none() && args.algorithm.len() > 1 {
+        return spray_each(args);
+    }
+    spray_one(args, args.algorithm.first().copied().unwrap_or_default())
+}
+
+/// A process each, for what one of them leaves in memory would count against the next.
+fn spray_each(args: &SprayArgs) -> ExitCode {
+    let Ok(exe) = std::env::current_exe() else {
+        eprintln!("cannot find this program's own file (hint: name one --algorithm)");
+        return ExitCode::FAILURE;
+    };
+    let mut all_well = true;
+    for algorithm in &args.algorithm {
+        let mut child = Command::new(&exe);
+        child.arg("spray").args(["--algorithm", algorithm.as_str(), "--hot-limit", &args.hot_limit]);
+        child.args(["--keys", &args.keys.to_string(), "--memory-max", &args.memory_max.0.to_string()]);
+        child.args(["--hot-every", &args.hot_every.to_string(), "--step-ns", &args.step_ns.to_string()]);
+        child.args(["--asks", &args.asks.to_string()]);
+        all_well &= child.status().is_ok_and(|status| status.success());
+    }
+    if all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn spray_one(args: &SprayArgs, algorithm: AlgorithmName) -> ExitCode {
+    let mut spray = Spray::new(args.keys, args.memory_max, algorithm);
+    spray.hot_limit.clone_from(&args.hot_limit);
+    (spray.asks_per_key, spray.hot_every_keys, spray.step_ns) = (args.asks, args.hot_every, args.step_ns);
+    if let Some(limit) = &args.limit {
+        spray.limit.clone_from(limit);
+    }
+    // Draws on a terminal only.
+    let bar = ProgressBar::new(args.keys);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {human_pos}/{human_len} keys, {eta} left") {
+        bar.set_style(style);
+    }
+    let report = spray.run(|keys| bar.set_position(keys));
+    bar.finish_and_clear();
+    match report {
+        Ok(report) => {
+            print!("{report}");
+            if process::resident().is_none() {
+                println!("  resident memory is not checked: there is no /proc here");
+            }
+            if report.broken().is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! `tidegate-lab`: see the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    tidegate_lab::cli::run()
+}
