@@ -51,3 +51,8 @@ pub use tidegate_core::{
     Algorithm, AlgorithmName, Charge, Counter, CounterId, Decision, Limit, LimitError, LimitSpec, Nanos,
     Outcome, Plan, PlanFull, Rate, Timestamp, Verdict, Wait,
 };
+
+/// The example of the README is compiled and run like any other.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

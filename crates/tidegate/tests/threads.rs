@@ -82,10 +82,9 @@ fn crossing_plans_charge_whole_or_not_at_all() {
         for _ in 0..4_000 {
             let mut plan = Plan::new();
             let mut touched = Vec::new();
-            for _ in 0..2 + next(&mut random) % 3 {
-                let (place, key) =
-                    (next(&mut random) as usize % counters.len(), next(&mut random) as usize % keys.len());
-                let cost = next(&mut random) % 3;
+            for _ in 0..2 + below(3, &mut random) {
+                let (place, key) = (below(counters.len(), &mut random), below(keys.len(), &mut random));
+                let cost = below(3, &mut random) as u64;
                 plan.add(Charge { key: keys[key], counter: &counters[place], cost }).unwrap();
                 touched.push((place * keys.len() + key, cost));
             }
@@ -134,9 +133,9 @@ fn many_keys_from_many_threads_are_all_kept() {
 }
 
 /// A small generator of numbers that need only be different.
-fn next(state: &mut u64) -> u64 {
+fn below(bound: usize, state: &mut u64) -> usize {
     *state ^= *state << 13;
     *state ^= *state >> 7;
     *state ^= *state << 17;
-    *state >> 11
+    usize::try_from((*state >> 11) % bound as u64).unwrap()
 }

@@ -17,10 +17,10 @@ impl Terms {
     /// Admits all that a run asks for, on one hot key too.
     ///
     /// By the burst and not by the rate, because a state that refills within nanoseconds is always as good as
-    /// never seen, and Tidegate would keep none of a million keys: fast, and no comparison. The interval of 60/7
-    /// seconds is no whole number of nanoseconds, as most are not. Burst times window is just below 2^64 ns, as it
-    /// is for limits that people set, so that nobody computes in wider numbers than they would.
-    pub(super) const OPEN: Self = Self { rate: 7, per_s: 60, burst: 250_000_000, window_limit: 250_000_000 };
+    /// never seen, and Tidegate would keep none of a million keys: fast, and no comparison. The interval of 10/7
+    /// seconds is no whole number of nanoseconds, as most are not. Burst times window is below 2^62 ns, as it is
+    /// for limits that people set, so that nobody computes in wider numbers than they would.
+    pub(super) const OPEN: Self = Self { rate: 7, per_s: 10, burst: 250_000_000, window_limit: 250_000_000 };
 
     /// Admits a few requests a day: after those, denials.
     pub(super) const EXHAUSTED: Self = Self { rate: 10, per_s: 86_400, burst: 10, window_limit: 10 };

@@ -31,7 +31,7 @@ impl Rule {
     #[inline]
     pub fn decide(&self, &Request { at, key, cost }: &Request<'_>) -> Decision {
         if let [counter] = self.counters.as_slice() {
-            return Decision::of_one(self.store.check_one(&Charge { key, counter, cost }, at));
+            return self.store.check_one(&Charge { key, counter, cost }, at);
         }
         let mut plan = Plan::new();
         for counter in &self.counters {

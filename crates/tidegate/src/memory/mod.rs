@@ -188,8 +188,8 @@ impl MemoryStore {
         Decision::of_one(algorithm.report(&state, ask, ruling))
     }
 
-    /// The same under the page's lock from the start: where threads meet on a page, who reads first and locks
-    /// later has mostly read in vain.
+    /// The same under the page's lock from the start, after a moment for who holds it now: where threads meet on
+    /// a page, who reads first and locks later has mostly read in vain.
     #[cold]
     #[inline(never)]
     fn settle_packed_locked<A: Counting<State = Packed>>(
@@ -198,7 +198,9 @@ impl MemoryStore {
         algorithm: &A,
         ask: Ask,
     ) -> (Packed, Ruling) {
+        let mut step = 0;
         loop {
+            sync::pause(&mut step);
             let number = self.table.page_of(tag);
             let page = self.table.page(number).lock();
             if self.table.page_of(tag) != number {
@@ -237,16 +239,14 @@ impl MemoryStore {
         Some((state, ruling))
     }
 
-    /// Tries again what another thread came in the way of.
-    #[cold]
-    #[inline(never)]
+    /// Tries until no other thread comes in the way.
     fn keep_trying<R>(&self, attempt: impl Fn() -> Option<R>) -> R {
-        let mut turns = 0;
+        let mut step = 0;
         loop {
-            sync::pause(&mut turns);
             if let Some(answer) = attempt() {
                 return answer;
             }
+            sync::pause(&mut step);
         }
     }
 

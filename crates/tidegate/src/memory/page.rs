@@ -130,12 +130,12 @@ impl<'a> Page<'a> {
 
     /// Locks the page.
     pub(super) fn lock(self) -> Locked<'a> {
-        let mut turns = 0;
+        let mut step = 0;
         loop {
             if let Some(locked) = self.version().and_then(|version| self.lock_unchanged(version)) {
                 return locked;
             }
-            pause(&mut turns);
+            pause(&mut step);
         }
     }
 

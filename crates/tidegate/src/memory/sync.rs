@@ -11,26 +11,28 @@ pub(super) use std::sync::{
     atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
-/// One step of a wait for another thread that is inside a critical section of a few dozen instructions. After
-/// a while it has probably lost its core, so ours is given away.
+/// One step of a wait for another thread that is inside a critical section of a few dozen instructions.
+///
+/// Each step is twice as long as the one before: while one thread waits, the other makes several decisions with
+/// the cache lines it has, which is cheaper for both than handing them to and fro. After a while the other has
+/// probably lost its core, so ours is given away.
 #[cold]
 #[inline(never)]
-pub(super) fn pause(turns: &mut u32) {
-    #[cfg(not(loom))]
-    {
-        const SPINS_MAX: u32 = 64;
-        if *turns < SPINS_MAX {
-            *turns += 1;
-            std::hint::spin_loop();
-        } else {
-            std::thread::yield_now();
-        }
+pub(super) fn pause(step: &mut u32) {
+    const DOUBLINGS_MAX: u32 = 6;
+    if cfg!(loom) {
+        loom_yield();
+    } else if *step > DOUBLINGS_MAX {
+        std::thread::yield_now();
+    } else {
+        (0..1 << *step).for_each(|_| std::hint::spin_loop());
+        *step += 1;
     }
+}
+
+fn loom_yield() {
     #[cfg(loom)]
-    {
-        let _ = turns;
-        loom::thread::yield_now();
-    }
+    loom::thread::yield_now();
 }
 
 /// `len` zeroed words, or none if the machine has no room for them. The operating system hands out their
