@@ -110,11 +110,12 @@ impl<C: Clock> Limiter<C> {
     /// Nobody gets a fresh window: where L or burst changed, what was used stays used. Where the algorithm, W or
     /// n changed, the new limit starts empty and the old one is enforced beside it for the shorter of the two
     /// windows. A limit is the same one as before if it has the same name, or no name and the same place.
-    pub fn changed<'a>(&self, limits: impl IntoIterator<Item = &'a str>) -> Result<Self, LimiterError>
+    pub fn changed<L: IntoLimit>(&self, limits: impl IntoIterator<Item = L>) -> Result<Self, LimiterError>
     where
         C: Clone,
     {
         let now = self.clock.now();
+        let limits = limits.into_iter().map(IntoLimit::into_limit).collect::<Result<Vec<_>, _>>()?;
         let counters = counters(&self.rule, limits)?;
         let mut retiring = Vec::new();
         let replaced = self.counters.iter().enumerate().filter_map(|(place, old)| {
@@ -133,6 +134,8 @@ impl<C: Clock> Limiter<C> {
                 retiring.push(old);
             }
         }
+        // The latest first: those whose time is over come last, so leaving them out of a plan moves no other.
+        retiring.sort_by_key(|old| std::cmp::Reverse(old.until));
         if retiring.len() > LIMITS_MAX {
             return Err(LimiterError(Kind::TooManyChanges));
         }
@@ -154,17 +157,17 @@ impl<C: Clock> Limiter<C> {
 /// Puts a [`Limiter`] together.
 pub struct LimiterBuilder<C = SystemClock> {
     rule: String,
-    limits: Vec<String>,
+    limits: Vec<Result<Limit, LimiterError>>,
     store: Option<Arc<MemoryStore>>,
     clock: Option<C>,
 }
 
 impl<C> LimiterBuilder<C> {
-    /// Adds a limit, in the text form (`10/s burst 20`) or the long form (`{algorithm: sliding_log, limit: 5,
-    /// per: 1m}`).
+    /// Adds a limit: in the text form (`10/s burst 20`), the long form (`{algorithm: sliding_log, limit: 5, per:
+    /// 1m}`), or a [`Limit`].
     #[must_use]
-    pub fn limit(mut self, limit: impl Into<String>) -> Self {
-        self.limits.push(limit.into());
+    pub fn limit(mut self, limit: impl IntoLimit) -> Self {
+        self.limits.push(limit.into_limit());
         self
     }
 
@@ -192,10 +195,40 @@ impl<C> LimiterBuilder<C> {
 impl<C: Clock + Default> LimiterBuilder<C> {
     /// The limiter, if every limit is one.
     pub fn build(self) -> Result<Limiter<C>, LimiterError> {
-        let counters = counters(&self.rule, self.limits.iter().map(String::as_str))?;
+        let counters = counters(&self.rule, self.limits.into_iter().collect::<Result<_, _>>()?)?;
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::bounded(MEMORY_BYTES_DEFAULT)));
         let clock = self.clock.unwrap_or_default();
         Ok(Limiter { rule: self.rule, counters, retiring: Vec::new(), store, clock })
+    }
+}
+
+/// A limit, or the text of one.
+pub trait IntoLimit {
+    /// The limit, if the text is one.
+    fn into_limit(self) -> Result<Limit, LimiterError>;
+}
+
+impl IntoLimit for Limit {
+    fn into_limit(self) -> Result<Limit, LimiterError> {
+        Ok(self)
+    }
+}
+
+impl IntoLimit for &str {
+    fn into_limit(self) -> Result<Limit, LimiterError> {
+        self.parse().map_err(|error| LimiterError(Kind::Limit { text: self.to_owned(), error }))
+    }
+}
+
+impl IntoLimit for &String {
+    fn into_limit(self) -> Result<Limit, LimiterError> {
+        self.as_str().into_limit()
+    }
+}
+
+impl IntoLimit for String {
+    fn into_limit(self) -> Result<Limit, LimiterError> {
+        self.as_str().into_limit()
     }
 }
 
@@ -240,12 +273,9 @@ impl std::error::Error for LimiterError {
     }
 }
 
-fn counters<'a>(rule: &str, limits: impl IntoIterator<Item = &'a str>) -> Result<Vec<Counter>, LimiterError> {
-    let parse = |(place, text): (usize, &str)| match text.parse() {
-        Ok(limit) => Ok(Counter::new(rule, place, limit)),
-        Err(error) => Err(LimiterError(Kind::Limit { text: text.to_owned(), error })),
-    };
-    let counters = limits.into_iter().enumerate().map(parse).collect::<Result<Vec<_>, _>>()?;
+fn counters(rule: &str, limits: Vec<Limit>) -> Result<Vec<Counter>, LimiterError> {
+    let counter = |(place, limit): (usize, Limit)| Counter::new(rule, place, limit);
+    let counters: Vec<Counter> = limits.into_iter().enumerate().map(counter).collect();
     if counters.is_empty() {
         return Err(LimiterError(Kind::NoLimits));
     }

@@ -66,6 +66,21 @@ fn a_changed_window_is_enforced_beside_the_old_one() {
 }
 
 #[test]
+fn the_limit_that_decided_is_named_rightly_while_others_retire() {
+    let clock = ManualClock::default();
+    let old = limiter(&["{limit: 9, per: 1m, name: x}", "{limit: 2, per: 1h, name: y}"], &clock);
+    assert_eq!(admitted(&old, 2), 2);
+    let changed = "{algorithm: sliding_log, limit: 90, per: 1m, name: x}";
+    let new = old.changed([changed, "{algorithm: sliding_log, limit: 90, per: 1h, name: y}"]).unwrap();
+    // The old x is out of force by now, the old y is not and has nothing left.
+    clock.advance(Duration::from_secs(61));
+    let denied = new.check("key", 1);
+    assert!(!denied.is_allowed());
+    let decided = new.limits().nth(denied.decided_by).unwrap().to_string();
+    assert_eq!(decided, "{algorithm: gcra, limit: 2, per: 1h, name: y}");
+}
+
+#[test]
 fn a_named_limit_is_itself_wherever_it_stands() {
     let clock = ManualClock::default();
     let first = limiter(&["{limit: 4, per: 1h, name: a}", "{limit: 9, per: 1h, name: b}"], &clock);

@@ -184,3 +184,88 @@ fn neither_kind_of_state_crowds_the_other_out() {
         assert!(store.stats().bytes_used <= 1 << 20);
     }
 }
+
+#[test]
+fn a_page_that_cannot_be_split_for_want_of_a_directory_gives_up_a_state() {
+    // The bytes that are left are enough for a page and not for a directory of twice the entries: the table is
+    // filled to one depth, then ledgers take nearly all the rest.
+    const MEMORY_MAX: u64 = 32 << 20;
+    let packed = Counter::new("depth", 0, "1 per hour".parse().unwrap());
+    let ledger = Counter::new("depth", 1, "{algorithm: sliding_log, limit: 1, per: 1h}".parse().unwrap());
+    let now = Timestamp::from_nanos(1_000);
+    let store = MemoryStore::bounded(MEMORY_MAX);
+    let ask = |counter, number: u64| {
+        store.check_one(&Charge { key: &number.to_le_bytes(), counter, cost: 1 }, now).verdict
+    };
+    for number in 0..204_800 {
+        ask(&packed, number);
+    }
+    for number in 0..1_000_000 {
+        if MEMORY_MAX - store.stats().bytes_used < 7_000 {
+            break;
+        }
+        ask(&ledger, number);
+    }
+    for number in 1_000_000..1_200_000 {
+        assert_eq!(ask(&packed, number), Verdict::Allowed);
+    }
+    assert!(store.stats().live_evictions > 0);
+    assert!(store.stats().bytes_used <= MEMORY_MAX);
+}
+
+#[test]
+fn ledgers_that_are_gone_give_their_bytes_back() {
+    let counter = Counter::new("gone", 0, "{algorithm: sliding_log, limit: 1, per: 1h}".parse().unwrap());
+    let store = MemoryStore::bounded(64 << 20);
+    let now = Timestamp::from_nanos(1_000);
+    let empty = store.stats().bytes_used;
+    let plans = |action: &dyn Fn(&Plan<'_>)| {
+        for number in 0..100_000_u64 {
+            let key = number.to_le_bytes();
+            let mut plan = Plan::new();
+            plan.add(Charge { key: &key, counter: &counter, cost: 1 }).unwrap();
+            action(&plan);
+        }
+    };
+    plans(&|plan| drop(store.check(plan, now)));
+    assert!(store.stats().bytes_used > empty + 100_000 * 100);
+    plans(&|plan| store.refund(plan, now));
+    // What is left are small maps that are not worth making smaller.
+    assert!(store.stats().bytes_used < empty + (1 << 20), "{} bytes", store.stats().bytes_used);
+    assert_eq!(store.stats().live_evictions, 0);
+}
+
+#[test]
+fn one_log_that_is_too_large_goes_alone() {
+    let small = Counter::new("large", 0, "{algorithm: sliding_log, limit: 1, per: 1d}".parse().unwrap());
+    let large =
+        Counter::new("large", 1, "{algorithm: sliding_log, limit: 100000000, per: 1d}".parse().unwrap());
+    let store = MemoryStore::bounded(2 << 20);
+    for number in 0..1_000_u64 {
+        store.check_one(
+            &Charge { key: &number.to_le_bytes(), counter: &small, cost: 1 },
+            Timestamp::from_nanos(0),
+        );
+    }
+    for instant in 0..200_000 {
+        store.check_one(&Charge { key: b"large", counter: &large, cost: 1 }, Timestamp::from_nanos(instant));
+    }
+    let stats = store.stats();
+    assert!((1..10).contains(&stats.live_evictions), "{} evictions", stats.live_evictions);
+    assert!(stats.bytes_used <= 2 << 20);
+    for number in 0..1_000_u64 {
+        let charge = Charge { key: &number.to_le_bytes(), counter: &small, cost: 1 };
+        assert_eq!(store.check_one(&charge, Timestamp::from_nanos(200_000)).verdict, Verdict::Denied);
+    }
+}
+
+#[test]
+fn any_bound_is_taken() {
+    for memory_max in [0, 1, u64::MAX] {
+        let store = MemoryStore::bounded(memory_max);
+        let counter = Counter::new("bound", 0, "1 per hour".parse().unwrap());
+        let charge = Charge { key: b"key", counter: &counter, cost: 1 };
+        let verdicts = [0, 1].map(|at| store.check_one(&charge, Timestamp::from_nanos(at)).verdict);
+        assert_eq!(verdicts, [Verdict::Allowed, Verdict::Denied]);
+    }
+}

@@ -41,7 +41,8 @@ pub trait Counting {
     /// Uses the cost, whether it fits or not. Called with a cost of at least one.
     fn charge(&self, state: &mut Self::State, ask: Ask);
 
-    /// Gives back a cost that was charged and not used, as if the newest units had not been taken.
+    /// Gives back a cost that was charged and not used, as if the newest units had not been taken. Units that were
+    /// forgotten because a limit was over without them do not come back.
     fn refund(&self, state: &mut Self::State, ask: Ask);
 
     /// The largest cost that would fit now.
@@ -184,11 +185,6 @@ macro_rules! counting_by_variant {
             }
             fn sketch(&self, state: &$state, now: Timestamp) -> $state {
                 match self { $(Self::$variant(one) => one.sketch(state, now)),+ }
-            }
-            /// One branch on the algorithm for the whole decision instead of one per question.
-            #[inline]
-            fn decide(&self, state: &mut $state, ask: Ask) -> Outcome {
-                match self { $(Self::$variant(one) => one.decide(state, ask)),+ }
             }
         }
     };

@@ -96,6 +96,7 @@ impl Counting for SubWindows {
             None => Nanos::ZERO,
         }
     }
+
     fn sketch(&self, ledger: &Ledger, now: Timestamp) -> Ledger {
         match ledger.newest() {
             Some(newest) => Ledger::of(newest, self.used(ledger, now)),

@@ -19,7 +19,7 @@ pub fn write(requests: &mut Input, rule: &Rule, out: &mut impl Write) -> Result<
 
 fn write_until_end(requests: &mut Input, rule: &Rule, out: &mut impl Write) -> Result<(), TraceError> {
     while let Some(request) = requests.next()? {
-        write_line(&rule.decide(&request), out).map_err(TraceError::Write)?;
+        write_line(&rule.check_at(request.key, request.cost, request.at), out).map_err(TraceError::Write)?;
     }
     Ok(())
 }

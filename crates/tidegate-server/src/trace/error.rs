@@ -3,13 +3,15 @@
 use std::fmt;
 use std::io;
 
+use tidegate::LimiterError;
+
 use super::line::LineError;
 
 /// Why a trace was not replayed to its end.
 #[derive(Debug)]
 pub enum TraceError {
     /// The limits are fine one by one and do not go together.
-    Limits(String),
+    Limits(LimiterError),
     Open {
         name: String,
         error: io::Error,
@@ -42,7 +44,7 @@ impl TraceError {
 impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Limits(problem) => f.write_str(problem),
+            Self::Limits(error) => error.fmt(f),
             Self::Open { name, error } => {
                 write!(f, "cannot open `{name}`: {error} (hint: give a file, or - for standard input)")
             }

@@ -31,7 +31,6 @@ use crate::shown;
 use crate::size::Size;
 use error::TraceError;
 use progress::Progress;
-use rule::Rule;
 use summary::Summary;
 
 /// Written to standard output at once.
@@ -69,9 +68,15 @@ pub fn main(args: &TraceArgs) -> ExitCode {
         Err(error) if error.is_closed_output() => return ExitCode::SUCCESS,
         Ok(Finished::Evicted { counters, memory_max }) => {
             let counters = shown::number(counters);
+            let (memory, hint) = match memory_max {
+                Some(memory_max) => {
+                    (format!("the memory of {memory_max}"), "raise --memory-max, or leave it out")
+                }
+                None => ("what memory the machine granted".to_owned(), "replay fewer keys at a time"),
+            };
             let message = format!(
-                "the memory of {memory_max} was full and {counters} live counters were evicted, so later decisions \
-                 may allow too much (hint: raise --memory-max, or leave it out)"
+                "{memory} was full and {counters} live counters were evicted, so later decisions may allow too much \
+                 (hint: {hint})"
             );
             (message, INEXACT)
         }
@@ -88,7 +93,7 @@ enum Finished {
     /// Some counters were lost, and with them what their keys had used.
     Evicted {
         counters: u64,
-        memory_max: Size,
+        memory_max: Option<Size>,
     },
 }
 
@@ -97,7 +102,8 @@ fn run(args: &TraceArgs) -> Result<Finished, TraceError> {
         Some(size) => MemoryStore::bounded(size.bytes()),
         None => MemoryStore::unbounded(),
     };
-    let rule = Rule::new(&args.limits, store)?;
+    let rule = rule::rule(&args.limits, store)?;
+    let mut counters = 0;
     let mut out = BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, io::stdout().lock());
     if args.decisions {
         let progress = Progress::beside_output();
@@ -106,15 +112,19 @@ fn run(args: &TraceArgs) -> Result<Finished, TraceError> {
     } else {
         let progress = Progress::new();
         let mut requests = input::open(&args.file, &progress)?;
-        let summary = Summary::of(&mut requests, &args.limits, &rule)?;
+        let logs: Vec<Limit> = args.limits.iter().map(Limit::as_sliding_log).collect();
+        let log = rule::rule(&logs, MemoryStore::unbounded())?;
+        let summary = Summary::of(&mut requests, &args.limits, &rule, &log)?;
+        counters += log.stats().live_evictions;
         drop(progress);
         report::write(&summary, &args.limits, &mut out)
             .and_then(|()| out.flush())
             .map_err(TraceError::Write)?;
     }
-    match (rule.live_evictions(), args.memory_max) {
-        (counters @ 1.., Some(memory_max)) => Ok(Finished::Evicted { counters, memory_max }),
-        _ => Ok(Finished::Exact),
+    counters += rule.stats().live_evictions;
+    match counters {
+        0 => Ok(Finished::Exact),
+        _ => Ok(Finished::Evicted { counters, memory_max: args.memory_max }),
     }
 }
 

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
-use tidegate::{Limit, MemoryStore, Verdict};
+use tidegate::{Limit, Verdict};
 
 use super::error::TraceError;
 use super::input::Input;
@@ -80,10 +80,8 @@ impl BusyKey<'_> {
 }
 
 impl Summary {
-    /// Replays the trace under the rule, and beside it under the exact sliding log.
-    pub fn of(requests: &mut Input, limits: &[Limit], rule: &Rule) -> Result<Self, TraceError> {
-        let logs: Vec<Limit> = limits.iter().map(Limit::as_sliding_log).collect();
-        let log = Rule::new(&logs, MemoryStore::unbounded())?;
+    /// Replays the trace under the rule, and beside it under `log`, its exact sliding log.
+    pub fn of(requests: &mut Input, limits: &[Limit], rule: &Rule, log: &Rule) -> Result<Self, TraceError> {
         let mut summary = Self {
             tally: Tally::default(),
             costs: Costs::default(),
@@ -93,7 +91,9 @@ impl Summary {
             keys: IndexMap::with_hasher(RandomState::default()),
         };
         while let Some(request) = requests.next()? {
-            let (here, by_log) = (rule.decide(&request).verdict, log.decide(&request).verdict);
+            let Request { at, key, cost } = request;
+            let here = rule.check_at(key, cost, at).verdict;
+            let by_log = log.check_at(key, cost, at).verdict;
             summary.count(&request, here);
             summary.against_log.count(here, by_log);
         }

@@ -60,7 +60,7 @@ fn many_limits() {
 
     let run = tidegate(&trace_args(&[limits, vec!["1/s"]].concat(), &["-"]), "");
     assert_eq!(run.code, Some(2));
-    assert_eq!(run.err, "error: 33 limits are too many (hint: the most are 32)\n");
+    assert_eq!(run.err, "error: 33 limits are too many (hint: 32 are the most for one limiter)\n");
 }
 
 #[test]
@@ -68,5 +68,5 @@ fn a_name_stands_for_one_limit() {
     let limits = ["{limit: 1, per: 1s, name: api}", "{limit: 2, per: 1s, name: api}"];
     let run = tidegate(&trace_args(&limits, &["-"]), "");
     assert_eq!(run.code, Some(2));
-    assert_eq!(run.err, "error: two limits are named `api` (hint: rename one of them)\n");
+    assert_eq!(run.err, "error: two limits are named `api` (hint: names tell limits apart; choose another)\n");
 }

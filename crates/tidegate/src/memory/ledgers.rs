@@ -10,9 +10,15 @@ use super::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
 /// Shards: many more than cores, so that two threads rarely want the same one.
 const SHARDS: usize = if cfg!(loom) { 2 } else { 64 };
-/// What a key costs besides its entries: tag, hash, ledger and index, in tables that double, with what the
-/// allocator adds. The tables' worst case by arithmetic; measured were up to 136 bytes.
-const KEY_BYTES: usize = 168;
+/// What a place in a shard's map costs: the ledger, its tag and hash, and its part of the index, which is at most
+/// 7/8 full and doubles.
+const PLACE_BYTES: usize = size_of::<(u64, u64, Held)>() + 2 * (size_of::<usize>() + 1) * 8 / 7;
+/// What the allocator adds to a ledger's entries.
+const ALLOCATION_BYTES: usize = 16;
+/// A map this large that is less than a quarter full is made smaller.
+const SHRINK_PLACES_MIN: usize = 64;
+/// The largest part of all ledgers' bytes that one of them may have when there is not enough.
+const LARGEST_SHARE: u64 = 8;
 /// Ledgers looked at for one that no longer matters, whenever a key is added: two would do to keep pace.
 const SWEEP_LEDGERS: usize = 4;
 /// Ledgers looked at for one to give up when all are live.
@@ -31,6 +37,8 @@ pub(super) struct Shard {
     held: IndexMap<u64, Held, BuildHasherDefault<TagHasher>>,
     /// Where the next sweep begins.
     hand: usize,
+    /// What the map's places were last counted as.
+    map_bytes: usize,
 }
 
 #[derive(Default)]
@@ -74,24 +82,26 @@ impl Ledgers {
         room: &mut Room<'_>,
         change: impl FnOnce(&mut Ledger) -> (R, Timestamp),
     ) -> R {
-        if !shard.held.contains_key(&tag) {
-            self.sweep(shard, room);
-            self.take(room, KEY_BYTES);
+        if !shard.holds(tag) {
+            self.make_place(shard, tag, room);
         }
         let held = shard.held.entry(tag).or_default();
-        let heap_before = held.ledger.heap_bytes();
+        let bytes_before = held.heap_bytes();
         let (answer, idle_from) = change(&mut held.ledger);
         held.idle_from = idle_from;
-        self.take(room, held.ledger.heap_bytes());
-        self.give_back(room, heap_before);
-        if held.ledger.is_empty() {
+        let (bytes, is_empty) = (held.heap_bytes(), held.ledger.is_empty());
+        self.take(room, bytes);
+        self.give_back(room, bytes_before);
+        self.count_map(shard, room);
+        if is_empty {
             self.forget(shard, tag, room);
+        } else if self.is_over(room) && bytes as u64 > self.bytes_max / LARGEST_SHARE {
+            // Many small ones would have to go for one that is too large for this store.
+            self.give_up(shard, tag, room);
         }
         while self.is_over(room) {
             if !self.give_up_one(shard, tag, room) && !self.give_up_elsewhere(tag, room) {
-                // Nothing but this one ledger is left.
-                room.live_evictions += 1;
-                self.forget(shard, tag, room);
+                self.give_up(shard, tag, room);
                 break;
             }
         }
@@ -102,6 +112,21 @@ impl Ledgers {
         if let Some(at) = shard.held.get_index_of(&tag) {
             self.remove(shard, at, room);
         }
+    }
+
+    /// Makes sure that a new key has a place, in a larger map only if there are bytes for one.
+    fn make_place(&self, shard: &mut Shard, tag: u64, room: &mut Room<'_>) {
+        self.sweep(shard, room);
+        let (places, in_use) = (shard.held.capacity(), shard.held.len());
+        if places == in_use && places > 0 && !self.has(room, places * PLACE_BYTES) {
+            self.give_up_one(shard, tag, room);
+        }
+    }
+
+    /// Counts a live ledger as given up, and forgets it.
+    fn give_up(&self, shard: &mut Shard, tag: u64, room: &mut Room<'_>) {
+        room.live_evictions += u64::from(shard.holds(tag));
+        self.forget(shard, tag, room);
     }
 
     /// Drops, of a sample, the ledger nearest its reset, of those the least used. Never that of `keep`.
@@ -144,7 +169,22 @@ impl Ledgers {
 
     fn remove(&self, shard: &mut Shard, at: usize, room: &mut Room<'_>) {
         if let Some((_, held)) = shard.held.swap_remove_index(at) {
-            self.give_back(room, KEY_BYTES + held.ledger.heap_bytes());
+            self.give_back(room, held.heap_bytes());
+        }
+        let (places, in_use) = (shard.held.capacity(), shard.held.len());
+        if places >= SHRINK_PLACES_MIN && in_use < places / 4 {
+            shard.held.shrink_to(2 * in_use);
+            self.count_map(shard, room);
+        }
+    }
+
+    /// Counts the map as it is now.
+    fn count_map(&self, shard: &mut Shard, room: &Room<'_>) {
+        let bytes = shard.held.capacity() * PLACE_BYTES;
+        if bytes != shard.map_bytes {
+            self.take(room, bytes);
+            self.give_back(room, shard.map_bytes);
+            shard.map_bytes = bytes;
         }
     }
 
@@ -158,8 +198,22 @@ impl Ledgers {
         self.bytes_used.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
+    fn has(&self, room: &Room<'_>, bytes: usize) -> bool {
+        let used = self.bytes_used.load(Ordering::Relaxed).saturating_add(bytes as u64);
+        used <= self.bytes_max && room.budget.has(bytes)
+    }
+
     fn is_over(&self, room: &Room<'_>) -> bool {
         self.bytes_used.load(Ordering::Relaxed) > self.bytes_max || room.budget.is_overdrawn()
+    }
+}
+
+impl Held {
+    fn heap_bytes(&self) -> usize {
+        match self.ledger.heap_bytes() {
+            0 => 0,
+            bytes => bytes + ALLOCATION_BYTES,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The embedded store: every counter of this process, in bounded memory.
 //!
 //! States of 16 bytes live in a [`table`] of 4 KiB [`page`]s; [`ledgers`] live beside it. Keys are known by a
-//! [`seed`]ed 64-bit hash alone. A plan of one charge takes the short way in this file, a longer one is a
+//! [`seed`]ed 64-bit hash alone. A plan of one charge takes the short way, [`single`]; a longer one is a
 //! [`transaction`].
 //!
 //! The bytes are bounded by `memory_max`. What no longer matters is overwritten first. When only live state is
@@ -14,6 +14,7 @@ mod ledgers;
 mod loom_tests;
 mod page;
 mod seed;
+mod single;
 mod sync;
 mod table;
 mod transaction;
@@ -26,7 +27,6 @@ use tidegate_core::{
 
 use budget::Budget;
 use ledgers::{Ledgers, Shard};
-use page::{Locked, Page, Slot, Version};
 use seed::Seed;
 use sync::{AtomicU64, Ordering};
 use table::Table;
@@ -59,14 +59,6 @@ pub struct MemoryStats {
     pub bytes_used: u64,
     /// Counters given up while they still mattered, because memory was full.
     pub live_evictions: u64,
-}
-
-/// A state as it was read, and where from.
-struct Seen<'a> {
-    page: Page<'a>,
-    version: Version,
-    slot: Option<Slot>,
-    state: Packed,
 }
 
 impl MemoryStore {
@@ -139,7 +131,7 @@ impl MemoryStore {
             let ask = Ask { now, cost: charge.cost };
             match charge.counter.algorithm() {
                 Algorithm::Packed(algorithm) => {
-                    self.update_packed(tag, now, |state| algorithm.refund(state, ask));
+                    self.update_packed(tag, |state| algorithm.refund(state, ask));
                 }
                 Algorithm::Ledger(algorithm) => {
                     let mut shard = self.ledgers.lock(Ledgers::shard_of(tag));
@@ -159,9 +151,7 @@ impl MemoryStore {
         for charge in plan.charges() {
             let tag = self.seed.tag(charge);
             match charge.counter.algorithm() {
-                Algorithm::Packed(_) => {
-                    self.update_packed(tag, Timestamp::from_nanos(0), |state| *state = Packed::NEVER_SEEN);
-                }
+                Algorithm::Packed(_) => self.update_packed(tag, |state| *state = Packed::NEVER_SEEN),
                 Algorithm::Ledger(_) => {
                     let mut shard = self.ledgers.lock(Ledgers::shard_of(tag));
                     self.ledgers.forget(&mut shard, tag, &mut self.room(Timestamp::from_nanos(0)));
@@ -175,156 +165,6 @@ impl MemoryStore {
         MemoryStats {
             bytes_used: self.budget.used(),
             live_evictions: self.live_evictions.load(Ordering::Relaxed),
-        }
-    }
-
-    #[inline(never)]
-    fn decide_packed<A: Counting<State = Packed>>(&self, tag: u64, algorithm: &A, ask: Ask) -> Decision {
-        // Straight through, as nearly always: a loop around it would keep its own things in registers.
-        let (state, ruling) = match self.try_settle_packed(tag, algorithm, ask) {
-            Some(settled) => settled,
-            None => self.settle_packed_locked(tag, algorithm, ask),
-        };
-        Decision::of_one(algorithm.report(&state, ask, ruling))
-    }
-
-    /// The same under the page's lock from the start, after a moment for who holds it now: where threads meet on
-    /// a page, who reads first and locks later has mostly read in vain.
-    #[cold]
-    #[inline(never)]
-    fn settle_packed_locked<A: Counting<State = Packed>>(
-        &self,
-        tag: u64,
-        algorithm: &A,
-        ask: Ask,
-    ) -> (Packed, Ruling) {
-        let mut step = 0;
-        loop {
-            sync::pause(&mut step);
-            let number = self.table.page_of(tag);
-            let page = self.table.page(number).lock();
-            if self.table.page_of(tag) != number {
-                continue;
-            }
-            let slot = page.find(tag);
-            let mut state = slot.map_or(Packed::NEVER_SEEN, |slot| page.state(slot));
-            let ruling = Ruling::alone(algorithm.weigh(&state, ask));
-            if !algorithm.is_charged(ask, ruling.fate) {
-                return (state, ruling);
-            }
-            algorithm.charge(&mut state, ask);
-            if self.try_write(page, slot, tag, state, ask.now).is_none() {
-                continue;
-            }
-            return (state, ruling);
-        }
-    }
-
-    #[inline(always)]
-    fn try_settle_packed<A: Counting<State = Packed>>(
-        &self,
-        tag: u64,
-        algorithm: &A,
-        ask: Ask,
-    ) -> Option<(Packed, Ruling)> {
-        let seen = self.try_read(tag)?;
-        let mut state = seen.state;
-        let ruling = Ruling::alone(algorithm.weigh(&state, ask));
-        if algorithm.is_charged(ask, ruling.fate) {
-            // The lock waits for all that comes before it, so nothing does that need not.
-            let page = seen.page.lock_unchanged(seen.version)?;
-            algorithm.charge(&mut state, ask);
-            self.try_write(page, seen.slot, tag, state, ask.now)?;
-        }
-        Some((state, ruling))
-    }
-
-    /// Tries until no other thread comes in the way.
-    fn keep_trying<R>(&self, attempt: impl Fn() -> Option<R>) -> R {
-        let mut step = 0;
-        loop {
-            if let Some(answer) = attempt() {
-                return answer;
-            }
-            sync::pause(&mut step);
-        }
-    }
-
-    /// Changes one packed state atomically.
-    fn update_packed(&self, tag: u64, now: Timestamp, change: impl Fn(&mut Packed)) {
-        self.keep_trying(|| {
-            let seen = self.try_read(tag)?;
-            let mut state = seen.state;
-            change(&mut state);
-            if state == seen.state {
-                return Some(());
-            }
-            let page = seen.page.lock_unchanged(seen.version)?;
-            self.try_write(page, seen.slot, tag, state, now)
-        });
-    }
-
-    /// Reads a packed state, writing nothing anywhere; none if another thread is writing its page.
-    #[inline(always)]
-    fn try_read(&self, tag: u64) -> Option<Seen<'_>> {
-        let number = self.table.page_of(tag);
-        let page = self.table.page(number);
-        let version = page.version()?;
-        if self.table.page_of(tag) != number {
-            return None;
-        }
-        let slot = page.find(tag);
-        let state = slot.map_or(Packed::NEVER_SEEN, |slot| page.state(slot));
-        page.is_still(version).then_some(Seen { page, version, slot, state })
-    }
-
-    /// Writes a state to its slot, or to a new one; none if there is no room yet.
-    #[inline(always)]
-    fn try_write(
-        &self,
-        mut page: Locked<'_>,
-        slot: Option<Slot>,
-        tag: u64,
-        state: Packed,
-        now: Timestamp,
-    ) -> Option<()> {
-        match slot {
-            Some(slot) => {
-                page.set_state(slot, state);
-                Some(())
-            }
-            None => self.try_write_new(page, tag, state, now),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn try_write_new(&self, mut page: Locked<'_>, tag: u64, state: Packed, now: Timestamp) -> Option<()> {
-        match self.claim(&page, tag, now, &[]) {
-            Some(slot) => {
-                page.put(slot, tag, state);
-                Some(())
-            }
-            None => {
-                drop(page);
-                self.table.relieve(tag, self.idle_before(now), &self.budget);
-                None
-            }
-        }
-    }
-
-    /// A slot for a key that its page does not hold; none if the page is to be relieved first.
-    fn claim(&self, page: &Locked<'_>, tag: u64, now: Timestamp, taken: &[Slot]) -> Option<Slot> {
-        let idle_before = self.idle_before(now);
-        match page.room_for(tag, idle_before, taken) {
-            page::Room::Slot(slot) => Some(slot),
-            page::Room::Full { nearest_reset }
-                if !page.may_hold_idle(idle_before) && self.table.is_at_max(&self.budget) =>
-            {
-                self.live_evictions.fetch_add(1, Ordering::Relaxed);
-                Some(nearest_reset)
-            }
-            page::Room::Full { .. } => None,
         }
     }
 

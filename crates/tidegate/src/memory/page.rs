@@ -212,9 +212,15 @@ impl Locked<'_> {
                 _ => group = next(group),
             }
         }
-        // Reached only if every slot of the page is live.
+        // Every slot is live or taken; a plan takes fewer than there are.
         let nearest_reset = nearest_reset.map_or(slot(group, 0), |(_, slot)| slot);
         Room::Full { nearest_reset }
+    }
+
+    /// Whether `slot` holds another key than `tag` whose state still matters at `now`.
+    pub(super) fn displaces_live(&self, slot: Slot, tag: u64, now: Timestamp) -> bool {
+        let held = self.page.tag(slot);
+        held != 0 && held != tag && !self.state(slot).is_idle_at(now)
     }
 
     /// Puts a key into a slot, over whatever is there.

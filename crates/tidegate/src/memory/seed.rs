@@ -1,10 +1,11 @@
 //! From a key to a tag: a keyed 64-bit hash, different in every store.
 //!
-//! No key is kept, so two keys with one tag would share a counter. Nobody who does not know the seed can look
-//! for such a pair, and by chance it takes billions of keys: of 10 million, two share a tag in about one of
-//! 400,000 stores.
+//! No key is kept, so two keys with one tag share a counter. By chance it takes billions of keys: of 10 million,
+//! two share a tag in about one of 400,000 stores. On purpose it takes the seed, which never leaves the process,
+//! or a weakness of the hash: foldhash is made for speed and to keep hash tables out of trouble, and is not a
+//! cryptographic hash. Its values may differ between its versions, so tags are for this process alone.
 
-use std::hash::Hasher;
+use std::hash::{BuildHasher, Hasher, RandomState};
 
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
@@ -17,14 +18,12 @@ pub(super) struct Seed {
 }
 
 impl Seed {
-    /// A seed that nobody can guess.
+    /// A seed that nobody can guess: from the standard library's own, which has it from the system.
     pub(super) fn random() -> Self {
-        // A system without randomness has no secret to give; the tags still differ. The model checker needs
-        // every run to be the same.
-        let random = || if cfg!(loom) { None } else { getrandom::u64().ok() };
-        let per_hash = random().unwrap_or(0x9E37_79B9_7F4A_7C15);
-        let shared = random().unwrap_or(0xD1B5_4A32_D192_ED03);
-        Self { per_hash, shared: SharedSeed::from_u64(shared) }
+        let random = RandomState::new();
+        // The model checker needs every run to be the same.
+        let number = |which: u64| if cfg!(loom) { which } else { random.hash_one(which) };
+        Self { per_hash: number(1), shared: SharedSeed::from_u64(number(2)) }
     }
 
     /// The tag of a charge's counter for its key. Never zero.

@@ -24,6 +24,8 @@ const DEPTH_MIN: u32 = if cfg!(loom) { 0 } else { 5 };
 /// these bits are as good as never used; if they were, pages that cannot be split give up states instead.
 const DEPTH_SLACK: u32 = 4;
 const CACHE_LINE_BYTES: usize = 64;
+/// Eight TiB, and the most whose number can be doubled in 32 bits.
+const PAGES_MAX: u32 = 1 << 31;
 
 /// A fixed reservation of pages and the directory that finds them.
 pub(super) struct Table {
@@ -39,20 +41,21 @@ pub(super) struct Table {
     growing: Mutex<()>,
 }
 
-/// What [`Table::relieve`] could do for a full page.
+/// Whether a page has room, or can get it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Relief {
-    /// There is room now, or another thread was faster: try again.
-    Room,
-    /// The budget is used up and every state is live.
-    None,
+pub(super) enum Pressure {
+    /// There is room, or it was not tried to make some.
+    Bearable,
+    /// It was tried: memory is used up and every state of the page is live.
+    Exhausted,
 }
 
 impl Table {
     /// A table that may grow to `bytes_max`, or to as much as the machine has room to reserve.
     pub(super) fn new(bytes_max: usize, budget: &Budget) -> Self {
         let pages_min = 1_u32 << DEPTH_MIN;
-        let mut pages_max = u32::try_from(bytes_max / PAGE_BYTES).unwrap_or(u32::MAX).max(pages_min);
+        let pages_max = u32::try_from(bytes_max / PAGE_BYTES).unwrap_or(u32::MAX);
+        let mut pages_max = pages_max.clamp(pages_min, PAGES_MAX);
         let (words, directory, skipped) = loop {
             let depth_max = pages_max.next_power_of_two().trailing_zeros() + DEPTH_SLACK;
             let line_words = CACHE_LINE_BYTES / size_of::<u64>();
@@ -107,11 +110,11 @@ impl Table {
 
     /// Makes room in the full page of `tag`: by forgetting what is idle if that is enough, else by splitting it.
     #[cold]
-    pub(super) fn relieve(&self, tag: u64, now: Timestamp, budget: &Budget) -> Relief {
+    pub(super) fn relieve(&self, tag: u64, now: Timestamp, budget: &Budget) -> Pressure {
         let growing = lock(&self.growing);
         let mut page = self.page(self.page_of(tag)).lock();
         if !page.is_full() {
-            return Relief::Room;
+            return Pressure::Bearable;
         }
         if page.may_hold_idle(now) {
             let held = page.take_all();
@@ -120,16 +123,16 @@ impl Table {
             let kept = live.map(|(tag, state)| page.add(tag, state)).count();
             // A page that is full again at once would be relieved for every new key.
             if before - kept >= before.div_ceil(8) {
-                return Relief::Room;
+                return Pressure::Bearable;
             }
         }
         let deep_enough = 1 << page.depth() < self.entries() || self.deepen(budget);
         if deep_enough && self.pages.load(Ordering::Acquire) < self.pages_max && budget.take(PAGE_BYTES) {
             self.split(&mut page, tag);
-            return Relief::Room;
+            return Pressure::Bearable;
         }
         drop(growing);
-        if page.is_full() { Relief::None } else { Relief::Room }
+        if page.is_full() { Pressure::Exhausted } else { Pressure::Bearable }
     }
 
     /// Moves the keys whose next address bit is set to a new page. `growing` is held.

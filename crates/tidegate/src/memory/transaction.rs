@@ -12,7 +12,9 @@ use tidegate_core::{Algorithm, Ask, Charge, Packed, Plan, Ruling, Timestamp, Ver
 
 use super::ledgers::{Ledgers, Shard};
 use super::page::{Locked, Slot};
+use super::single::Wanted;
 use super::sync::MutexGuard;
+use super::table::Pressure;
 use super::{MemoryStore, Outcomes};
 
 /// Plans are short; longer ones go to the heap.
@@ -37,7 +39,7 @@ impl MemoryStore {
     pub fn peek(&self, plan: &Plan<'_>, now: Timestamp) -> Outcomes {
         let shards = self.lock_shards(plan);
         let lines = lines(self, plan, now, |tag| {
-            let seen = self.keep_trying(|| self.try_read(tag));
+            let seen = self.read(tag);
             (seen.slot, seen.state)
         });
         let (verdicts, fate) = weigh(&lines, &shards);
@@ -52,6 +54,7 @@ impl MemoryStore {
 
     /// Decides a plan and charges it, atomically.
     pub(super) fn transact(&self, plan: &Plan<'_>, now: Timestamp) -> Outcomes {
+        let mut pressure = Pressure::Bearable;
         loop {
             let mut shards = self.lock_shards(plan);
             let Some(mut pages) = self.lock_pages(plan) else { continue };
@@ -61,9 +64,9 @@ impl MemoryStore {
                 (slot, slot.map_or(Packed::NEVER_SEEN, |slot| page.state(slot)))
             });
             let (verdicts, fate) = weigh(&lines, &shards);
-            if let Err(NeedsRoom(tag)) = self.reserve(&mut lines, fate, &pages) {
+            if let Err(NeedsRoom(tag)) = self.reserve(&mut lines, fate, &pages, pressure) {
                 drop((pages, shards));
-                self.table.relieve(tag, self.idle_before(now), &self.budget);
+                pressure = self.table.relieve(tag, self.idle_before(now), &self.budget);
                 continue;
             }
             let rulings = verdicts.into_iter().map(|verdict| Ruling { verdict, fate });
@@ -72,7 +75,7 @@ impl MemoryStore {
                     let mut state = *state;
                     algorithm.settle(&mut state, *ask, fate);
                     if let Some(slot) = slot {
-                        get_mut(&mut pages, self.table.page_of(*tag)).put(*slot, *tag, state);
+                        self.put(get_mut(&mut pages, self.table.page_of(*tag)), *slot, *tag, state, now);
                     }
                     algorithm.report(&state, *ask, ruling)
                 }
@@ -103,7 +106,13 @@ impl MemoryStore {
     }
 
     /// Gives every line that is going to be written a slot. Writes nothing.
-    fn reserve(&self, lines: &mut [Line<'_>], fate: Verdict, pages: &Pages<'_>) -> Result<(), NeedsRoom> {
+    fn reserve(
+        &self,
+        lines: &mut [Line<'_>],
+        fate: Verdict,
+        pages: &Pages<'_>,
+        pressure: Pressure,
+    ) -> Result<(), NeedsRoom> {
         let mut taken: Few<(u32, Slot)> = SmallVec::new();
         for line in lines.iter() {
             if let Line::Packed { tag, slot: Some(slot), .. } = line {
@@ -117,7 +126,8 @@ impl MemoryStore {
                 let page = self.table.page_of(*tag);
                 let here: Few<Slot> =
                     taken.iter().filter(|(other, _)| *other == page).map(|(_, slot)| *slot).collect();
-                let new = self.claim(get(pages, page), *tag, ask.now, &here).ok_or(NeedsRoom(*tag))?;
+                let wanted = Wanted { tag: *tag, now: ask.now, taken: &here, pressure };
+                let new = self.claim(get(pages, page), &wanted).ok_or(NeedsRoom(*tag))?;
                 taken.push((page, new));
                 *slot = Some(new);
             }
