@@ -86,7 +86,7 @@ fn a_reader_never_sees_half_a_write() {
 
 #[test]
 fn no_key_is_lost_while_its_page_is_split() {
-    model(1, || {
+    model(2, || {
         let store = store();
         let counter = counter("{algorithm: fixed_window, limit: 1, per: 1h}");
         // One key that stays and one that moves to the new page.
