@@ -68,5 +68,8 @@ fn a_name_stands_for_one_limit() {
     let limits = ["{limit: 1, per: 1s, name: api}", "{limit: 2, per: 1s, name: api}"];
     let run = tidegate(&trace_args(&limits, &["-"]), "");
     assert_eq!(run.code, Some(2));
-    assert_eq!(run.err, "error: two limits are named `api` (hint: names tell limits apart; choose another)\n");
+    assert_eq!(
+        run.err,
+        "error: two limits are named `api` (hint: names tell limits apart; choose another)\n"
+    );
 }
