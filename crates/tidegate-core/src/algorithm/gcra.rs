@@ -238,6 +238,10 @@ impl Counting for Gcra {
         if ask.cost > self.burst {
             return Wait::NEVER;
         }
+        if let Some(Narrow { tolerance, backlog }) = self.narrow(*state, ask.now) {
+            let excess = (backlog + ask.cost * self.rate.window_ns()).saturating_sub(tolerance);
+            return Wait::of(Nanos::new(u128::from(excess.div_ceil(self.limit()))));
+        }
         // When the arrival time that the cost would leave is no longer too far ahead.
         let left = self.later(self.start(*state, ask.now), self.span_of(ask.cost));
         let fits = self.earlier(left, self.reach);

@@ -133,11 +133,16 @@ impl SlidingWindow {
     }
 
     /// The first instant into a window at which `fading` units of the window before leave room for `room`.
+    #[inline]
     fn fades_after(&self, fading: u64, room: u64) -> u128 {
-        let window = u128::from(self.rate.window_ns());
-        match fading {
-            0 => 0,
-            _ => window.saturating_sub(u128::from(room) * window / u128::from(fading)),
+        let window_ns = self.rate.window_ns();
+        match (fading, room.checked_mul(window_ns)) {
+            (0, _) => 0,
+            (_, Some(weight)) => u128::from(window_ns.saturating_sub(weight / fading)),
+            (_, None) => {
+                let weight = u128::from(room) * u128::from(window_ns);
+                u128::from(window_ns).saturating_sub(weight / u128::from(fading))
+            }
         }
     }
 }
@@ -181,6 +186,7 @@ impl Counting for SlidingWindow {
         }
     }
 
+    #[inline(always)]
     fn wait(&self, state: &Packed, ask: Ask) -> Wait {
         let limit = self.rate.limit();
         if self.weigh(state, ask) == Verdict::Allowed {

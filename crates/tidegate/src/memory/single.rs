@@ -20,7 +20,7 @@ pub(super) struct Seen<'a> {
 }
 
 impl MemoryStore {
-    #[inline(never)]
+    #[inline]
     pub(super) fn decide_packed<A: Counting<State = Packed>>(
         &self,
         tag: u64,
