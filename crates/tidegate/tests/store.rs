@@ -163,6 +163,28 @@ fn a_full_store_stays_in_its_bound_and_keeps_the_most_used() {
 }
 
 #[test]
+fn a_flood_of_one_limit_resets_nobody_who_is_over_it() {
+    // Time moves, so what the flood adds resets later than the hot key does. Where windows begin with a key's
+    // first hit that is all there is to go by, and the hot key goes.
+    for limit in LIMITS.into_iter().filter(|limit| !limit.contains("first_hit")) {
+        let long = limit.replace("per: 1s", "per: 1h");
+        let counter = Counter::new("flood", 0, long.parse().unwrap());
+        let (store, alone) = (MemoryStore::bounded(1 << 20), MemoryStore::bounded(1 << 20));
+        let mut admitted = [0, 0];
+        for number in 0..200_000_u64 {
+            let now = Timestamp::from_nanos(7_200_000_000_000 + number * 1_000_000);
+            store.check_one(&Charge { key: &number.to_le_bytes(), counter: &counter, cost: 1 }, now);
+            let hot = Charge { key: b"hot", counter: &counter, cost: 1 };
+            for (admitted, store) in admitted.iter_mut().zip([&store, &alone]) {
+                *admitted += u32::from(store.check_one(&hot, now).verdict == Verdict::Allowed);
+            }
+        }
+        assert_eq!(admitted[0], admitted[1], "{long}");
+        assert!(store.stats().live_evictions > 100_000, "{long}");
+    }
+}
+
+#[test]
 fn neither_kind_of_state_crowds_the_other_out() {
     let packed = Counter::new("crowd", 0, "1 per hour".parse().unwrap());
     let ledger = Counter::new("crowd", 1, "{algorithm: sliding_log, limit: 1, per: 1h}".parse().unwrap());

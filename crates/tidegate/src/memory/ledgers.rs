@@ -11,8 +11,9 @@ use super::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 /// Shards: many more than cores, so that two threads rarely want the same one.
 const SHARDS: usize = if cfg!(loom) { 2 } else { 64 };
 /// What a place in a shard's map costs: the ledger, its tag and hash, and its part of the index, which is at most
-/// 7/8 full and doubles.
-const PLACE_BYTES: usize = size_of::<(u64, u64, Held)>() + 2 * (size_of::<usize>() + 1) * 8 / 7;
+/// 7/8 full, doubles, and doubles once more where many keys come and go.
+const PLACE_BYTES: usize = size_of::<(u64, u64, Held)>() + 4 * (size_of::<usize>() + 1) * 8 / 7;
+const PLACES_MIN: usize = 4;
 /// What the allocator adds to a ledger's entries.
 const ALLOCATION_BYTES: usize = 16;
 /// A map this large that is less than a quarter full is made smaller.
@@ -37,8 +38,8 @@ pub(super) struct Shard {
     held: IndexMap<u64, Held, BuildHasherDefault<TagHasher>>,
     /// Where the next sweep begins.
     hand: usize,
-    /// What the map's places were last counted as.
-    map_bytes: usize,
+    /// Places of the map that were counted. The map's own capacity varies with what was removed from it.
+    places: usize,
 }
 
 #[derive(Default)]
@@ -92,7 +93,6 @@ impl Ledgers {
         let (bytes, is_empty) = (held.heap_bytes(), held.ledger.is_empty());
         self.take(room, bytes);
         self.give_back(room, bytes_before);
-        self.count_map(shard, room);
         if is_empty {
             self.forget(shard, tag, room);
         } else if self.is_over(room) && bytes as u64 > self.bytes_max / LARGEST_SHARE {
@@ -117,8 +117,15 @@ impl Ledgers {
     /// Makes sure that a new key has a place, in a larger map only if there are bytes for one.
     fn make_place(&self, shard: &mut Shard, tag: u64, room: &mut Room<'_>) {
         self.sweep(shard, room);
-        let (places, in_use) = (shard.held.capacity(), shard.held.len());
-        if places == in_use && places > 0 && !self.has(room, places * PLACE_BYTES) {
+        let in_use = shard.held.len();
+        if in_use < shard.places {
+            return;
+        }
+        let more = in_use.max(PLACES_MIN);
+        if in_use == 0 || self.has(room, more * PLACE_BYTES) {
+            shard.held.reserve(more);
+            self.count_places(shard, in_use + more, room);
+        } else {
             self.give_up_one(shard, tag, room);
         }
     }
@@ -129,7 +136,7 @@ impl Ledgers {
         self.forget(shard, tag, room);
     }
 
-    /// Drops, of a sample, the ledger nearest its reset, of those the least used. Never that of `keep`.
+    /// Drops, of a sample, the ledger that is [worth](Held::worth) least. Never that of `keep`.
     fn give_up_one(&self, shard: &mut Shard, keep: u64, room: &mut Room<'_>) -> bool {
         let len = shard.held.len();
         // Keys stand in no particular order, so any run of them is a sample.
@@ -137,8 +144,7 @@ impl Ledgers {
         let first = keep as usize;
         let sample = (0..SAMPLE_LEDGERS.min(len)).map(|step| first.wrapping_add(step) % len);
         let others = sample.filter(|at| shard.held.get_index(*at).is_some_and(|(tag, _)| *tag != keep));
-        let Some(at) = others.min_by_key(|at| (shard.held[*at].idle_from, shard.held[*at].ledger.units()))
-        else {
+        let Some(at) = others.min_by_key(|at| shard.held[*at].worth(room.now)) else {
             return false;
         };
         room.live_evictions += u64::from(shard.held[at].idle_from > room.now);
@@ -171,21 +177,18 @@ impl Ledgers {
         if let Some((_, held)) = shard.held.swap_remove_index(at) {
             self.give_back(room, held.heap_bytes());
         }
-        let (places, in_use) = (shard.held.capacity(), shard.held.len());
-        if places >= SHRINK_PLACES_MIN && in_use < places / 4 {
+        let in_use = shard.held.len();
+        if shard.places >= SHRINK_PLACES_MIN && in_use < shard.places / 4 {
             shard.held.shrink_to(2 * in_use);
-            self.count_map(shard, room);
+            self.count_places(shard, 2 * in_use, room);
         }
     }
 
-    /// Counts the map as it is now.
-    fn count_map(&self, shard: &mut Shard, room: &Room<'_>) {
-        let bytes = shard.held.capacity() * PLACE_BYTES;
-        if bytes != shard.map_bytes {
-            self.take(room, bytes);
-            self.give_back(room, shard.map_bytes);
-            shard.map_bytes = bytes;
-        }
+    /// Counts the map as one of this many places.
+    fn count_places(&self, shard: &mut Shard, places: usize, room: &Room<'_>) {
+        self.take(room, places * PLACE_BYTES);
+        self.give_back(room, shard.places * PLACE_BYTES);
+        shard.places = places;
     }
 
     fn take(&self, room: &Room<'_>, bytes: usize) {
@@ -209,6 +212,17 @@ impl Ledgers {
 }
 
 impl Held {
+    /// What is lost with it: first the time to its reset, then what it used.
+    ///
+    /// Times within a factor of eight count as equal. A log that is over its limit is not written to, so it is
+    /// always a little nearer its reset than those that a flood of new keys makes; to the nanosecond, the keys
+    /// that matter most would be the first to go.
+    fn worth(&self, now: Timestamp) -> (u32, u64) {
+        const DOUBLINGS_ALIKE: u32 = 3;
+        let left_ns = self.idle_from.as_nanos().saturating_sub(now.as_nanos());
+        (left_ns.checked_ilog2().map_or(0, |doublings| 1 + doublings / DOUBLINGS_ALIKE), self.ledger.units())
+    }
+
     fn heap_bytes(&self) -> usize {
         match self.ledger.heap_bytes() {
             0 => 0,
