@@ -19,6 +19,13 @@ pub(super) struct Seen<'a> {
     pub state: Packed,
 }
 
+/// What kept a decision from being settled at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Obstacle {
+    OtherThread,
+    NoRoom,
+}
+
 impl MemoryStore {
     #[inline]
     pub(super) fn decide_packed<A: Counting<State = Packed>>(
@@ -29,8 +36,8 @@ impl MemoryStore {
     ) -> Decision {
         // Straight through, as nearly always: a loop around it would keep its own things in registers.
         let (state, ruling) = match self.try_settle(tag, algorithm, ask) {
-            Some(settled) => settled,
-            None => self.settle_locked(tag, algorithm, ask),
+            Ok(settled) => settled,
+            Err(obstacle) => self.settle_locked(tag, algorithm, ask, obstacle),
         };
         Decision::of_one(algorithm.report(&state, ask, ruling))
     }
@@ -79,8 +86,8 @@ impl MemoryStore {
         page.put(slot, tag, state);
     }
 
-    /// The same as [`try_settle`](Self::try_settle) under the page's lock from the start, after a moment for who
-    /// holds it now: where threads meet on a page, who reads first and locks later has mostly read in vain.
+    /// The same as [`try_settle`](Self::try_settle) under the page's lock from the start: where threads meet on a
+    /// page, who reads first and locks later has mostly read in vain.
     #[cold]
     #[inline(never)]
     fn settle_locked<A: Counting<State = Packed>>(
@@ -88,10 +95,13 @@ impl MemoryStore {
         tag: u64,
         algorithm: &A,
         ask: Ask,
+        obstacle: Obstacle,
     ) -> (Packed, Ruling) {
         let (mut step, mut pressure) = (0, Pressure::Bearable);
-        loop {
+        if obstacle == Obstacle::OtherThread {
             pause(&mut step);
+        }
+        loop {
             let number = self.table.page_of(tag);
             let page = self.table.page(number).lock();
             if self.table.page_of(tag) != number {
@@ -118,18 +128,18 @@ impl MemoryStore {
         tag: u64,
         algorithm: &A,
         ask: Ask,
-    ) -> Option<(Packed, Ruling)> {
-        let seen = self.try_read(tag)?;
+    ) -> Result<(Packed, Ruling), Obstacle> {
+        let seen = self.try_read(tag).ok_or(Obstacle::OtherThread)?;
         let mut state = seen.state;
         let ruling = Ruling::alone(algorithm.weigh(&state, ask));
         if algorithm.is_charged(ask, ruling.fate) {
             // The lock waits for all that comes before it, so nothing does that need not.
-            let page = seen.page.lock_unchanged(seen.version)?;
+            let page = seen.page.lock_unchanged(seen.version).ok_or(Obstacle::OtherThread)?;
             algorithm.charge(&mut state, ask);
             let wanted = Wanted { tag, now: ask.now, taken: &[], pressure: Pressure::Bearable };
-            self.try_write(page, seen.slot, state, &wanted)?;
+            self.try_write(page, seen.slot, state, &wanted).ok_or(Obstacle::NoRoom)?;
         }
-        Some((state, ruling))
+        Ok((state, ruling))
     }
 
     /// Reads a packed state; none if another thread is writing its page.
