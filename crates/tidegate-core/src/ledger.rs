@@ -32,9 +32,9 @@ struct Entry {
 }
 
 impl Ledger {
-    /// A ledger of one entry.
-    pub(crate) fn of(stamp: u64, units: u64) -> Self {
-        let entries = VecDeque::from([Entry { stamp, total: units }]);
+    /// A ledger of one entry: `units`, at the newest stamp.
+    pub(crate) fn summed_up(&self, units: u64) -> Self {
+        let entries = self.newest().map(|stamp| Entry { stamp, total: units }).into_iter().collect();
         Self { entries, total_before: 0 }
     }
 

@@ -81,10 +81,7 @@ impl Counting for SlidingLog {
     }
 
     fn sketch(&self, ledger: &Ledger, now: Timestamp) -> Ledger {
-        match ledger.newest() {
-            Some(newest) => Ledger::of(newest, self.used(ledger, now)),
-            None => Ledger::default(),
-        }
+        ledger.summed_up(self.used(ledger, now))
     }
 
     fn counts_denied(&self) -> bool {

@@ -98,9 +98,6 @@ impl Counting for SubWindows {
     }
 
     fn sketch(&self, ledger: &Ledger, now: Timestamp) -> Ledger {
-        match ledger.newest() {
-            Some(newest) => Ledger::of(newest, self.used(ledger, now)),
-            None => Ledger::default(),
-        }
+        ledger.summed_up(self.used(ledger, now))
     }
 }

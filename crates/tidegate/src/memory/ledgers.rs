@@ -154,11 +154,10 @@ impl Ledgers {
 
     /// Looks for something to give up in other shards, as far as nobody is using them.
     fn give_up_elsewhere(&self, keep: u64, room: &mut Room<'_>) -> bool {
-        let others = (1..SHARDS).map(|step| (Self::shard_of(keep) + step) % SHARDS);
-        others
-            .into_iter()
-            .filter_map(|shard| self.shards[shard].try_lock().ok())
-            .any(|mut shard| self.give_up_one(&mut shard, keep, room))
+        let mut others = (1..SHARDS)
+            .map(|step| (Self::shard_of(keep) + step) % SHARDS)
+            .filter_map(|shard| self.shards[shard].try_lock().ok());
+        others.any(|mut shard| self.give_up_one(&mut shard, keep, room))
     }
 
     /// Looks at a few ledgers and drops those that are idle, so that keys that went away make room.

@@ -97,10 +97,10 @@ impl MemoryStore {
         ask: Ask,
         obstacle: Obstacle,
     ) -> (Packed, Ruling) {
-        let (mut step, mut pressure) = (0, Pressure::Bearable);
         if obstacle == Obstacle::OtherThread {
-            pause(&mut step);
+            pause(&mut 0);
         }
+        let mut pressure = Pressure::Bearable;
         loop {
             let number = self.table.page_of(tag);
             let page = self.table.page(number).lock();
