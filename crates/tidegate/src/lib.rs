@@ -40,11 +40,13 @@
 //! # Ok::<(), tidegate::LimiterError>(())
 //! ```
 
+mod blocking;
 mod clock;
 mod limiter;
 mod memory;
+mod sync;
 
-pub use clock::{Clock, ManualClock, SystemClock};
+pub use clock::{Clock, ManualClock, ManualSleep, SystemClock, SystemSleep, Timer};
 pub use limiter::{IntoLimit, LIMITS_MAX, Limiter, LimiterBuilder, LimiterError};
 pub use memory::{MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MIN, MemoryStats, MemoryStore, Outcomes};
 pub use tidegate_core::{

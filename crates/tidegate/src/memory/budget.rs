@@ -1,6 +1,6 @@
 //! The bytes that a store may use, shared by all it keeps.
 
-use super::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 
 /// Counts bytes in use against a maximum.
 pub(super) struct Budget {

@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use tidegate_core::{Ledger, Timestamp};
 
 use super::budget::Budget;
-use super::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
 /// Shards: many more than cores, so that two threads rarely want the same one.
 const SHARDS: usize = if cfg!(loom) { 2 } else { 64 };

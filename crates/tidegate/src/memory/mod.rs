@@ -15,7 +15,6 @@ mod loom_tests;
 mod page;
 mod seed;
 mod single;
-mod sync;
 mod table;
 mod transaction;
 
@@ -25,10 +24,10 @@ use tidegate_core::{
     Algorithm, Ask, Charge, Decision, Ledger, Outcome, Packed, Plan, Ruling, Timestamp, Verdict,
 };
 
+use crate::sync::{AtomicU64, Ordering};
 use budget::Budget;
 use ledgers::{Ledgers, Shard};
 use seed::Seed;
-use sync::{AtomicU64, Ordering};
 use table::Table;
 
 /// One outcome per charge of a plan, in its order.

@@ -18,7 +18,7 @@
 
 use tidegate_core::{Packed, Timestamp};
 
-use super::sync::{AtomicU64, Ordering, pause};
+use crate::sync::{AtomicU64, Ordering, pause};
 
 /// Words in a page; under the model checker, one group of slots.
 pub(super) const PAGE_WORDS: usize = if cfg!(loom) { HEADER_WORDS + GROUP_SLOTS * SLOT_WORDS } else { 512 };

@@ -8,8 +8,8 @@ use tidegate_core::{Ask, Decision, Packed, Ruling, Timestamp};
 
 use super::MemoryStore;
 use super::page::{Locked, Page, Room, Slot, Version};
-use super::sync::{Ordering, pause};
 use super::table::Pressure;
+use crate::sync::{Ordering, pause};
 
 /// A state as it was read, and where from.
 pub(super) struct Seen<'a> {

@@ -16,7 +16,7 @@ use tidegate_core::Timestamp;
 
 use super::budget::Budget;
 use super::page::{Locked, PAGE_BYTES, PAGE_WORDS, Page};
-use super::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock, zeroed_u32, zeroed_u64};
+use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock, zeroed_u32, zeroed_u64};
 
 /// Pages at the start: enough that a few hot keys on many cores rarely meet on one page's lock.
 const DEPTH_MIN: u32 = if cfg!(loom) { 0 } else { 5 };

@@ -13,9 +13,9 @@ use tidegate_core::{Algorithm, Ask, Charge, Packed, Plan, Ruling, Timestamp, Ver
 use super::ledgers::{Ledgers, Shard};
 use super::page::{Locked, Slot};
 use super::single::Wanted;
-use super::sync::MutexGuard;
 use super::table::Pressure;
 use super::{MemoryStore, Outcomes};
+use crate::sync::MutexGuard;
 
 /// Plans are short; longer ones go to the heap.
 type Few<T> = SmallVec<[T; 4]>;

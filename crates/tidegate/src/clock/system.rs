@@ -1,16 +1,13 @@
-//! The only place that looks at the machine's clocks.
+//! The machine's clocks. No other file looks at them.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
+use futures_timer::Delay;
 use tidegate_core::Timestamp;
 
-/// What time it is.
-pub trait Clock {
-    /// The instant now.
-    fn now(&self) -> Timestamp;
-}
+use super::{Clock, Timer};
 
 /// Wall time at the start plus monotonic time since: it never steps back, whatever happens to the wall clock.
 ///
@@ -49,33 +46,41 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves when it is told to. Clones show the same time.
-#[derive(Clone, Debug, Default)]
-pub struct ManualClock {
-    now_ns: Arc<AtomicU64>,
-}
+impl Timer for SystemClock {
+    type Sleep = SystemSleep;
 
-impl ManualClock {
-    /// A clock that stands at `now`.
-    pub fn at(now: Timestamp) -> Self {
-        Self { now_ns: Arc::new(AtomicU64::new(now.as_nanos())) }
-    }
-
-    /// Moves it forward.
-    pub fn advance(&self, by: Duration) {
-        let by_ns = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
-        let add = |now: u64| Some(now.saturating_add(by_ns));
-        let _ = self.now_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
-    }
-
-    /// Moves it anywhere, back too.
-    pub fn set(&self, now: Timestamp) {
-        self.now_ns.store(now.as_nanos(), Ordering::Relaxed);
+    fn sleep_until(&self, at: Timestamp) -> SystemSleep {
+        SystemSleep { clock: self.clone(), at, delay: None }
     }
 }
 
-impl Clock for ManualClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(self.now_ns.load(Ordering::Relaxed))
+/// A sleep on a [`SystemClock`].
+#[derive(Debug)]
+pub struct SystemSleep {
+    clock: SystemClock,
+    at: Timestamp,
+    delay: Option<Delay>,
+}
+
+/// Longer sleeps are several: no instant is too far away for the timer's arithmetic, and two clocks that run a
+/// little apart meet again.
+const NAP_NS_MAX: u64 = 3_600 * 1_000_000_000;
+
+impl Future for SystemSleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let left_ns = self.at.as_nanos().saturating_sub(self.clock.now().as_nanos());
+            if left_ns == 0 {
+                return Poll::Ready(());
+            }
+            let nap = Duration::from_nanos(left_ns.min(NAP_NS_MAX));
+            let delay = self.delay.get_or_insert_with(|| Delay::new(nap));
+            if Pin::new(delay).poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            self.delay = None;
+        }
     }
 }

@@ -1,12 +1,12 @@
 //! Atomics, and the memory they live in. Under `--cfg loom` they are the model checker's.
 
 #[cfg(loom)]
-pub(super) use loom::sync::{
+pub(crate) use loom::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicU32, AtomicU64, Ordering},
 };
 #[cfg(not(loom))]
-pub(super) use std::sync::{
+pub(crate) use std::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicU32, AtomicU64, Ordering},
 };
@@ -18,7 +18,7 @@ pub(super) use std::sync::{
 /// probably lost its core, so ours is given away.
 #[cold]
 #[inline(never)]
-pub(super) fn pause(step: &mut u32) {
+pub(crate) fn pause(step: &mut u32) {
     const DOUBLINGS_MAX: u32 = 6;
     if cfg!(loom) {
         loom_yield();
@@ -37,7 +37,7 @@ fn loom_yield() {
 
 /// `len` zeroed words, or none if the machine has no room for them. The operating system hands out their
 /// pages as they are first written, so words that are never written cost nothing.
-pub(super) fn zeroed_u64(len: usize) -> Option<Box<[AtomicU64]>> {
+pub(crate) fn zeroed_u64(len: usize) -> Option<Box<[AtomicU64]>> {
     #[cfg(not(loom))]
     return bytemuck::allocation::try_zeroed_slice_box(len).ok();
     #[cfg(loom)]
@@ -45,7 +45,7 @@ pub(super) fn zeroed_u64(len: usize) -> Option<Box<[AtomicU64]>> {
 }
 
 /// As [`zeroed_u64`], in half the width.
-pub(super) fn zeroed_u32(len: usize) -> Option<Box<[AtomicU32]>> {
+pub(crate) fn zeroed_u32(len: usize) -> Option<Box<[AtomicU32]>> {
     #[cfg(not(loom))]
     return bytemuck::allocation::try_zeroed_slice_box(len).ok();
     #[cfg(loom)]
@@ -54,6 +54,6 @@ pub(super) fn zeroed_u32(len: usize) -> Option<Box<[AtomicU32]>> {
 
 /// The lock's data, also after a panic elsewhere: no critical section here leaves anything half done that a
 /// later one could trip over.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

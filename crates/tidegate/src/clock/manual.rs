@@ -1,0 +1,121 @@
+//! A clock for tests.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+
+use super::{Clock, Timer};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+
+/// A clock that moves when it is told to, and then wakes whoever waits for it. Clones show the same time.
+#[derive(Clone, Debug, Default)]
+pub struct ManualClock {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    now_ns: AtomicU64,
+    sleepers: Mutex<Sleepers>,
+}
+
+/// Who waits for which instant; the number tells those apart that wait for the same one.
+#[derive(Debug, Default)]
+struct Sleepers {
+    waiting: BTreeMap<(Timestamp, u64), Waker>,
+    next_number: u64,
+}
+
+impl ManualClock {
+    /// A clock that stands at `now`.
+    pub fn at(now: Timestamp) -> Self {
+        let clock = Self::default();
+        clock.set(now);
+        clock
+    }
+
+    /// Moves it forward.
+    pub fn advance(&self, by: Duration) {
+        let by_ns = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+        let add = |now: u64| Some(now.saturating_add(by_ns));
+        let _ = self.shared.now_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        self.wake_due();
+    }
+
+    /// Moves it anywhere, back too.
+    pub fn set(&self, now: Timestamp) {
+        self.shared.now_ns.store(now.as_nanos(), Ordering::Relaxed);
+        self.wake_due();
+    }
+
+    /// How many sleepers wait for this clock: what a test waits for before it moves the time.
+    pub fn sleepers(&self) -> usize {
+        lock(&self.shared.sleepers).waiting.len()
+    }
+
+    /// The instant that the next sleeper waits for.
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        lock(&self.shared.sleepers).waiting.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    fn wake_due(&self) {
+        let due = {
+            let mut sleepers = lock(&self.shared.sleepers);
+            let later = sleepers.waiting.split_off(&(self.now(), u64::MAX));
+            std::mem::replace(&mut sleepers.waiting, later)
+        };
+        // Without the lock: a waker may run the sleeper at once, which may go to sleep again.
+        due.into_values().for_each(Waker::wake);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.shared.now_ns.load(Ordering::Relaxed))
+    }
+}
+
+impl Timer for ManualClock {
+    type Sleep = ManualSleep;
+
+    fn sleep_until(&self, at: Timestamp) -> ManualSleep {
+        let number = {
+            let mut sleepers = lock(&self.shared.sleepers);
+            sleepers.next_number += 1;
+            sleepers.next_number
+        };
+        ManualSleep { clock: self.clone(), place: (at, number) }
+    }
+}
+
+/// A sleep on a [`ManualClock`].
+#[derive(Debug)]
+pub struct ManualSleep {
+    clock: ManualClock,
+    place: (Timestamp, u64),
+}
+
+impl Future for ManualSleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut sleepers = lock(&self.clock.shared.sleepers);
+        // Looked at under the lock: who moves the clock after this finds the sleeper.
+        if self.clock.now() >= self.place.0 {
+            sleepers.waiting.remove(&self.place);
+            return Poll::Ready(());
+        }
+        sleepers.waiting.insert(self.place, context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for ManualSleep {
+    fn drop(&mut self) {
+        lock(&self.clock.shared.sleepers).waiting.remove(&self.place);
+    }
+}
