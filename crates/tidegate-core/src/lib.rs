@@ -25,6 +25,7 @@
 
 pub mod algorithm;
 mod decision;
+mod leases;
 mod ledger;
 mod limit;
 mod outcome;
@@ -34,6 +35,7 @@ mod rate;
 mod time;
 
 pub use decision::Decision;
+pub use leases::{Fence, Grant, Leases};
 pub use ledger::Ledger;
 pub use limit::{Algorithm, AlgorithmName, Limit, LimitError, LimitSpec};
 pub use outcome::{Ask, Outcome, Ruling, Verdict};

@@ -9,7 +9,9 @@
 //! | [`SlidingWindow`] | 16 bytes | just under 2L; L per W in the long run |
 //! | [`SubWindows`] | up to n + 1 entries | L (strict), 2L (not strict) |
 //! | [`SlidingLog`] | up to L + 1 entries | L |
+//! | [`Concurrency`] | a lease each | L in flight |
 
+mod concurrency;
 mod fixed_window;
 mod gcra;
 mod leaky_bucket;
@@ -18,6 +20,7 @@ mod sliding_window;
 mod sub_windows;
 mod token_bucket;
 
+pub use concurrency::Concurrency;
 pub use fixed_window::{Align, FixedWindow};
 pub use gcra::Gcra;
 pub use leaky_bucket::LeakyBucket;

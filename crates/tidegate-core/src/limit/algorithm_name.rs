@@ -23,11 +23,13 @@ pub enum AlgorithmName {
     SlidingWindow,
     /// `sub_windows`
     SubWindows,
+    /// `concurrency`
+    Concurrency,
 }
 
 impl AlgorithmName {
     /// Every algorithm.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Gcra,
         Self::TokenBucket,
         Self::LeakyBucket,
@@ -35,6 +37,7 @@ impl AlgorithmName {
         Self::SlidingLog,
         Self::SlidingWindow,
         Self::SubWindows,
+        Self::Concurrency,
     ];
 
     /// As it is written in a limit.
@@ -47,6 +50,7 @@ impl AlgorithmName {
             Self::SlidingLog => "sliding_log",
             Self::SlidingWindow => "sliding_window",
             Self::SubWindows => "sub_windows",
+            Self::Concurrency => "concurrency",
         }
     }
 
@@ -59,6 +63,7 @@ impl AlgorithmName {
             Self::SlidingLog => &["count_denied", "min_interval"],
             Self::SlidingWindow => &[],
             Self::SubWindows => &["sub_windows", "strict"],
+            Self::Concurrency => &["ttl"],
         }
     }
 }

@@ -15,7 +15,8 @@ use std::str::FromStr;
 
 use crate::Rate;
 use crate::algorithm::{
-    Align, FixedWindow, LedgerAlgorithm, PackedAlgorithm, SlidingLog, SlidingWindow, SubWindows, TokenBucket,
+    Align, Concurrency, FixedWindow, LedgerAlgorithm, PackedAlgorithm, SlidingLog, SlidingWindow, SubWindows,
+    TokenBucket,
 };
 
 /// An algorithm with its parameters, all of them in range: `100 per minute`, `10/s burst 20`.
@@ -35,6 +36,8 @@ pub enum Algorithm {
     Packed(PackedAlgorithm),
     /// In a ledger a key.
     Ledger(LedgerAlgorithm),
+    /// In leases.
+    Leases(Concurrency),
 }
 
 impl Limit {
@@ -49,7 +52,7 @@ impl Limit {
         &self.algorithm
     }
 
-    /// Its units per window.
+    /// Its units per window; of a concurrency limit, those in flight per ttl.
     pub fn rate(&self) -> Rate {
         match &self.algorithm {
             Algorithm::Packed(
@@ -60,6 +63,7 @@ impl Limit {
             Algorithm::Packed(PackedAlgorithm::SlidingWindow(one)) => one.rate,
             Algorithm::Ledger(LedgerAlgorithm::SlidingLog(one)) => one.rate,
             Algorithm::Ledger(LedgerAlgorithm::SubWindows(one)) => one.rate,
+            Algorithm::Leases(one) => one.rate,
         }
     }
 
@@ -82,6 +86,8 @@ impl Limit {
             })) => {
                 format!("fixed_window first_hit per {window_ns}ns")
             }
+            // A lease says itself when it ends, whatever the ttl has become meanwhile.
+            Algorithm::Leases(_) => self.algorithm_name().to_string(),
             _ => format!("{} per {window_ns}ns", self.algorithm_name()),
         }
     }
@@ -96,6 +102,7 @@ impl Limit {
             Algorithm::Packed(PackedAlgorithm::SlidingWindow(_)) => AlgorithmName::SlidingWindow,
             Algorithm::Ledger(LedgerAlgorithm::SlidingLog(_)) => AlgorithmName::SlidingLog,
             Algorithm::Ledger(LedgerAlgorithm::SubWindows(_)) => AlgorithmName::SubWindows,
+            Algorithm::Leases(_) => AlgorithmName::Concurrency,
         }
     }
 }
@@ -111,8 +118,10 @@ impl FromStr for Limit {
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rate = self.rate();
-        let per = duration::write(rate.window_ns());
-        write!(f, "{{algorithm: {}, limit: {}, per: {per}", self.algorithm_name(), rate.limit())?;
+        let span = duration::write(rate.window_ns());
+        let span_name = if let Algorithm::Leases(_) = self.algorithm { "ttl" } else { "per" };
+        let name = self.algorithm_name();
+        write!(f, "{{algorithm: {name}, limit: {}, {span_name}: {span}", rate.limit())?;
         match &self.algorithm {
             Algorithm::Packed(packed) => match packed {
                 PackedAlgorithm::Gcra(one) | PackedAlgorithm::TokenBucket(TokenBucket(one)) => {
@@ -146,6 +155,7 @@ impl fmt::Display for Limit {
             Algorithm::Ledger(LedgerAlgorithm::SubWindows(SubWindows { sub_windows, strict, .. })) => {
                 write!(f, ", sub_windows: {sub_windows}, strict: {strict}")?;
             }
+            Algorithm::Leases(Concurrency { .. }) => {}
         }
         if let Some(name) = &self.name {
             write!(f, ", name: {name}")?;

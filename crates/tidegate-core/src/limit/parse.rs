@@ -5,13 +5,13 @@
 //! long form   {algorithm: gcra, limit: 7, per: 1s, burst: 3}
 //! ```
 
-use super::{LimitError, LimitSpec, duration};
+use super::{AlgorithmName, LimitError, LimitSpec, duration};
 use crate::algorithm::Align;
 
 /// Longer text than this is no limit.
 const TEXT_BYTES_MAX: usize = 1024;
 
-const FIELDS: [&str; 11] = [
+const FIELDS: [&str; 12] = [
     "algorithm",
     "limit",
     "per",
@@ -22,6 +22,7 @@ const FIELDS: [&str; 11] = [
     "count_denied",
     "min_interval",
     "align",
+    "ttl",
     "name",
 ];
 
@@ -107,6 +108,7 @@ fn long_form(fields: &str) -> Result<LimitSpec, LimitError> {
             "count_denied" => spec.count_denied = Some(truth(name, value)?),
             "min_interval" => spec.min_interval_ns = Some(duration::parse(value)?),
             "align" => spec.align = Some(align(value)?),
+            "ttl" => spec.ttl_ns = Some(duration::parse(value)?),
             "name" => spec.name = Some(value.to_owned()),
             _ => return Err(LimitError::unknown("field", name, &FIELDS)),
         }
@@ -123,6 +125,10 @@ fn long_form(fields: &str) -> Result<LimitSpec, LimitError> {
             }
             (spec.limit, spec.per_ns) = (rate.limit, rate.per_ns);
             spec.burst = rate.burst.or(spec.burst);
+        }
+        // What has no window: `build` knows whether that is right.
+        (Some(limit), None) if spec.algorithm == Some(AlgorithmName::Concurrency) => {
+            spec.limit = number("limit", limit)?;
         }
         (Some(_), None) => {
             return Err(LimitError::new("field `per` is missing", "add for example `per: 1m`"));

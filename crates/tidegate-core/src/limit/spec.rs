@@ -2,10 +2,10 @@
 
 use super::{Algorithm, AlgorithmName, Limit, LimitError};
 use crate::algorithm::{
-    Align, FixedWindow, Gcra, LeakyBucket, LedgerAlgorithm, PackedAlgorithm, SUB_WINDOWS_DEFAULT,
-    SUB_WINDOWS_MAX, SlidingLog, SlidingWindow, SubWindows, TokenBucket,
+    Align, Concurrency, FixedWindow, Gcra, LeakyBucket, LedgerAlgorithm, PackedAlgorithm,
+    SUB_WINDOWS_DEFAULT, SUB_WINDOWS_MAX, SlidingLog, SlidingWindow, SubWindows, TokenBucket,
 };
-use crate::{Rate, UNITS_MAX};
+use crate::{Rate, UNITS_MAX, WINDOW_NS_MAX, WINDOW_NS_MIN};
 
 /// The fields of a limit's long form. What is `None` takes its default; [`build`](Self::build) checks the rest.
 ///
@@ -23,7 +23,7 @@ pub struct LimitSpec {
     pub algorithm: Option<AlgorithmName>,
     /// L, units per window. Zero denies everything.
     pub limit: u64,
-    /// W, the window in nanoseconds.
+    /// W, the window in nanoseconds. A `concurrency` limit has none: it is zero there.
     pub per_ns: u64,
     /// B, what may come at once (`gcra`, `token_bucket`); L by default.
     pub burst: Option<u64>,
@@ -39,6 +39,8 @@ pub struct LimitSpec {
     pub min_interval_ns: Option<u64>,
     /// Where windows begin (`fixed_window`); at the epoch by default.
     pub align: Option<Align>,
+    /// How long a lease lasts, in nanoseconds (`concurrency`, which needs it).
+    pub ttl_ns: Option<u64>,
     /// What the limit is called in answers, and known by when limits change.
     pub name: Option<String>,
 }
@@ -56,7 +58,7 @@ impl LimitSpec {
     pub fn build(self) -> Result<Limit, LimitError> {
         let algorithm = self.algorithm.unwrap_or_default();
         self.only_options_of(algorithm)?;
-        let rate = Rate::new(self.limit, self.per_ns)?;
+        let rate = Rate::new(self.limit, self.span_ns(algorithm)?)?;
         let count_denied = self.count_denied.unwrap_or(false);
         let algorithm = match algorithm {
             AlgorithmName::Gcra => Algorithm::Packed(PackedAlgorithm::Gcra(self.gcra(rate)?)),
@@ -86,6 +88,7 @@ impl LimitSpec {
                 let (sub_windows, strict) = (self.number_of_sub_windows()?, self.strict.unwrap_or(true));
                 Algorithm::Ledger(LedgerAlgorithm::SubWindows(SubWindows { rate, sub_windows, strict }))
             }
+            AlgorithmName::Concurrency => Algorithm::Leases(Concurrency { rate }),
         };
         Ok(Limit { name: self.checked_name()?, algorithm })
     }
@@ -100,6 +103,7 @@ impl LimitSpec {
             ("count_denied", self.count_denied.is_some()),
             ("min_interval", self.min_interval_ns.is_some()),
             ("align", self.align.is_some()),
+            ("ttl", self.ttl_ns.is_some()),
         ];
         let stray = given.iter().find(|(option, given)| *given && !algorithm.options().contains(option));
         let Some((option, _)) = stray else { return Ok(()) };
@@ -112,6 +116,30 @@ impl LimitSpec {
             format!("`{option}` does not go with algorithm {algorithm}"),
             format!("leave it out, or use algorithm: {}", takers.join(" or ")),
         ))
+    }
+
+    /// The window, or what a concurrency limit has instead.
+    fn span_ns(&self, algorithm: AlgorithmName) -> Result<u64, LimitError> {
+        match (algorithm, self.ttl_ns) {
+            (AlgorithmName::Concurrency, _) if self.per_ns > 0 => Err(LimitError::new(
+                "`per` does not go with algorithm concurrency",
+                "write ttl instead of per",
+            )),
+            (AlgorithmName::Concurrency, None) => Err(LimitError::new(
+                "a concurrency limit has no ttl",
+                "add for example `ttl: 30s`, longer than anything is held",
+            )),
+            (AlgorithmName::Concurrency, Some(ttl_ns))
+                if !(WINDOW_NS_MIN..=WINDOW_NS_MAX).contains(&ttl_ns) =>
+            {
+                Err(LimitError::new(
+                    format!("a ttl of {ttl_ns}ns is out of range"),
+                    "it goes from 1ms to 10 years (3650d)",
+                ))
+            }
+            (AlgorithmName::Concurrency, Some(ttl_ns)) => Ok(ttl_ns),
+            _ => Ok(self.per_ns),
+        }
     }
 
     fn gcra(&self, rate: Rate) -> Result<Gcra, LimitError> {

@@ -1,33 +1,35 @@
 //! The embedded store: every counter of this process, in bounded memory.
 //!
-//! States of 16 bytes live in a [`table`] of 4 KiB [`page`]s; [`ledgers`] live beside it. Keys are known by a
-//! [`seed`]ed 64-bit hash alone. A plan of one charge takes the short way, [`single`]; a longer one is a
-//! [`transaction`].
+//! States of 16 bytes live in a [`table`] of 4 KiB [`page`]s; ledgers and leases live beside it in [`shards`]. Keys
+//! are known by a [`seed`]ed 64-bit hash alone. A plan of one charge takes the short way, [`single`]; a longer one is
+//! a [`transaction`]. [`leases`] are acquired, renewed and given back.
 //!
 //! The bytes are bounded by `memory_max`. What no longer matters is overwritten first. When only live state is
 //! left, a new key takes the place of the one in a small sample that is nearest its reset, and
 //! [`MemoryStats::live_evictions`] counts it.
 
 mod budget;
-mod ledgers;
+mod leases;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod page;
 mod seed;
+mod shards;
 mod single;
 mod table;
 mod transaction;
 
 use smallvec::SmallVec;
-use tidegate_core::algorithm::{Counting, LedgerAlgorithm, PackedAlgorithm};
+use tidegate_core::algorithm::{Counting, PackedAlgorithm};
 use tidegate_core::{
-    Algorithm, Ask, Charge, Decision, Ledger, Outcome, Packed, Plan, Ruling, Timestamp, Verdict,
+    Algorithm, Ask, Charge, Decision, Leases, Ledger, Outcome, Packed, Plan, Ruling, Timestamp, Verdict,
 };
 
 use crate::sync::{AtomicU64, Ordering};
 use budget::Budget;
-use ledgers::{Ledgers, Shard};
+pub use leases::{Lease, LeaseToken, NotAToken, Release, Renewal};
 use seed::Seed;
+use shards::{Kept, Shard, Shards, shard_of};
 use table::Table;
 
 /// One outcome per charge of a plan, in its order.
@@ -44,11 +46,19 @@ const UNBOUNDED_BYTES: u64 = 1 << 40;
 /// Counters in this process's memory.
 pub struct MemoryStore {
     table: Table,
-    ledgers: Ledgers,
+    ledgers: Shards<Ledger>,
+    leases: Shards<Leases>,
     budget: Budget,
     seed: Seed,
     keeps_idle: bool,
     live_evictions: AtomicU64,
+}
+
+/// Where a state of variable size is, or is to be: its shard is locked.
+struct Place<'a, S> {
+    shards: &'a Shards<S>,
+    shard: &'a mut Shard<S>,
+    tag: u64,
 }
 
 /// What a store holds and what it had to give up.
@@ -73,12 +83,13 @@ impl MemoryStore {
     }
 
     fn new(memory_max: u64, keeps_idle: bool) -> Self {
-        // Neither kind of state may crowd the other out: each can always have an eighth.
+        // No kind of state may crowd the others out: each can always have an eighth.
         let share_max = memory_max - memory_max / 8;
         let budget = Budget::new(memory_max);
         Self {
             table: Table::new(usize::try_from(share_max).unwrap_or(usize::MAX), &budget),
-            ledgers: Ledgers::new(share_max),
+            ledgers: Shards::new(share_max),
+            leases: Shards::new(share_max),
             budget,
             seed: Seed::random(),
             keeps_idle,
@@ -100,7 +111,7 @@ impl MemoryStore {
                         return outcomes;
                     }
                 }
-                self.transact(plan, now)
+                self.transact(plan, now).0
             }
         }
     }
@@ -119,11 +130,13 @@ impl MemoryStore {
                 PackedAlgorithm::FixedWindow(one) => self.decide_packed(tag, one, ask),
                 PackedAlgorithm::SlidingWindow(one) => self.decide_packed(tag, one, ask),
             },
-            Algorithm::Ledger(algorithm) => Decision::of_one(self.decide_ledger(tag, algorithm, ask)),
+            Algorithm::Ledger(one) => Decision::of_one(self.decide_kept(&self.ledgers, tag, one, ask)),
+            Algorithm::Leases(one) => Decision::of_one(self.decide_kept(&self.leases, tag, one, ask)),
         }
     }
 
-    /// Gives back what a plan charged: the newest units of each key, no more than it used.
+    /// Gives back what a plan charged: the newest units of each key, no more than it used. Leases are
+    /// [released](Self::release) instead.
     pub fn refund(&self, plan: &Plan<'_>, now: Timestamp) {
         for charge in plan.charges().iter().filter(|charge| charge.cost > 0) {
             let tag = self.seed.tag(charge);
@@ -133,14 +146,15 @@ impl MemoryStore {
                     self.update_packed(tag, |state| algorithm.refund(state, ask));
                 }
                 Algorithm::Ledger(algorithm) => {
-                    let mut shard = self.ledgers.lock(Ledgers::shard_of(tag));
+                    let shard = &mut self.ledgers.lock(shard_of(tag));
                     if shard.holds(tag) {
-                        self.update_ledger(&mut shard, tag, now, |ledger| {
+                        self.update_kept(Place { shards: &self.ledgers, shard, tag }, now, |ledger| {
                             algorithm.refund(ledger, ask);
                             ((), now.saturating_add(algorithm.reset_after(ledger, now)))
                         });
                     }
                 }
+                Algorithm::Leases(_) => {}
             }
         }
     }
@@ -151,10 +165,8 @@ impl MemoryStore {
             let tag = self.seed.tag(charge);
             match charge.counter.algorithm() {
                 Algorithm::Packed(_) => self.update_packed(tag, |state| *state = Packed::NEVER_SEEN),
-                Algorithm::Ledger(_) => {
-                    let mut shard = self.ledgers.lock(Ledgers::shard_of(tag));
-                    self.ledgers.forget(&mut shard, tag, &mut self.room(Timestamp::from_nanos(0)));
-                }
+                Algorithm::Ledger(_) => self.forget_kept(&self.ledgers, tag),
+                Algorithm::Leases(_) => self.forget_kept(&self.leases, tag),
             }
         }
     }
@@ -167,48 +179,61 @@ impl MemoryStore {
         }
     }
 
-    fn decide_ledger(&self, tag: u64, algorithm: &LedgerAlgorithm, ask: Ask) -> Outcome {
-        let mut shard = self.ledgers.lock(Ledgers::shard_of(tag));
-        let verdict = shard.with(tag, |ledger| algorithm.weigh(ledger, ask));
-        self.settle_ledger(&mut shard, tag, algorithm, ask, Ruling::alone(verdict))
+    fn decide_kept<A>(&self, shards: &Shards<A::State>, tag: u64, algorithm: &A, ask: Ask) -> Outcome
+    where
+        A: Counting<State: Kept>,
+    {
+        let shard = &mut shards.lock(shard_of(tag));
+        let ruling = Ruling::alone(shard.with(tag, |state| algorithm.weigh(state, ask)));
+        self.settle_kept(Place { shards, shard, tag }, algorithm, ask, ruling, |state| {
+            algorithm.charge(state, ask);
+        })
     }
 
-    /// Charges a ledger as the ruling demands, and reports.
-    fn settle_ledger(
+    /// Charges a state as the ruling demands, and reports.
+    fn settle_kept<A>(
         &self,
-        shard: &mut Shard,
-        tag: u64,
-        algorithm: &LedgerAlgorithm,
+        place: Place<'_, A::State>,
+        algorithm: &A,
         ask: Ask,
         ruling: Ruling,
-    ) -> Outcome {
+        charge: impl FnOnce(&mut A::State),
+    ) -> Outcome
+    where
+        A: Counting<State: Kept>,
+    {
         if !algorithm.is_charged(ask, ruling.fate) {
-            return shard.with(tag, |ledger| algorithm.report(ledger, ask, ruling));
+            return place.shard.with(place.tag, |state| algorithm.report(state, ask, ruling));
         }
-        self.update_ledger(shard, tag, ask.now, |ledger| {
-            algorithm.charge(ledger, ask);
-            let outcome = algorithm.report(ledger, ask, ruling);
+        self.update_kept(place, ask.now, |state| {
+            charge(state);
+            let outcome = algorithm.report(state, ask, ruling);
             (outcome, ask.now.saturating_add(outcome.reset_after))
         })
     }
 
-    fn update_ledger<R>(
+    /// Changes a state; `change` says what it has to say and when the state is to be idle.
+    fn update_kept<S: Kept, R>(
         &self,
-        shard: &mut Shard,
-        tag: u64,
+        place: Place<'_, S>,
         now: Timestamp,
-        change: impl FnOnce(&mut Ledger) -> (R, Timestamp),
+        change: impl FnOnce(&mut S) -> (R, Timestamp),
     ) -> R {
         let mut room = self.room(now);
-        let answer = self.ledgers.update(shard, tag, &mut room, change);
+        let answer = place.shards.update(place.shard, place.tag, &mut room, change);
         if room.live_evictions > 0 {
             self.live_evictions.fetch_add(room.live_evictions, Ordering::Relaxed);
         }
         answer
     }
 
-    fn room(&self, now: Timestamp) -> ledgers::Room<'_> {
-        ledgers::Room { budget: &self.budget, now: self.idle_before(now), live_evictions: 0 }
+    fn forget_kept<S: Kept>(&self, shards: &Shards<S>, tag: u64) {
+        let mut shard = shards.lock(shard_of(tag));
+        shards.forget(&mut shard, tag, &mut self.room(Timestamp::from_nanos(0)));
+    }
+
+    fn room(&self, now: Timestamp) -> shards::Room<'_> {
+        shards::Room { budget: &self.budget, now: self.idle_before(now), live_evictions: 0 }
     }
 
     /// States that ended before this instant may be dropped.
@@ -223,5 +248,6 @@ fn counts_denied(charge: &Charge<'_>) -> bool {
     match charge.counter.algorithm() {
         Algorithm::Packed(algorithm) => algorithm.counts_denied(),
         Algorithm::Ledger(algorithm) => algorithm.counts_denied(),
+        Algorithm::Leases(algorithm) => algorithm.counts_denied(),
     }
 }

@@ -1,35 +1,44 @@
 //! A plan of several charges: look at all, then charge all or none.
 //!
-//! All shards and pages that the plan touches are locked, each kind in ascending order and shards before pages,
+//! All shards and pages that the plan touches are locked, each kind in ascending order: ledgers, leases, then pages;
 //! so plans that cross each other wait and never deadlock; a peek, which reads pages under the locks of its
 //! shards, keeps to the same order, and nobody who holds a page waits for a shard. Nothing is written before
 //! everything that could stand in the way is out of the way: a page that needs room is relieved with no lock
 //! held, and the plan starts again.
 
 use smallvec::SmallVec;
-use tidegate_core::algorithm::{Counting, LedgerAlgorithm, PackedAlgorithm};
-use tidegate_core::{Algorithm, Ask, Charge, Packed, Plan, Ruling, Timestamp, Verdict};
+use tidegate_core::algorithm::{Concurrency, Counting, LedgerAlgorithm, PackedAlgorithm};
+use tidegate_core::{
+    Algorithm, Ask, Charge, Grant, Leases, Ledger, Packed, Plan, Ruling, Timestamp, Verdict,
+};
 
-use super::ledgers::{Ledgers, Shard};
 use super::page::{Locked, Slot};
+use super::shards::{Kept, Shard, Shards, shard_of};
 use super::single::Wanted;
 use super::table::Pressure;
-use super::{MemoryStore, Outcomes};
+use super::{MemoryStore, Outcomes, Place};
 use crate::sync::MutexGuard;
 
 /// Plans are short; longer ones go to the heap.
-type Few<T> = SmallVec<[T; 4]>;
+pub(super) type Few<T> = SmallVec<[T; 4]>;
 
 /// One charge and its state, as it is or by where it is.
 enum Line<'p> {
     Packed { algorithm: &'p PackedAlgorithm, ask: Ask, tag: u64, slot: Option<Slot>, state: Packed },
     Ledger { algorithm: &'p LedgerAlgorithm, ask: Ask, tag: u64 },
+    Leases { algorithm: &'p Concurrency, ask: Ask, tag: u64 },
 }
 
 /// Locked pages by number, in order.
 type Pages<'s> = Few<(u32, Locked<'s>)>;
 /// Locked shards by number, in order.
-type Shards<'s> = Few<(usize, MutexGuard<'s, Shard>)>;
+pub(super) type LockedShards<'s, S> = Few<(usize, MutexGuard<'s, Shard<S>>)>;
+
+/// What is not in pages, locked; ledgers first.
+struct Beside<'s> {
+    ledgers: LockedShards<'s, Ledger>,
+    leases: LockedShards<'s, Leases>,
+}
 
 /// A page is full; with every lock released, this tag needs room.
 struct NeedsRoom(u64);
@@ -37,38 +46,50 @@ struct NeedsRoom(u64);
 impl MemoryStore {
     /// Answers as [`check`](Self::check) would and changes nothing.
     pub fn peek(&self, plan: &Plan<'_>, now: Timestamp) -> Outcomes {
-        let shards = self.lock_shards(plan);
+        let beside = self.lock_beside(plan);
         let lines = lines(self, plan, now, |tag| {
             let seen = self.read(tag);
             (seen.slot, seen.state)
         });
-        let (verdicts, fate) = weigh(&lines, &shards);
+        let (verdicts, fate) = weigh(&lines, &beside);
+        let grant = grant(&lines, &beside, fate);
         let rulings = verdicts.into_iter().map(|verdict| Ruling { verdict, fate });
         let preview = |(line, ruling): (&Line<'_>, Ruling)| match line {
             Line::Packed { algorithm, ask, state, .. } => algorithm.preview(state, *ask, ruling),
-            Line::Ledger { algorithm, ask, tag } => get(&shards, Ledgers::shard_of(*tag))
+            Line::Ledger { algorithm, ask, tag } => get(&beside.ledgers, shard_of(*tag))
                 .with(*tag, |ledger| algorithm.preview(ledger, *ask, ruling)),
+            Line::Leases { algorithm, ask, tag } => {
+                get(&beside.leases, shard_of(*tag)).with(*tag, |leases| match grant {
+                    Some(grant) if ask.cost > 0 => {
+                        let mut after = algorithm.sketch(leases, ask.now);
+                        after.hold(grant, ask.cost, ask.now);
+                        algorithm.report(&after, *ask, ruling)
+                    }
+                    _ => algorithm.report(leases, *ask, ruling),
+                })
+            }
         };
         lines.iter().zip(rulings).map(preview).collect()
     }
 
-    /// Decides a plan and charges it, atomically.
-    pub(super) fn transact(&self, plan: &Plan<'_>, now: Timestamp) -> Outcomes {
+    /// Decides a plan and charges it, atomically. The grant is that of all its leases.
+    pub(super) fn transact(&self, plan: &Plan<'_>, now: Timestamp) -> (Outcomes, Option<Grant>) {
         let mut pressure = Pressure::Bearable;
         loop {
-            let mut shards = self.lock_shards(plan);
+            let mut beside = self.lock_beside(plan);
             let Some(mut pages) = self.lock_pages(plan) else { continue };
             let mut lines = lines(self, plan, now, |tag| {
                 let page = get(&pages, self.table.page_of(tag));
                 let slot = page.find(tag);
                 (slot, slot.map_or(Packed::NEVER_SEEN, |slot| page.state(slot)))
             });
-            let (verdicts, fate) = weigh(&lines, &shards);
+            let (verdicts, fate) = weigh(&lines, &beside);
             if let Err(NeedsRoom(tag)) = self.reserve(&mut lines, fate, &pages, pressure) {
-                drop((pages, shards));
+                drop((pages, beside));
                 pressure = self.table.relieve(tag, self.idle_before(now), &self.budget);
                 continue;
             }
+            let grant = grant(&lines, &beside, fate);
             let rulings = verdicts.into_iter().map(|verdict| Ruling { verdict, fate });
             let settle = |(line, ruling): (&Line<'_>, Ruling)| match line {
                 Line::Packed { algorithm, ask, tag, slot, state } => {
@@ -80,11 +101,21 @@ impl MemoryStore {
                     algorithm.report(&state, *ask, ruling)
                 }
                 Line::Ledger { algorithm, ask, tag } => {
-                    let shard = get_mut(&mut shards, Ledgers::shard_of(*tag));
-                    self.settle_ledger(shard, *tag, algorithm, *ask, ruling)
+                    let shard = get_mut(&mut beside.ledgers, shard_of(*tag));
+                    let place = Place { shards: &self.ledgers, shard, tag: *tag };
+                    self.settle_kept(place, *algorithm, *ask, ruling, |ledger| algorithm.charge(ledger, *ask))
+                }
+                Line::Leases { algorithm, ask, tag } => {
+                    let shard = get_mut(&mut beside.leases, shard_of(*tag));
+                    let place = Place { shards: &self.leases, shard, tag: *tag };
+                    self.settle_kept(place, *algorithm, *ask, ruling, |leases| {
+                        if let Some(grant) = grant {
+                            leases.hold(grant, ask.cost, now);
+                        }
+                    })
                 }
             };
-            return lines.iter().zip(rulings).map(settle).collect();
+            return (lines.iter().zip(rulings).map(settle).collect(), grant);
         }
     }
 
@@ -99,10 +130,13 @@ impl MemoryStore {
     }
 
     /// Locks the shards that the plan touches.
-    fn lock_shards(&self, plan: &Plan<'_>) -> Shards<'_> {
-        let ledgers = plan.charges().iter().filter(|charge| !is_packed(charge));
-        let wanted = ledgers.map(|charge| Ledgers::shard_of(self.seed.tag(charge))).collect();
-        in_order(wanted).map(|shard| (shard, self.ledgers.lock(shard))).collect()
+    fn lock_beside(&self, plan: &Plan<'_>) -> Beside<'_> {
+        let ledgers = lock_shards(&self.ledgers, self.shards_of(plan, is_ledger));
+        Beside { ledgers, leases: lock_shards(&self.leases, self.shards_of(plan, is_lease)) }
+    }
+
+    pub(super) fn shards_of(&self, plan: &Plan<'_>, wanted: impl Fn(&&Charge<'_>) -> bool) -> Few<usize> {
+        plan.charges().iter().filter(wanted).map(|charge| shard_of(self.seed.tag(charge))).collect()
     }
 
     /// Gives every line that is going to be written a slot. Writes nothing.
@@ -151,22 +185,54 @@ fn lines<'p>(
                 Line::Packed { algorithm, ask, tag, slot, state }
             }
             Algorithm::Ledger(algorithm) => Line::Ledger { algorithm, ask, tag },
+            Algorithm::Leases(algorithm) => Line::Leases { algorithm, ask, tag },
         }
     };
     plan.charges().iter().map(line).collect()
 }
 
 /// The verdict on each line, and on all of them.
-fn weigh(lines: &[Line<'_>], shards: &Shards<'_>) -> (Few<Verdict>, Verdict) {
+fn weigh(lines: &[Line<'_>], beside: &Beside<'_>) -> (Few<Verdict>, Verdict) {
     let weigh = |line: &Line<'_>| match line {
         Line::Packed { algorithm, ask, state, .. } => algorithm.weigh(state, *ask),
         Line::Ledger { algorithm, ask, tag } => {
-            get(shards, Ledgers::shard_of(*tag)).with(*tag, |ledger| algorithm.weigh(ledger, *ask))
+            get(&beside.ledgers, shard_of(*tag)).with(*tag, |ledger| algorithm.weigh(ledger, *ask))
+        }
+        Line::Leases { algorithm, ask, tag } => {
+            get(&beside.leases, shard_of(*tag)).with(*tag, |leases| algorithm.weigh(leases, *ask))
         }
     };
     let verdicts: Few<Verdict> = lines.iter().map(weigh).collect();
     let fate = verdicts.iter().copied().max().unwrap_or(Verdict::Allowed);
     (verdicts, fate)
+}
+
+/// What all leases of an allowed plan are known by: a number higher than any of their keys has seen, and the
+/// earliest end, for a lease that is over for one of its limits is over.
+fn grant(lines: &[Line<'_>], beside: &Beside<'_>, fate: Verdict) -> Option<Grant> {
+    let grant = |line: &Line<'_>| match line {
+        Line::Leases { algorithm, ask, tag } if algorithm.is_charged(*ask, fate) => {
+            get(&beside.leases, shard_of(*tag)).with(*tag, |leases| Some(algorithm.grant(leases, ask.now)))
+        }
+        _ => None,
+    };
+    lines.iter().filter_map(grant).reduce(|one, other| Grant {
+        expires: one.expires.min(other.expires),
+        fence: one.fence.max(other.fence),
+    })
+}
+
+/// Locks these shards, in order.
+pub(super) fn lock_shards<S: Kept>(shards: &Shards<S>, numbers: Few<usize>) -> LockedShards<'_, S> {
+    in_order(numbers).map(|number| (number, shards.lock(number))).collect()
+}
+
+fn is_ledger(charge: &&Charge<'_>) -> bool {
+    matches!(charge.counter.algorithm(), Algorithm::Ledger(_))
+}
+
+pub(super) fn is_lease(charge: &&Charge<'_>) -> bool {
+    matches!(charge.counter.algorithm(), Algorithm::Leases(_))
 }
 
 fn is_packed(charge: &&Charge<'_>) -> bool {
@@ -183,7 +249,7 @@ fn get<N: Ord + Copy, L>(locks: &[(N, L)], number: N) -> &L {
     &locks[locks.partition_point(|(held, _)| *held < number)].1
 }
 
-fn get_mut<N: Ord + Copy, L>(locks: &mut [(N, L)], number: N) -> &mut L {
+pub(super) fn get_mut<N: Ord + Copy, L>(locks: &mut [(N, L)], number: N) -> &mut L {
     let at = locks.partition_point(|(held, _)| *held < number);
     &mut locks[at].1
 }

@@ -1,41 +1,52 @@
-//! The ledgers: states of `sliding_log` and `sub_windows`, in shards with a lock each.
+//! States of variable size, ledgers or leases, in shards with a lock each.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
 use indexmap::IndexMap;
-use tidegate_core::{Ledger, Timestamp};
+use tidegate_core::{Leases, Ledger, Timestamp};
 
 use super::budget::Budget;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
 /// Shards: many more than cores, so that two threads rarely want the same one.
 const SHARDS: usize = if cfg!(loom) { 2 } else { 64 };
-/// What a place in a shard's map costs: the ledger, its tag and hash, and its part of the index, which is at most
+/// What a place in a shard's map costs: the state, its tag and hash, and its part of the index, which is at most
 /// 7/8 full, doubles, and doubles once more where many keys come and go.
-const PLACE_BYTES: usize = size_of::<(u64, u64, Held)>() + 4 * (size_of::<usize>() + 1) * 8 / 7;
+const fn place_bytes<S>() -> usize {
+    size_of::<(u64, u64, Held<S>)>() + 4 * (size_of::<usize>() + 1) * 8 / 7
+}
 const PLACES_MIN: usize = 4;
-/// What the allocator adds to a ledger's entries.
+/// What the allocator adds to a state's entries.
 const ALLOCATION_BYTES: usize = 16;
 /// A map this large that is less than a quarter full is made smaller.
 const SHRINK_PLACES_MIN: usize = 64;
-/// The largest part of all ledgers' bytes that one of them may have when there is not enough.
+/// The largest part of all states' bytes that one of them may have when there is not enough.
 const LARGEST_SHARE: u64 = 8;
-/// Ledgers looked at for one that no longer matters, whenever a key is added: two would do to keep pace.
-const SWEEP_LEDGERS: usize = 4;
-/// Ledgers looked at for one to give up when all are live.
-const SAMPLE_LEDGERS: usize = 8;
+/// States looked at for one that no longer matters, whenever a key is added: two would do to keep pace.
+const SWEEP_STATES: usize = 4;
+/// States looked at for one to give up when all are live.
+const SAMPLE_STATES: usize = 8;
 
-/// All ledgers.
-pub(super) struct Ledgers {
-    shards: Box<[Mutex<Shard>]>,
+/// What is kept for a key here. Its default is a key never seen.
+pub(super) trait Kept: Default {
+    /// Whether nothing is lost by forgetting it now.
+    fn is_blank(&self) -> bool;
+    /// Bytes on the heap.
+    fn heap_bytes(&self) -> usize;
+    /// Units in it.
+    fn units(&self) -> u64;
+}
+
+/// All states of a kind.
+pub(super) struct Shards<S> {
+    shards: Box<[Mutex<Shard<S>>]>,
     bytes_used: AtomicU64,
     bytes_max: u64,
 }
 
-/// The ledgers of some keys.
-#[derive(Default)]
-pub(super) struct Shard {
-    held: IndexMap<u64, Held, BuildHasherDefault<TagHasher>>,
+/// The states of some keys.
+pub(super) struct Shard<S> {
+    held: IndexMap<u64, Held<S>, BuildHasherDefault<TagHasher>>,
     /// Where the next sweep begins.
     hand: usize,
     /// Places of the map that were counted. The map's own capacity varies with what was removed from it.
@@ -43,8 +54,8 @@ pub(super) struct Shard {
 }
 
 #[derive(Default)]
-struct Held {
-    ledger: Ledger,
+struct Held<S> {
+    state: S,
     /// When it becomes as good as never seen.
     idle_from: Timestamp,
 }
@@ -54,46 +65,42 @@ pub(super) struct Room<'a> {
     pub budget: &'a Budget,
     /// What is idle at this instant goes first.
     pub now: Timestamp,
-    /// Live ledgers that were given up.
+    /// Live states that were given up.
     pub live_evictions: u64,
 }
 
-impl Ledgers {
+impl<S: Kept> Shards<S> {
     pub(super) fn new(bytes_max: u64) -> Self {
-        let shards = (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect();
+        let shards = (0..SHARDS)
+            .map(|_| Mutex::new(Shard { held: IndexMap::default(), hand: 0, places: 0 }))
+            .collect();
         Self { shards, bytes_used: AtomicU64::new(0), bytes_max }
     }
 
-    /// The shard of a tag, by bits that the index inside it does not start with.
-    pub(super) fn shard_of(tag: u64) -> usize {
-        #[allow(clippy::cast_possible_truncation, reason = "below SHARDS")]
-        return (tag >> 32) as usize % SHARDS;
-    }
-
-    pub(super) fn lock(&self, shard: usize) -> MutexGuard<'_, Shard> {
+    pub(super) fn lock(&self, shard: usize) -> MutexGuard<'_, Shard<S>> {
         lock(&self.shards[shard])
     }
 
-    /// Changes the ledger of `tag` in its locked shard, then keeps within the budget. `change` says what it
-    /// has to say and when the ledger is to be idle. What is idle at `now` is dropped first.
+    /// Changes the state of `tag` in its locked shard, then keeps within the budget. `change` says what it
+    /// has to say and when the state is to be idle. What is idle at `now` is dropped first.
     pub(super) fn update<R>(
         &self,
-        shard: &mut Shard,
+        shard: &mut Shard<S>,
         tag: u64,
         room: &mut Room<'_>,
-        change: impl FnOnce(&mut Ledger) -> (R, Timestamp),
+        change: impl FnOnce(&mut S) -> (R, Timestamp),
     ) -> R {
         if !shard.holds(tag) {
             self.make_place(shard, tag, room);
         }
         let held = shard.held.entry(tag).or_default();
         let bytes_before = held.heap_bytes();
-        let (answer, idle_from) = change(&mut held.ledger);
+        let (answer, idle_from) = change(&mut held.state);
         held.idle_from = idle_from;
-        let (bytes, is_empty) = (held.heap_bytes(), held.ledger.is_empty());
+        let (bytes, is_blank) = (held.heap_bytes(), held.state.is_blank());
         self.take(room, bytes);
         self.give_back(room, bytes_before);
-        if is_empty {
+        if is_blank {
             self.forget(shard, tag, room);
         } else if self.is_over(room) && bytes as u64 > self.bytes_max / LARGEST_SHARE {
             // Many small ones would have to go for one that is too large for this store.
@@ -108,21 +115,21 @@ impl Ledgers {
         answer
     }
 
-    pub(super) fn forget(&self, shard: &mut Shard, tag: u64, room: &mut Room<'_>) {
+    pub(super) fn forget(&self, shard: &mut Shard<S>, tag: u64, room: &mut Room<'_>) {
         if let Some(at) = shard.held.get_index_of(&tag) {
             self.remove(shard, at, room);
         }
     }
 
     /// Makes sure that a new key has a place, in a larger map only if there are bytes for one.
-    fn make_place(&self, shard: &mut Shard, tag: u64, room: &mut Room<'_>) {
+    fn make_place(&self, shard: &mut Shard<S>, tag: u64, room: &mut Room<'_>) {
         self.sweep(shard, room);
         let in_use = shard.held.len();
         if in_use < shard.places {
             return;
         }
         let more = in_use.max(PLACES_MIN);
-        if in_use == 0 || self.has(room, more * PLACE_BYTES) {
+        if in_use == 0 || self.has(room, more * place_bytes::<S>()) {
             shard.held.reserve(more);
             self.count_places(shard, in_use + more, room);
         } else {
@@ -130,19 +137,19 @@ impl Ledgers {
         }
     }
 
-    /// Counts a live ledger as given up, and forgets it.
-    fn give_up(&self, shard: &mut Shard, tag: u64, room: &mut Room<'_>) {
+    /// Counts a live state as given up, and forgets it.
+    fn give_up(&self, shard: &mut Shard<S>, tag: u64, room: &mut Room<'_>) {
         room.live_evictions += u64::from(shard.holds(tag));
         self.forget(shard, tag, room);
     }
 
-    /// Drops, of a sample, the ledger that is [worth](Held::worth) least. Never that of `keep`.
-    fn give_up_one(&self, shard: &mut Shard, keep: u64, room: &mut Room<'_>) -> bool {
+    /// Drops, of a sample, the state that is [worth](Held::worth) least. Never that of `keep`.
+    fn give_up_one(&self, shard: &mut Shard<S>, keep: u64, room: &mut Room<'_>) -> bool {
         let len = shard.held.len();
         // Keys stand in no particular order, so any run of them is a sample.
         #[allow(clippy::cast_possible_truncation, reason = "any number will do")]
         let first = keep as usize;
-        let sample = (0..SAMPLE_LEDGERS.min(len)).map(|step| first.wrapping_add(step) % len);
+        let sample = (0..SAMPLE_STATES.min(len)).map(|step| first.wrapping_add(step) % len);
         let others = sample.filter(|at| shard.held.get_index(*at).is_some_and(|(tag, _)| *tag != keep));
         let Some(at) = others.min_by_key(|at| shard.held[*at].worth(room.now)) else {
             return false;
@@ -155,14 +162,14 @@ impl Ledgers {
     /// Looks for something to give up in other shards, as far as nobody is using them.
     fn give_up_elsewhere(&self, keep: u64, room: &mut Room<'_>) -> bool {
         let mut others = (1..SHARDS)
-            .map(|step| (Self::shard_of(keep) + step) % SHARDS)
+            .map(|step| (shard_of(keep) + step) % SHARDS)
             .filter_map(|shard| self.shards[shard].try_lock().ok());
         others.any(|mut shard| self.give_up_one(&mut shard, keep, room))
     }
 
-    /// Looks at a few ledgers and drops those that are idle, so that keys that went away make room.
-    fn sweep(&self, shard: &mut Shard, room: &mut Room<'_>) {
-        for _ in 0..SWEEP_LEDGERS.min(shard.held.len()) {
+    /// Looks at a few states and drops those that are idle, so that keys that went away make room.
+    fn sweep(&self, shard: &mut Shard<S>, room: &mut Room<'_>) {
+        for _ in 0..SWEEP_STATES.min(shard.held.len()) {
             shard.hand = if shard.hand < shard.held.len() { shard.hand } else { 0 };
             if shard.held[shard.hand].idle_from <= room.now {
                 self.remove(shard, shard.hand, room);
@@ -172,7 +179,7 @@ impl Ledgers {
         }
     }
 
-    fn remove(&self, shard: &mut Shard, at: usize, room: &mut Room<'_>) {
+    fn remove(&self, shard: &mut Shard<S>, at: usize, room: &mut Room<'_>) {
         if let Some((_, held)) = shard.held.swap_remove_index(at) {
             self.give_back(room, held.heap_bytes());
         }
@@ -184,9 +191,9 @@ impl Ledgers {
     }
 
     /// Counts the map as one of this many places.
-    fn count_places(&self, shard: &mut Shard, places: usize, room: &Room<'_>) {
-        self.take(room, places * PLACE_BYTES);
-        self.give_back(room, shard.places * PLACE_BYTES);
+    fn count_places(&self, shard: &mut Shard<S>, places: usize, room: &Room<'_>) {
+        self.take(room, places * place_bytes::<S>());
+        self.give_back(room, shard.places * place_bytes::<S>());
         shard.places = places;
     }
 
@@ -210,7 +217,7 @@ impl Ledgers {
     }
 }
 
-impl Held {
+impl<S: Kept> Held<S> {
     /// What is lost with it: first the time to its reset, then what it used.
     ///
     /// Times within a factor of eight count as equal. A log that is over its limit is not written to, so it is
@@ -219,29 +226,64 @@ impl Held {
     fn worth(&self, now: Timestamp) -> (u32, u64) {
         const DOUBLINGS_ALIKE: u32 = 3;
         let left_ns = self.idle_from.as_nanos().saturating_sub(now.as_nanos());
-        (left_ns.checked_ilog2().map_or(0, |doublings| 1 + doublings / DOUBLINGS_ALIKE), self.ledger.units())
+        (left_ns.checked_ilog2().map_or(0, |doublings| 1 + doublings / DOUBLINGS_ALIKE), self.state.units())
     }
 
     fn heap_bytes(&self) -> usize {
-        match self.ledger.heap_bytes() {
+        match self.state.heap_bytes() {
             0 => 0,
             bytes => bytes + ALLOCATION_BYTES,
         }
     }
 }
 
-impl Shard {
+impl<S: Kept> Shard<S> {
     pub(super) fn holds(&self, tag: u64) -> bool {
         self.held.contains_key(&tag)
     }
 
-    /// Looks at the ledger of `tag`, an empty one if there is none.
-    pub(super) fn with<R>(&self, tag: u64, look: impl FnOnce(&Ledger) -> R) -> R {
+    /// Looks at the state of `tag`, an empty one if there is none.
+    pub(super) fn with<R>(&self, tag: u64, look: impl FnOnce(&S) -> R) -> R {
         match self.held.get(&tag) {
-            Some(held) => look(&held.ledger),
-            None => look(&Ledger::default()),
+            Some(held) => look(&held.state),
+            None => look(&S::default()),
         }
     }
+}
+
+impl Kept for Ledger {
+    fn is_blank(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.heap_bytes()
+    }
+
+    fn units(&self) -> u64 {
+        self.units()
+    }
+}
+
+impl Kept for Leases {
+    /// Also without a lease it knows the last fence, which matters until the time is past it.
+    fn is_blank(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.heap_bytes()
+    }
+
+    fn units(&self) -> u64 {
+        self.units()
+    }
+}
+
+/// The shard of a tag, by bits that the index inside it does not start with.
+pub(super) fn shard_of(tag: u64) -> usize {
+    #[allow(clippy::cast_possible_truncation, reason = "below SHARDS")]
+    return (tag >> 32) as usize % SHARDS;
 }
 
 /// Tags are hashes already.

@@ -1,0 +1,71 @@
+//! Concurrency: at most L units in flight, each held by a lease that is given back or runs out.
+//!
+//! Unlike the others it does not count what came in a time, but what has not left yet. A lease that is never given
+//! back, because its holder crashed or because nobody asked for more than a yes, frees itself after the ttl; under
+//! requests that never give anything back this is the sliding log of L per ttl.
+//!
+//! *Worst case:* L in flight; what a holder does after its lease ran out is kept out by the lease's
+//! [`Fence`](crate::Fence). *State:* 24 bytes a lease.
+
+use super::Counting;
+use crate::leases::{Grant, Leases};
+use crate::{Ask, Nanos, Rate, Timestamp, Verdict, Wait};
+
+/// L in flight, for the ttl at most.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Concurrency {
+    /// L per ttl.
+    pub(crate) rate: Rate,
+}
+
+impl Concurrency {
+    /// How long a lease lasts.
+    pub fn ttl(&self) -> Nanos {
+        Nanos::new(u128::from(self.rate.window_ns()))
+    }
+
+    /// The lease that would be handed out at `now`. One that would outlast representable time ends with it.
+    pub fn grant(&self, leases: &Leases, now: Timestamp) -> Grant {
+        let expires = leases.instant(now).saturating_add(self.ttl());
+        Grant { expires, fence: leases.next_fence(now) }
+    }
+}
+
+impl Counting for Concurrency {
+    type State = Leases;
+
+    fn weigh(&self, leases: &Leases, ask: Ask) -> Verdict {
+        Verdict::of(leases.units_at(ask.now).saturating_add(ask.cost) <= self.rate.limit())
+    }
+
+    fn charge(&self, leases: &mut Leases, ask: Ask) {
+        leases.hold(self.grant(leases, ask.now), ask.cost, ask.now);
+    }
+
+    /// Leases are given back by whoever holds them, and by nobody else.
+    fn refund(&self, _leases: &mut Leases, _ask: Ask) {}
+
+    fn remaining(&self, leases: &Leases, now: Timestamp) -> u64 {
+        self.rate.limit().saturating_sub(leases.units_at(now))
+    }
+
+    /// When enough leases run out. One that is given back earlier makes it earlier.
+    fn wait(&self, leases: &Leases, ask: Ask) -> Wait {
+        if ask.cost > self.rate.limit() {
+            return Wait::NEVER;
+        }
+        let excess = (leases.units_at(ask.now).saturating_add(ask.cost)).saturating_sub(self.rate.limit());
+        match leases.frees(excess, ask.now) {
+            Some(freed) if excess > 0 => Wait::of(Nanos::from_to(ask.now, u128::from(freed.as_nanos()))),
+            _ => Wait::NONE,
+        }
+    }
+
+    fn sketch(&self, leases: &Leases, now: Timestamp) -> Leases {
+        leases.summed_up(now)
+    }
+
+    fn reset_after(&self, leases: &Leases, now: Timestamp) -> Nanos {
+        Nanos::from_to(now, u128::from(leases.ends().as_nanos()))
+    }
+}

@@ -1,0 +1,180 @@
+//! The state of a concurrency limit: who holds how much, and until when.
+//!
+//! Leases stand in the order in which they expire, and nothing sweeps them: whoever looks steps over those whose
+//! time is over, and whoever writes drops them. A lease is known by its [`Grant`], which says where it stands, so
+//! finding it is a binary search; only who does not know that it was renewed makes us look at all of them.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use crate::Timestamp;
+
+/// A number that grows with every lease of a key, so that what is protected can tell an old holder from a newer
+/// one: it remembers the highest number it has seen and refuses any lower.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fence(u64);
+
+impl Fence {
+    /// The fence with this number.
+    #[inline]
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// The number.
+    #[inline]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What tells a lease from every other of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Grant {
+    /// The first instant at which it is over.
+    pub expires: Timestamp,
+    /// Its number.
+    pub fence: Fence,
+}
+
+/// Units in flight for one key. `Default` is a key never seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leases {
+    /// By grant: the first to expire first.
+    held: VecDeque<Lease>,
+    /// The sum of all that is in `held`.
+    units: u64,
+    last_fence: Fence,
+    /// The latest instant at which anything was written. This key's time does not step back behind it.
+    written: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Lease {
+    grant: Grant,
+    units: u64,
+}
+
+const NANOS_PER_MICRO: u64 = 1_000;
+
+impl Leases {
+    /// Leases kept, those included that are over and were not dropped yet.
+    pub fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Whether no lease is kept.
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Units of all leases that are kept.
+    pub fn units(&self) -> u64 {
+        self.units
+    }
+
+    /// Bytes on the heap.
+    pub fn heap_bytes(&self) -> usize {
+        self.held.capacity() * size_of::<Lease>()
+    }
+
+    /// The instant that counts for a caller whose clock shows `now`.
+    #[inline]
+    pub fn instant(&self, now: Timestamp) -> Timestamp {
+        self.written.max(now)
+    }
+
+    /// The number of the next lease: the time in microseconds, so that numbers grow even if this state is lost,
+    /// and more than the last one, so that they grow within a microsecond.
+    pub fn next_fence(&self, now: Timestamp) -> Fence {
+        Fence(self.last_fence.0.saturating_add(1).max(self.instant(now).as_nanos() / NANOS_PER_MICRO))
+    }
+
+    /// Units whose lease is not over.
+    pub fn units_at(&self, now: Timestamp) -> u64 {
+        let over: u64 = self.over_at(self.instant(now)).map(|lease| lease.units).sum();
+        self.units - over
+    }
+
+    /// When `units` of those held will have come back by themselves; none if so much is not held.
+    pub(crate) fn frees(&self, units: u64, now: Timestamp) -> Option<Timestamp> {
+        let instant = self.instant(now);
+        let mut freed = 0_u64;
+        let enough = |lease: &&Lease| {
+            freed = freed.saturating_add(lease.units);
+            freed >= units
+        };
+        self.held
+            .iter()
+            .filter(|lease| lease.grant.expires > instant)
+            .find(enough)
+            .map(|lease| lease.grant.expires)
+    }
+
+    /// The first instant at which all leases are over and the next fence is the time again.
+    pub(crate) fn ends(&self) -> Timestamp {
+        let fence_is_past = self.last_fence.0.saturating_add(1).saturating_mul(NANOS_PER_MICRO);
+        let fence_is_past = Timestamp::from_nanos(if self.last_fence.0 == 0 { 0 } else { fence_is_past });
+        self.held.back().map_or(fence_is_past, |last| last.grant.expires.max(fence_is_past))
+    }
+
+    /// Hands out `units`.
+    pub fn hold(&mut self, grant: Grant, units: u64, now: Timestamp) {
+        self.settle(now);
+        let place = self.held.partition_point(|lease| lease.grant < grant);
+        self.held.insert(place, Lease { grant, units });
+        self.units = self.units.saturating_add(units);
+        self.last_fence = self.last_fence.max(grant.fence);
+    }
+
+    /// Takes back what `grant` holds: the units, or none if it holds nothing any more.
+    pub fn release(&mut self, grant: Grant, now: Timestamp) -> Option<u64> {
+        self.settle(now);
+        let at = self.find(grant)?;
+        let lease = self.held.remove(at)?;
+        self.units -= lease.units;
+        Some(lease.units)
+    }
+
+    /// Lets the lease of `grant` last until `expires`: its new grant, or none if it holds nothing any more.
+    pub fn renew(&mut self, grant: Grant, expires: Timestamp, now: Timestamp) -> Option<Grant> {
+        let units = self.release(grant, now)?;
+        let renewed = Grant { expires, ..grant };
+        self.hold(renewed, units, now);
+        Some(renewed)
+    }
+
+    /// Leases with one lease in place of all, for questions about their sum and their end.
+    pub(crate) fn summed_up(&self, now: Timestamp) -> Self {
+        let units = self.units_at(now);
+        let last = self.held.back().filter(|_| units > 0);
+        Self { held: last.map(|last| Lease { units, ..*last }).into_iter().collect(), units, ..*self }
+    }
+
+    /// Where the lease is that was handed out with this fence.
+    fn find(&self, grant: Grant) -> Option<usize> {
+        let by_grant = self.held.binary_search_by_key(&grant, |lease| lease.grant).ok();
+        by_grant.or_else(|| self.held.iter().position(|lease| lease.grant.fence == grant.fence))
+    }
+
+    fn over_at(&self, instant: Timestamp) -> impl Iterator<Item = &Lease> {
+        self.held.iter().take_while(move |lease| lease.grant.expires <= instant)
+    }
+
+    /// Moves this key's time on, and drops what is over.
+    fn settle(&mut self, now: Timestamp) {
+        self.written = self.instant(now);
+        while let Some(first) = self.held.front()
+            && first.grant.expires <= self.written
+        {
+            self.units -= first.units;
+            self.held.pop_front();
+        }
+    }
+}

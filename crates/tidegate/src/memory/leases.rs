@@ -1,0 +1,195 @@
+//! Leases: units that are held until they are given back or their time is over.
+//!
+//! A token needs no place in the store. It says which lease it is for and carries a seal over that, made with the
+//! store's secret, so it can neither be guessed nor be used for another key; and a token that is genuine, names an
+//! end that is not over, and whose lease is gone, was released before. So no list of released leases is kept.
+
+use std::fmt;
+use std::str::FromStr;
+
+use tidegate_core::algorithm::{Concurrency, Counting};
+use tidegate_core::{Algorithm, Fence, Grant, Leases, Plan, Timestamp};
+
+use super::shards::shard_of;
+use super::transaction::{Few, get_mut, is_lease, lock_shards};
+use super::{MemoryStore, Outcomes, Place};
+
+/// Units that are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// What its holder shows to renew or release it.
+    pub token: LeaseToken,
+    /// What its holder shows to whatever the lease protects.
+    pub fence: Fence,
+    /// The first instant at which it is over.
+    pub expires: Timestamp,
+}
+
+/// Proof of a lease. Who has it may renew and release the lease, so it is to be kept as a secret.
+///
+/// Written as 64 hexadecimal digits and read back with [`str::parse`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LeaseToken {
+    grant: Grant,
+    seal: u128,
+}
+
+/// How a release ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Release {
+    /// The units are free again.
+    Released,
+    /// It was released before, or reset.
+    AlreadyReleased,
+    /// Its time was over; somebody else may hold the units by now.
+    Expired,
+    /// The token is not one of this key's.
+    WrongOwner,
+}
+
+/// How a renewal ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Renewal {
+    /// It lasts a ttl from now, with the same fence. Tokens from before the renewal stay good.
+    Renewed(Lease),
+    /// It was released before, or reset.
+    AlreadyReleased,
+    /// Its time was over; somebody else may hold the units by now.
+    Expired,
+    /// The token is not one of this key's.
+    WrongOwner,
+}
+
+/// Why a lease is not there.
+enum Missing {
+    Released,
+    Expired,
+    NotOurs,
+}
+
+impl MemoryStore {
+    /// Decides a plan as [`check`](Self::check) does, and hands out the lease of what it takes from concurrency
+    /// limits. There is none if the plan is denied, has no such limit, or takes nothing from it.
+    pub fn acquire(&self, plan: &Plan<'_>, now: Timestamp) -> (Outcomes, Option<Lease>) {
+        let (outcomes, grant) = self.transact(plan, now);
+        let first = plan.charges().iter().find(is_lease);
+        let lease = grant.zip(first).map(|(grant, charge)| self.sealed(grant, self.seed.tag(charge)));
+        (outcomes, lease)
+    }
+
+    /// Lets a lease last a ttl from `now`, the shortest of its limits'. The plan is the one that acquired it; costs
+    /// do not matter.
+    pub fn renew(&self, plan: &Plan<'_>, token: &LeaseToken, now: Timestamp) -> Renewal {
+        let ttl = concurrency_of(plan).map(Concurrency::ttl).min().unwrap_or_default();
+        let renewed = self.change_lease(plan, token, now, |leases| {
+            leases.renew(token.grant, leases.instant(now).saturating_add(ttl), now)
+        });
+        match renewed {
+            Ok(lease) => Renewal::Renewed(lease),
+            Err(Missing::Released) => Renewal::AlreadyReleased,
+            Err(Missing::Expired) => Renewal::Expired,
+            Err(Missing::NotOurs) => Renewal::WrongOwner,
+        }
+    }
+
+    /// Gives back what a lease holds. The plan is the one that acquired it; costs do not matter.
+    pub fn release(&self, plan: &Plan<'_>, token: &LeaseToken, now: Timestamp) -> Release {
+        let released = self
+            .change_lease(plan, token, now, |leases| leases.release(token.grant, now).map(|_| token.grant));
+        match released {
+            Ok(_) => Release::Released,
+            Err(Missing::Released) => Release::AlreadyReleased,
+            Err(Missing::Expired) => Release::Expired,
+            Err(Missing::NotOurs) => Release::WrongOwner,
+        }
+    }
+
+    /// Changes a lease in all the states of a plan that hold it, atomically.
+    fn change_lease(
+        &self,
+        plan: &Plan<'_>,
+        token: &LeaseToken,
+        now: Timestamp,
+        change: impl Fn(&mut Leases) -> Option<Grant>,
+    ) -> Result<Lease, Missing> {
+        let tags: Few<u64> =
+            plan.charges().iter().filter(is_lease).map(|charge| self.seed.tag(charge)).collect();
+        // Any of them: a limit may have been added beside the one that the lease was sealed for.
+        let sealed_for = tags.iter().find(|tag| self.sealed(token.grant, **tag).token == *token);
+        let sealed_for = *sealed_for.ok_or(Missing::NotOurs)?;
+        let mut locked = lock_shards(&self.leases, tags.iter().map(|tag| shard_of(*tag)).collect());
+        let (mut changed, mut instant): (Option<Grant>, _) = (None, now);
+        for (algorithm, tag) in concurrency_of(plan).zip(tags) {
+            let shard = get_mut(&mut locked, shard_of(tag));
+            if !shard.holds(tag) {
+                continue;
+            }
+            let grant = self.update_kept(Place { shards: &self.leases, shard, tag }, now, |leases| {
+                let grant = change(leases);
+                instant = instant.max(leases.instant(now));
+                (grant, now.saturating_add(algorithm.reset_after(leases, now)))
+            });
+            changed = changed.into_iter().chain(grant).min();
+        }
+        match changed {
+            Some(grant) => Ok(self.sealed(grant, sealed_for)),
+            None if token.grant.expires <= instant => Err(Missing::Expired),
+            None => Err(Missing::Released),
+        }
+    }
+
+    fn sealed(&self, grant: Grant, tag: u64) -> Lease {
+        let seal = self.seed.seal([grant.expires.as_nanos(), grant.fence.get(), tag]);
+        Lease { token: LeaseToken { grant, seal }, fence: grant.fence, expires: grant.expires }
+    }
+}
+
+fn concurrency_of<'p>(plan: &Plan<'p>) -> impl Iterator<Item = &'p Concurrency> {
+    plan.charges().iter().filter_map(|charge| match charge.counter.algorithm() {
+        Algorithm::Leases(algorithm) => Some(algorithm),
+        _ => None,
+    })
+}
+
+impl fmt::Display for LeaseToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}{:016x}{:032x}", self.grant.expires.as_nanos(), self.grant.fence.get(), self.seal)
+    }
+}
+
+/// Does not show the seal: logs are no place for secrets.
+impl fmt::Debug for LeaseToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaseToken").field("grant", &self.grant).finish_non_exhaustive()
+    }
+}
+
+impl FromStr for LeaseToken {
+    type Err = NotAToken;
+
+    fn from_str(text: &str) -> Result<Self, NotAToken> {
+        let digits = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let word = |from: usize| u64::from_str_radix(&text[from..from + 16], 16).map_err(|_| NotAToken);
+        if !digits {
+            return Err(NotAToken);
+        }
+        let grant = Grant { expires: Timestamp::from_nanos(word(0)?), fence: Fence::new(word(16)?) };
+        Ok(Self { grant, seal: u128::from(word(32)?) << 64 | u128::from(word(48)?) })
+    }
+}
+
+/// Text that is no [`LeaseToken`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAToken;
+
+impl fmt::Display for NotAToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "this is no lease token (hint: a token is the 64 hexadecimal digits that acquire answered)",
+        )
+    }
+}
+
+impl std::error::Error for NotAToken {}
