@@ -42,17 +42,28 @@
 
 mod blocking;
 mod clock;
+mod fence_gate;
+mod holding;
 mod limiter;
+mod locks;
 mod memory;
 mod sync;
+mod waiting;
 
 pub use clock::{Clock, ManualClock, ManualSleep, SystemClock, SystemSleep, Timer};
+pub use fence_gate::{FenceGate, StaleFence};
+pub use holding::Holding;
 pub use limiter::{IntoLimit, LIMITS_MAX, Limiter, LimiterBuilder, LimiterError};
-pub use memory::{MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MIN, MemoryStats, MemoryStore, Outcomes};
-pub use tidegate_core::{
-    Algorithm, AlgorithmName, Charge, Counter, CounterId, Decision, Limit, LimitError, LimitSpec, Nanos,
-    Outcome, Plan, PlanFull, Rate, Timestamp, Verdict, Wait,
+pub use locks::Locks;
+pub use memory::{
+    Lease, LeaseToken, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MIN, MemoryStats, MemoryStore, NotAToken, Outcomes,
+    Release, Renewal,
 };
+pub use tidegate_core::{
+    Algorithm, AlgorithmName, Charge, Counter, CounterId, Decision, Fence, Limit, LimitError, LimitSpec,
+    Nanos, Outcome, Plan, PlanFull, Rate, Timestamp, Verdict, Wait,
+};
+pub use waiting::{LATE_NS_MAX, QUEUE_MAX_DEFAULT, Refusal, Turn, UntilAcquired, UntilReady};
 
 /// The example of the README is compiled and run like any other.
 #[cfg(doctest)]

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_core::{Charge, Counter, Decision, Limit, LimitError, Plan, Timestamp};
+use tidegate_core::{Algorithm, Charge, Counter, Decision, Limit, LimitError, Plan, Timestamp};
 
 use crate::memory::{MEMORY_BYTES_DEFAULT, MemoryStats, MemoryStore};
+use crate::waiting::{QUEUE_MAX_DEFAULT, Queues};
 use crate::{Clock, SystemClock};
 
 /// The most limits of one limiter. As many again may be on their way out after changes, and both fit a plan.
@@ -34,6 +35,7 @@ pub struct Limiter<C = SystemClock> {
     /// Limits that were changed, enforced beside the new ones for a while.
     retiring: Vec<Retiring>,
     store: Arc<MemoryStore>,
+    queues: Queues,
     clock: C,
 }
 
@@ -50,7 +52,13 @@ impl Limiter {
 
     /// Starts to put a limiter together.
     pub fn builder() -> LimiterBuilder {
-        LimiterBuilder { rule: "default".to_owned(), limits: Vec::new(), store: None, clock: None }
+        LimiterBuilder {
+            rule: "default".to_owned(),
+            limits: Vec::new(),
+            store: None,
+            queue_max: QUEUE_MAX_DEFAULT,
+            clock: None,
+        }
     }
 }
 
@@ -83,15 +91,19 @@ impl<C: Clock> Limiter<C> {
         Decision::merge(&self.store.peek(&self.plan(key.as_ref(), cost, now), now))
     }
 
-    /// Gives back `cost` units of `key` that were taken and not used.
+    /// Gives back `cost` units of `key` that were taken and not used. What concurrency limits gave is
+    /// [released](Self::release) instead.
     pub fn refund(&self, key: impl AsRef<[u8]>, cost: u64) {
-        let now = self.clock.now();
-        self.store.refund(&self.plan(key.as_ref(), cost, now), now);
+        let (key, now) = (key.as_ref(), self.clock.now());
+        self.store.refund(&self.plan(key, cost, now), now);
+        self.queues.nudge(key);
     }
 
     /// Forgets all that `key` used.
     pub fn reset(&self, key: impl AsRef<[u8]>) {
-        self.store.reset(&self.plan(key.as_ref(), 0, self.clock.now()));
+        let key = key.as_ref();
+        self.store.reset(&self.plan(key, 0, self.clock.now()));
+        self.queues.nudge(key);
     }
 
     /// The limits in force, in the order of [`Decision::decided_by`].
@@ -105,7 +117,7 @@ impl<C: Clock> Limiter<C> {
     }
 
     /// This limiter with other limits, over the same counters. The two may run side by side, so a program
-    /// can swap one for the other while requests are in flight.
+    /// can swap one for the other while requests are in flight. Those that wait for this one go on waiting for it.
     ///
     /// Nobody gets a fresh window: where L or burst changed, what was used stays used. Where the algorithm, W or
     /// n changed, the new limit starts empty and the old one is enforced beside it for the shorter of the two
@@ -140,10 +152,33 @@ impl<C: Clock> Limiter<C> {
             return Err(LimiterError(Kind::TooManyChanges));
         }
         let (store, clock) = (Arc::clone(&self.store), self.clock.clone());
-        Ok(Self { rule: self.rule.clone(), counters, retiring, store, clock })
+        let queues = Queues::new(self.queues.queue_max());
+        Ok(Self { rule: self.rule.clone(), counters, retiring, store, queues, clock })
     }
 
-    fn plan<'a>(&'a self, key: &'a [u8], cost: u64, now: Timestamp) -> Plan<'a> {
+    pub(crate) fn store(&self) -> &MemoryStore {
+        &self.store
+    }
+
+    pub(crate) fn queues(&self) -> &Queues {
+        &self.queues
+    }
+
+    pub(crate) fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    /// Whether a denied request leaves a trace.
+    pub(crate) fn counts_denied(&self) -> bool {
+        self.limits().any(|limit| limit.algorithm().counts_denied())
+    }
+
+    /// Whether units may come back because somebody gives them back.
+    pub(crate) fn has_leases(&self) -> bool {
+        self.limits().any(|limit| matches!(limit.algorithm(), Algorithm::Leases(_)))
+    }
+
+    pub(crate) fn plan<'a>(&'a self, key: &'a [u8], cost: u64, now: Timestamp) -> Plan<'a> {
         let retiring = self.retiring.iter().filter(|old| now < old.until).map(|old| &old.counter);
         let mut plan = Plan::new();
         for counter in self.counters.iter().chain(retiring) {
@@ -159,6 +194,7 @@ pub struct LimiterBuilder<C = SystemClock> {
     rule: String,
     limits: Vec<Result<Limit, LimiterError>>,
     store: Option<Arc<MemoryStore>>,
+    queue_max: usize,
     clock: Option<C>,
 }
 
@@ -185,10 +221,18 @@ impl<C> LimiterBuilder<C> {
         self
     }
 
+    /// The most requests that may wait for one key; [`QUEUE_MAX_DEFAULT`] unless it is set.
+    #[must_use]
+    pub fn queue_max(mut self, requests: usize) -> Self {
+        self.queue_max = requests;
+        self
+    }
+
     /// Takes the time from another clock.
     #[must_use]
     pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<D> {
-        LimiterBuilder { rule: self.rule, limits: self.limits, store: self.store, clock: Some(clock) }
+        let Self { rule, limits, store, queue_max, .. } = self;
+        LimiterBuilder { rule, limits, store, queue_max, clock: Some(clock) }
     }
 }
 
@@ -198,7 +242,8 @@ impl<C: Clock + Default> LimiterBuilder<C> {
         let counters = counters(&self.rule, self.limits.into_iter().collect::<Result<_, _>>()?)?;
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::bounded(MEMORY_BYTES_DEFAULT)));
         let clock = self.clock.unwrap_or_default();
-        Ok(Limiter { rule: self.rule, counters, retiring: Vec::new(), store, clock })
+        let queues = Queues::new(self.queue_max);
+        Ok(Limiter { rule: self.rule, counters, retiring: Vec::new(), store, queues, clock })
     }
 }
 

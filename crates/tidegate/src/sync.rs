@@ -57,3 +57,23 @@ pub(crate) fn zeroed_u32(len: usize) -> Option<Box<[AtomicU32]>> {
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
+
+/// Runs every interleaving with at most this many preemptions.
+///
+/// The checker notes only the last access to each word, so a thread that reads is run after the one that
+/// writes, as the spawned one; the other way round it would find nothing to reorder.
+#[cfg(all(test, loom))]
+pub(crate) fn model(preemptions_max: usize, test: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions_max);
+    builder.max_branches = 10_000;
+    let runs = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let count = runs.clone();
+    builder.check(move || {
+        count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        test();
+    });
+    let runs = runs.load(std::sync::atomic::Ordering::Relaxed);
+    assert!(runs > 10, "only {runs} interleavings were tried");
+    println!("{runs} interleavings");
+}

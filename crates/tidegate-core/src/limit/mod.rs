@@ -15,8 +15,8 @@ use std::str::FromStr;
 
 use crate::Rate;
 use crate::algorithm::{
-    Align, Concurrency, FixedWindow, LedgerAlgorithm, PackedAlgorithm, SlidingLog, SlidingWindow, SubWindows,
-    TokenBucket,
+    Align, Concurrency, Counting, FixedWindow, LedgerAlgorithm, PackedAlgorithm, SlidingLog, SlidingWindow,
+    SubWindows, TokenBucket,
 };
 
 /// An algorithm with its parameters, all of them in range: `100 per minute`, `10/s burst 20`.
@@ -38,6 +38,18 @@ pub enum Algorithm {
     Ledger(LedgerAlgorithm),
     /// In leases.
     Leases(Concurrency),
+}
+
+impl Algorithm {
+    /// Whether a denied attempt is charged too.
+    #[inline]
+    pub fn counts_denied(&self) -> bool {
+        match self {
+            Self::Packed(one) => one.counts_denied(),
+            Self::Ledger(one) => one.counts_denied(),
+            Self::Leases(one) => one.counts_denied(),
+        }
+    }
 }
 
 impl Limit {

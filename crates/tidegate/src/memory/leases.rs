@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use tidegate_core::algorithm::{Concurrency, Counting};
-use tidegate_core::{Algorithm, Fence, Grant, Leases, Plan, Timestamp};
+use tidegate_core::{Algorithm, Fence, Grant, Leases, Nanos, Plan, Timestamp};
 
 use super::shards::shard_of;
 use super::transaction::{Few, get_mut, is_lease, lock_shards};
@@ -71,18 +71,19 @@ enum Missing {
 
 impl MemoryStore {
     /// Decides a plan as [`check`](Self::check) does, and hands out the lease of what it takes from concurrency
-    /// limits. There is none if the plan is denied, has no such limit, or takes nothing from it.
-    pub fn acquire(&self, plan: &Plan<'_>, now: Timestamp) -> (Outcomes, Option<Lease>) {
-        let (outcomes, grant) = self.transact(plan, now);
+    /// limits. There is none if the plan is denied, has no such limit, or takes nothing from it. It lasts as long as
+    /// the shortest ttl of its limits, and no longer than `ttl`.
+    pub fn acquire(&self, plan: &Plan<'_>, now: Timestamp, ttl: Option<Nanos>) -> (Outcomes, Option<Lease>) {
+        let (outcomes, grant) = self.transact(plan, now, ttl);
         let first = plan.charges().iter().find(is_lease);
         let lease = grant.zip(first).map(|(grant, charge)| self.sealed(grant, self.seed.tag(charge)));
         (outcomes, lease)
     }
 
-    /// Lets a lease last a ttl from `now`, the shortest of its limits'. The plan is the one that acquired it; costs
-    /// do not matter.
-    pub fn renew(&self, plan: &Plan<'_>, token: &LeaseToken, now: Timestamp) -> Renewal {
-        let ttl = concurrency_of(plan).map(Concurrency::ttl).min().unwrap_or_default();
+    /// Lets a lease last from `now` on as long as it would if it was acquired now. The plan is the one that
+    /// acquired it; costs do not matter.
+    pub fn renew(&self, plan: &Plan<'_>, token: &LeaseToken, now: Timestamp, ttl: Option<Nanos>) -> Renewal {
+        let ttl = concurrency_of(plan).map(Concurrency::ttl).chain(ttl).min().unwrap_or_default();
         let renewed = self.change_lease(plan, token, now, |leases| {
             leases.renew(token.grant, leases.instant(now).saturating_add(ttl), now)
         });

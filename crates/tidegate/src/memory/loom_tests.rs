@@ -8,7 +8,7 @@ use loom::thread;
 use tidegate_core::{Charge, Counter, Plan, Timestamp, Verdict};
 
 use super::MemoryStore;
-use super::page::PAGE_BYTES;
+use crate::sync::model;
 
 const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000);
 
@@ -17,31 +17,11 @@ fn counter(limit: &str) -> Counter {
 }
 
 fn store() -> Arc<MemoryStore> {
-    const PAGES: u64 = 8;
-    Arc::new(MemoryStore::new(PAGES * PAGE_BYTES as u64, false))
+    Arc::new(MemoryStore::tiny())
 }
 
 fn check(store: &MemoryStore, counter: &Counter, key: u8) -> Verdict {
     store.check_one(&Charge { key: &[key], counter, cost: 1 }, NOW).verdict
-}
-
-/// Runs every interleaving with at most this many preemptions.
-///
-/// The checker notes only the last access to each word, so a thread that reads is run after the one that
-/// writes, as the spawned one; the other way round it would find nothing to reorder.
-fn model(preemptions_max: usize, test: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions_max);
-    builder.max_branches = 10_000;
-    let runs = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let count = runs.clone();
-    builder.check(move || {
-        count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        test();
-    });
-    let runs = runs.load(std::sync::atomic::Ordering::Relaxed);
-    assert!(runs > 10, "only {runs} interleavings were tried");
-    println!("{runs} interleavings");
 }
 
 #[test]

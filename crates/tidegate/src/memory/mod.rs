@@ -9,6 +9,7 @@
 //! [`MemoryStats::live_evictions`] counts it.
 
 mod budget;
+mod foresight;
 mod leases;
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -27,6 +28,7 @@ use tidegate_core::{
 
 use crate::sync::{AtomicU64, Ordering};
 use budget::Budget;
+pub(crate) use foresight::{Foreseen, Foresight, Pending};
 pub use leases::{Lease, LeaseToken, NotAToken, Release, Renewal};
 use seed::Seed;
 use shards::{Kept, Shard, Shards, shard_of};
@@ -82,6 +84,13 @@ impl MemoryStore {
         Self::new(UNBOUNDED_BYTES, true)
     }
 
+    /// A store of a few pages for the model checker, which looks at every word.
+    #[cfg(loom)]
+    pub(crate) fn tiny() -> Self {
+        const PAGES: u64 = 8;
+        Self::new(PAGES * page::PAGE_BYTES as u64, false)
+    }
+
     fn new(memory_max: u64, keeps_idle: bool) -> Self {
         // No kind of state may crowd the others out: each can always have an eighth.
         let share_max = memory_max - memory_max / 8;
@@ -105,13 +114,13 @@ impl MemoryStore {
         match plan.charges() {
             [charge] => std::iter::once(*self.check_one(charge, now)).collect(),
             charges => {
-                if !charges.iter().any(counts_denied) {
+                if !charges.iter().any(|charge| charge.counter.algorithm().counts_denied()) {
                     let outcomes = self.peek(plan, now);
                     if outcomes.iter().any(|outcome| outcome.verdict == Verdict::Denied) {
                         return outcomes;
                     }
                 }
-                self.transact(plan, now).0
+                self.transact(plan, now, None).0
             }
         }
     }
@@ -240,14 +249,5 @@ impl MemoryStore {
     #[inline]
     fn idle_before(&self, now: Timestamp) -> Timestamp {
         if self.keeps_idle { Timestamp::from_nanos(0) } else { now }
-    }
-}
-
-#[inline]
-fn counts_denied(charge: &Charge<'_>) -> bool {
-    match charge.counter.algorithm() {
-        Algorithm::Packed(algorithm) => algorithm.counts_denied(),
-        Algorithm::Ledger(algorithm) => algorithm.counts_denied(),
-        Algorithm::Leases(algorithm) => algorithm.counts_denied(),
     }
 }

@@ -9,7 +9,7 @@
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{Concurrency, Counting, LedgerAlgorithm, PackedAlgorithm};
 use tidegate_core::{
-    Algorithm, Ask, Charge, Grant, Leases, Ledger, Packed, Plan, Ruling, Timestamp, Verdict,
+    Algorithm, Ask, Charge, Grant, Leases, Ledger, Nanos, Packed, Plan, Ruling, Timestamp, Verdict,
 };
 
 use super::page::{Locked, Slot};
@@ -72,8 +72,14 @@ impl MemoryStore {
         lines.iter().zip(rulings).map(preview).collect()
     }
 
-    /// Decides a plan and charges it, atomically. The grant is that of all its leases.
-    pub(super) fn transact(&self, plan: &Plan<'_>, now: Timestamp) -> (Outcomes, Option<Grant>) {
+    /// Decides a plan and charges it, atomically. The grant is that of all its leases, which last no longer than
+    /// `ttl`.
+    pub(super) fn transact(
+        &self,
+        plan: &Plan<'_>,
+        now: Timestamp,
+        ttl: Option<Nanos>,
+    ) -> (Outcomes, Option<Grant>) {
         let mut pressure = Pressure::Bearable;
         loop {
             let mut beside = self.lock_beside(plan);
@@ -89,7 +95,7 @@ impl MemoryStore {
                 pressure = self.table.relieve(tag, self.idle_before(now), &self.budget);
                 continue;
             }
-            let grant = grant(&lines, &beside, fate);
+            let grant = grant(&lines, &beside, fate).map(|grant| shortened(grant, ttl, now));
             let rulings = verdicts.into_iter().map(|verdict| Ruling { verdict, fate });
             let settle = |(line, ruling): (&Line<'_>, Ruling)| match line {
                 Line::Packed { algorithm, ask, tag, slot, state } => {
@@ -220,6 +226,12 @@ fn grant(lines: &[Line<'_>], beside: &Beside<'_>, fate: Verdict) -> Option<Grant
         expires: one.expires.min(other.expires),
         fence: one.fence.max(other.fence),
     })
+}
+
+/// The grant for no longer than `ttl`.
+fn shortened(grant: Grant, ttl: Option<Nanos>, now: Timestamp) -> Grant {
+    let expires = ttl.map_or(grant.expires, |ttl| grant.expires.min(now.saturating_add(ttl)));
+    Grant { expires, ..grant }
 }
 
 /// Locks these shards, in order.

@@ -1,0 +1,71 @@
+//! What a lease protects, keeping old holders out.
+
+use std::fmt;
+
+use tidegate_core::Fence;
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// Lets pass who holds the newest lease it has heard of, and refuses all that came before.
+///
+/// It belongs to what is protected, where changes are made: a holder that was stopped for longer than its lease lasts
+/// cannot know that somebody else has it by now, but shows a lower number.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate::{FenceGate, Locks, ManualClock, MemoryStore};
+/// # use std::sync::Arc;
+///
+/// let clock = ManualClock::default();
+/// let locks = Locks::over(Arc::new(MemoryStore::bounded(1 << 20)), clock.clone());
+/// let file = FenceGate::default();
+///
+/// let paused = locks.lock("file", Duration::from_secs(10)).expect("free");
+/// clock.advance(Duration::from_secs(11));
+/// let other = locks.lock("file", Duration::from_secs(10)).expect("free again");
+/// assert!(file.admit(other.fence()).is_ok());
+/// assert!(file.admit(paused.fence()).is_err());
+/// ```
+#[derive(Debug, Default)]
+pub struct FenceGate {
+    highest: AtomicU64,
+}
+
+/// A holder whose lease is over, and somebody newer has been here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StaleFence {
+    /// The number that was shown.
+    pub shown: Fence,
+    /// The highest number seen.
+    pub highest: Fence,
+}
+
+impl FenceGate {
+    /// A gate that has seen this number, as a program does that comes back and has kept it.
+    pub fn starting_at(highest: Fence) -> Self {
+        Self { highest: AtomicU64::new(highest.get()) }
+    }
+
+    /// Lets `fence` pass unless a higher one has been seen.
+    pub fn admit(&self, fence: Fence) -> Result<(), StaleFence> {
+        let highest = Fence::new(self.highest.fetch_max(fence.get(), Ordering::AcqRel));
+        if fence < highest { Err(StaleFence { shown: fence, highest }) } else { Ok(()) }
+    }
+
+    /// The highest number seen.
+    pub fn highest(&self) -> Fence {
+        Fence::new(self.highest.load(Ordering::Acquire))
+    }
+}
+
+impl fmt::Display for StaleFence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { shown, highest } = self;
+        write!(
+            f,
+            "fence {shown} is from a lease that is over: {highest} has been seen (hint: acquire it again)"
+        )
+    }
+}
+
+impl std::error::Error for StaleFence {}

@@ -1,0 +1,104 @@
+//! Locks by key: a concurrency limit of one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::{AlgorithmName, Decision, LimitSpec, Nanos, WINDOW_NS_MAX};
+
+use crate::blocking::block_on;
+use crate::waiting::{Refusal, Request, UntilAcquired};
+use crate::{Clock, Holding, Limiter, MemoryStore, SystemClock, Timer};
+
+/// A lock for each key, held by one at a time, for no longer than it said.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate::Locks;
+///
+/// let locks = Locks::new();
+/// let held = locks.lock("invoice:2025-11", Duration::from_secs(30)).expect("nobody else has it");
+/// assert!(locks.lock("invoice:2025-11", Duration::from_secs(30)).is_err());
+/// drop(held);
+/// assert!(locks.lock("invoice:2025-11", Duration::from_secs(30)).is_ok());
+/// ```
+///
+/// A holder that stops for longer than its lock lasts does not know that it lost it. What the lock protects does, if
+/// it is shown the holder's [fence](Holding::fence) with every change and refuses any that is lower than one it has
+/// seen: [`FenceGate`](crate::FenceGate).
+pub struct Locks<C = SystemClock> {
+    limiter: Limiter<C>,
+}
+
+impl Locks {
+    /// Locks with an embedded store of their own.
+    pub fn new() -> Self {
+        Self::over(Arc::new(MemoryStore::bounded(LOCKS_BYTES)), SystemClock::new())
+    }
+}
+
+/// The bound of a store that holds locks alone: tens of thousands at a time.
+const LOCKS_BYTES: u64 = 16 << 20;
+
+impl Default for Locks {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<C: Clock + Default> Locks<C> {
+    /// Locks in this store, by this clock.
+    pub fn over(store: Arc<MemoryStore>, clock: C) -> Self {
+        let spec = LimitSpec {
+            algorithm: Some(AlgorithmName::Concurrency),
+            // Every lock says how long it lasts.
+            ttl_ns: Some(WINDOW_NS_MAX),
+            ..LimitSpec::new(1, 0)
+        };
+        let limit = spec.build().unwrap_or_else(|error| unreachable!("one at a time is a limit: {error}"));
+        let builder = Limiter::builder().rule("locks").limit(limit).store(store).clock(clock);
+        let limiter = builder.build().unwrap_or_else(|error| unreachable!("one limit is enough: {error}"));
+        Self { limiter }
+    }
+}
+
+impl<C: Clock> Locks<C> {
+    /// Locks `key` for `ttl` if nobody holds it. The error says when it will be free at the latest.
+    pub fn lock(&self, key: impl AsRef<[u8]>, ttl: Duration) -> Result<Holding<'_, C>, Decision> {
+        self.limiter.acquire_for(key, 1, ttl)
+    }
+
+    /// The limiter behind the locks, for holders that are somewhere else and show a token.
+    pub fn limiter(&self) -> &Limiter<C> {
+        &self.limiter
+    }
+}
+
+impl<C: Timer> Locks<C> {
+    /// Waits until nobody holds `key`, first come first served, and locks it for `ttl`.
+    pub fn until_locked(&self, key: impl AsRef<[u8]>, ttl: Duration) -> UntilAcquired<'_, C> {
+        UntilAcquired::new(self.request(key.as_ref(), ttl), None)
+    }
+
+    /// As [`until_locked`](Self::until_locked), waiting no longer than `max_wait`.
+    pub fn lock_within(
+        &self,
+        key: impl AsRef<[u8]>,
+        ttl: Duration,
+        max_wait: Duration,
+    ) -> UntilAcquired<'_, C> {
+        UntilAcquired::new(self.request(key.as_ref(), ttl), Some(max_wait))
+    }
+
+    /// As [`until_locked`](Self::until_locked), with the thread at hand.
+    pub fn until_locked_blocking(
+        &self,
+        key: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<Holding<'_, C>, Refusal> {
+        block_on(self.until_locked(key, ttl))
+    }
+
+    fn request(&self, key: &[u8], ttl: Duration) -> Request<'_, C> {
+        Request { ttl: Some(Nanos::new(ttl.as_nanos())), ..Request::new(&self.limiter, key, 1) }
+    }
+}

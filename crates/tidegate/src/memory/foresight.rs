@@ -1,0 +1,116 @@
+//! What would be decided later: copies of a plan's states, on which requests that still wait are played out.
+
+use tidegate_core::algorithm::Counting;
+use tidegate_core::{Algorithm, Ask, Charge, Ledger, Nanos, Packed, Plan, Timestamp, Wait};
+
+use super::MemoryStore;
+use super::shards::shard_of;
+use super::transaction::Few;
+
+/// Copies of the states that a plan touches, in its order.
+#[derive(Clone, Debug)]
+pub(crate) struct Foresight {
+    states: Few<State>,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Packed(Packed),
+    Ledger(Ledger),
+}
+
+/// A request to play out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pending {
+    pub cost: u64,
+    /// It cannot be decided before this instant.
+    pub from: Timestamp,
+    /// It gives up if it cannot be let go by this one.
+    pub deadline: Option<Timestamp>,
+}
+
+/// How a request that was played out would end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Foreseen {
+    /// Let go at this instant, and charged.
+    Leaves(Timestamp),
+    /// Let go at this instant if it did not give up; not charged.
+    TooLate(Timestamp),
+    /// Not let go ever; not charged.
+    Never,
+}
+
+impl MemoryStore {
+    /// The states of a plan, to be played with; none if it has a concurrency limit, for nobody knows when leases
+    /// are given back.
+    pub(crate) fn foresee(&self, plan: &Plan<'_>) -> Option<Foresight> {
+        let state = |charge| {
+            let tag = self.seed.tag(charge);
+            match charge.counter.algorithm() {
+                Algorithm::Packed(_) => Some(State::Packed(self.read(tag).state)),
+                Algorithm::Ledger(_) => {
+                    Some(State::Ledger(self.ledgers.lock(shard_of(tag)).with(tag, Ledger::clone)))
+                }
+                Algorithm::Leases(_) => None,
+            }
+        };
+        Some(Foresight { states: plan.charges().iter().map(state).collect::<Option<_>>()? })
+    }
+}
+
+impl Foresight {
+    /// Whether these are the states of such a plan. One whose limits were changed gets shorter with time.
+    pub(crate) fn is_of(&self, plan: &Plan<'_>) -> bool {
+        self.states.len() == plan.charges().len()
+    }
+
+    /// Plays a request out.
+    pub(crate) fn admit(&mut self, plan: &Plan<'_>, pending: Pending) -> Foreseen {
+        let cost = pending.cost;
+        let Some(wait) = self.wait(plan, Ask { now: pending.from, cost }).span() else {
+            return Foreseen::Never;
+        };
+        let ask = Ask { now: pending.from.saturating_add(wait), cost };
+        let leaves = ask.now.saturating_add(self.delay(plan, ask));
+        if pending.deadline.is_some_and(|deadline| leaves > deadline) {
+            return Foreseen::TooLate(leaves);
+        }
+        if cost > 0 {
+            self.charge(plan, ask);
+        }
+        Foreseen::Leaves(leaves)
+    }
+
+    /// The wait until all limits of the plan admit the cost, which nothing is charged for.
+    pub(crate) fn wait(&self, plan: &Plan<'_>, ask: Ask) -> Wait {
+        let wait = |(charge, state): (&Charge<'_>, &State)| match (charge.counter.algorithm(), state) {
+            (Algorithm::Packed(one), State::Packed(state)) => one.wait(state, ask),
+            (Algorithm::Ledger(one), State::Ledger(state)) => one.wait(state, ask),
+            _ => Wait::NONE,
+        };
+        plan.charges().iter().zip(&self.states).map(wait).max().unwrap_or(Wait::NONE)
+    }
+
+    /// How long the request would be held once it is admitted. Ledgers hold nothing.
+    fn delay(&self, plan: &Plan<'_>, ask: Ask) -> Nanos {
+        let delay = |(charge, state): (&Charge<'_>, &State)| match (charge.counter.algorithm(), state) {
+            (Algorithm::Packed(one), State::Packed(state)) if ask.cost > 0 => {
+                let mut after = *state;
+                one.charge(&mut after, ask);
+                one.delay(&after, ask)
+            }
+            _ => Nanos::ZERO,
+        };
+        plan.charges().iter().zip(&self.states).map(delay).max().unwrap_or_default()
+    }
+
+    fn charge(&mut self, plan: &Plan<'_>, ask: Ask) {
+        for (charge, state) in plan.charges().iter().zip(&mut self.states) {
+            match (charge.counter.algorithm(), state) {
+                (Algorithm::Packed(one), State::Packed(state)) => one.charge(state, ask),
+                (Algorithm::Ledger(one), State::Ledger(state)) => one.charge(state, ask),
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The futures: a request that comes, stands in line, and leaves.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tidegate_core::{Nanos, Timestamp};
+
+use super::queue::{Departure, Exit, Step, Ticket, Waiter};
+use super::queues::Arrival;
+use super::request::Request;
+use super::{Refusal, Turn};
+use crate::Timer;
+use crate::holding::Holding;
+
+/// Waits until it is admitted. Made by [`Limiter::until_ready`](crate::Limiter::until_ready) and
+/// [`Limiter::delay`](crate::Limiter::delay).
+#[must_use = "futures do nothing unless they are polled"]
+pub struct UntilReady<'a, C: Timer>(Waiting<'a, C>);
+
+/// Waits until it holds what it asked for. Made by [`Limiter::until_acquired`](crate::Limiter::until_acquired) and
+/// [`Limiter::acquire_within`](crate::Limiter::acquire_within).
+#[must_use = "futures do nothing unless they are polled"]
+pub struct UntilAcquired<'a, C: Timer>(Waiting<'a, C>);
+
+struct Waiting<'a, C: Timer> {
+    request: Request<'a, C>,
+    max_wait: Option<Duration>,
+    arrived: Timestamp,
+    stage: Stage<C::Sleep>,
+}
+
+enum Stage<S> {
+    /// Not polled yet.
+    New,
+    /// In line; in front of it if it sleeps until an instant.
+    InLine {
+        ticket: Ticket,
+        sleep: Option<(Timestamp, S)>,
+    },
+    /// Admitted, and held until it leaves.
+    Held {
+        ticket: Ticket,
+        departure: Departure,
+        sleep: S,
+    },
+    Over,
+}
+
+impl<'a, C: Timer> UntilReady<'a, C> {
+    pub(super) fn new(request: Request<'a, C>, max_wait: Option<Duration>) -> Self {
+        Self(Waiting::new(request, max_wait))
+    }
+}
+
+impl<'a, C: Timer> UntilAcquired<'a, C> {
+    pub(crate) fn new(request: Request<'a, C>, max_wait: Option<Duration>) -> Self {
+        Self(Waiting::new(request, max_wait))
+    }
+}
+
+impl<C: Timer> Future for UntilReady<'_, C> {
+    type Output = Turn;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Turn> {
+        let waiting = &mut self.0;
+        waiting.poll(context).map(|done| match done {
+            Ok(Departure { admitted, leaves }) => {
+                let waited_ns = leaves.as_nanos().saturating_sub(waiting.arrived.as_nanos());
+                Turn::Admitted { decision: admitted.decision, waited: Nanos::new(u128::from(waited_ns)) }
+            }
+            Err(refusal) => Turn::Refused(refusal),
+        })
+    }
+}
+
+impl<'a, C: Timer> Future for UntilAcquired<'a, C> {
+    type Output = Result<Holding<'a, C>, Refusal>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let waiting = &mut self.0;
+        waiting.poll(context).map_ok(|departure| {
+            let request = &mut waiting.request;
+            Holding::of(request.limiter, std::mem::take(&mut request.key), departure.admitted, request.ttl)
+        })
+    }
+}
+
+impl<'a, C: Timer> Waiting<'a, C> {
+    fn new(request: Request<'a, C>, max_wait: Option<Duration>) -> Self {
+        Self { request, max_wait, arrived: Timestamp::default(), stage: Stage::New }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Departure, Refusal>> {
+        let limiter = self.request.limiter;
+        let (clock, queues) = (limiter.clock(), limiter.queues());
+        loop {
+            match &mut self.stage {
+                Stage::New => {
+                    self.arrived = clock.now();
+                    match queues.arrive(&self.request, self.waiter(context)) {
+                        Arrival::Leaves(admitted) => {
+                            return self.over(Ok(Departure { admitted, leaves: self.arrived }));
+                        }
+                        Arrival::Refused(refusal) => return self.over(Err(refusal)),
+                        Arrival::Waits(ticket) => self.stage = Stage::InLine { ticket, sleep: None },
+                        Arrival::Held { admitted, leaves, ticket } => {
+                            self.hold(ticket, Departure { admitted, leaves });
+                        }
+                    }
+                }
+                Stage::InLine { ticket, sleep } => {
+                    match queues.step(&self.request, *ticket, clock.now(), context.waker()) {
+                        Step::Leaves(departure) => return self.over(Ok(departure)),
+                        Step::Refused(refusal) => return self.over(Err(refusal)),
+                        Step::Held(departure) => {
+                            let ticket = *ticket;
+                            self.hold(ticket, departure);
+                        }
+                        Step::Behind => return Poll::Pending,
+                        Step::AskAgain(at) => {
+                            let (_, sleep) = match sleep.take() {
+                                Some(same) if same.0 == at => sleep.insert(same),
+                                _ => sleep.insert((at, clock.sleep_until(at))),
+                            };
+                            ready!(Pin::new(sleep).poll(context));
+                        }
+                    }
+                }
+                Stage::Held { ticket, sleep, .. } => {
+                    ready!(Pin::new(sleep).poll(context));
+                    queues.leave(&self.request.key, *ticket, Exit::Done);
+                    if let Stage::Held { departure, .. } = std::mem::replace(&mut self.stage, Stage::Over) {
+                        return Poll::Ready(Ok(departure));
+                    }
+                }
+                Stage::Over => panic!("a future was polled after it was done"),
+            }
+        }
+    }
+
+    fn waiter(&self, context: &Context<'_>) -> Waiter {
+        let deadline = |max_wait: Duration| self.arrived.saturating_add(Nanos::new(max_wait.as_nanos()));
+        Waiter {
+            cost: self.request.cost,
+            arrived: self.arrived,
+            deadline: self.max_wait.map(deadline),
+            waker: context.waker().clone(),
+        }
+    }
+
+    fn hold(&mut self, ticket: Ticket, departure: Departure) {
+        let sleep = self.request.limiter.clock().sleep_until(departure.leaves);
+        self.stage = Stage::Held { ticket, departure, sleep };
+    }
+
+    fn over<T>(&mut self, done: T) -> Poll<T> {
+        self.stage = Stage::Over;
+        Poll::Ready(done)
+    }
+}
+
+/// Whoever is dropped steps out of the line and has charged nothing.
+impl<C: Timer> Drop for Waiting<'_, C> {
+    fn drop(&mut self) {
+        let ticket = match &self.stage {
+            Stage::InLine { ticket, .. } => *ticket,
+            Stage::Held { ticket, departure, .. } => {
+                self.request.give_back(&departure.admitted);
+                *ticket
+            }
+            Stage::New | Stage::Over => return,
+        };
+        let limiter = self.request.limiter;
+        limiter.queues().leave(&self.request.key, ticket, Exit::Dropped(limiter.clock().now()));
+    }
+}

@@ -1,0 +1,74 @@
+//! Waiting under a model checker: whatever the threads do in between, nobody who can be admitted sleeps on. A wake-up
+//! that is lost is a deadlock here, which fails the test.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p tidegate --lib`
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use loom::thread;
+
+use crate::sync::model;
+use crate::{Limiter, ManualClock, MemoryStore, Turn};
+
+/// Two units, both taken: they are back after a second.
+const TWO_TAKEN: &str = "{algorithm: fixed_window, limit: 2, per: 1s}";
+
+fn limiter(limit: &str, clock: &ManualClock) -> Arc<Limiter<ManualClock>> {
+    let builder = Limiter::builder().limit(limit).store(Arc::new(MemoryStore::tiny())).clock(clock.clone());
+    Arc::new(builder.build().unwrap())
+}
+
+#[test]
+fn no_wake_up_is_lost_while_the_clock_moves() {
+    model(3, || {
+        let clock = ManualClock::default();
+        let limiter = limiter(TWO_TAKEN, &clock);
+        assert!(limiter.check("key", 2).is_allowed());
+        let waits = || {
+            let limiter = limiter.clone();
+            thread::spawn(move || limiter.until_ready_blocking("key", 1))
+        };
+        let (one, other) = (waits(), waits());
+        clock.advance(Duration::from_secs(1));
+        assert!(matches!(one.join().unwrap(), Turn::Admitted { .. }));
+        assert!(matches!(other.join().unwrap(), Turn::Admitted { .. }));
+    });
+}
+
+#[test]
+fn what_is_given_back_while_somebody_gets_in_line_wakes_it() {
+    model(3, || {
+        let limiter = limiter("{algorithm: concurrency, limit: 1, ttl: 1h}", &ManualClock::default());
+        let (_, lease) = limiter.lease("key", 1);
+        let waiter = thread::spawn({
+            let limiter = limiter.clone();
+            move || limiter.until_acquired_blocking("key", 1).is_ok()
+        });
+        let _ = limiter.release("key", &lease.unwrap().token);
+        assert!(waiter.join().unwrap());
+    });
+}
+
+#[test]
+fn whoever_is_dropped_in_front_wakes_the_next() {
+    model(3, || {
+        let clock = ManualClock::default();
+        let limiter = limiter(TWO_TAKEN, &clock);
+        assert!(limiter.check("key", 2).is_allowed());
+        let waiter = {
+            let mut front = pin!(limiter.until_ready("key", 1));
+            assert!(front.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            let waiter = thread::spawn({
+                let limiter = limiter.clone();
+                move || limiter.until_ready_blocking("key", 2)
+            });
+            clock.advance(Duration::from_secs(1));
+            waiter
+        };
+        assert!(matches!(waiter.join().unwrap(), Turn::Admitted { .. }));
+    });
+}

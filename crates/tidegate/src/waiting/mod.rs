@@ -1,0 +1,164 @@
+//! Waiting for a limit: instead of being denied, a request is held until it is admitted.
+//!
+//! First come, first served. The requests that wait for a key stand in a line; only the one in front is awake: it
+//! asks the store, sleeps until the store can say yes, takes its units and wakes the next. So a key has one timer,
+//! nobody is woken in vain, and nothing is charged before it is used: a request that is dropped while it waits steps
+//! out of the line as if it had never stood there.
+//!
+//! A request with a `max_wait` is refused at once if those in front of it leave no room in time. That is known by
+//! playing them out on copies of the states ([`Foresight`](crate::memory::Foresight)); it is played out again when
+//! somebody leaves the line or others took units past it. Nobody knows when leases are given back, so in front of a
+//! concurrency limit a request waits for its turn until its time is over.
+//!
+//! A timer wakes late, by microseconds or, on a busy machine, by milliseconds. A request that was due is decided as
+//! of the instant it was due, if that was no longer than [`LATE_NS_MAX`] ago, so lateness does not add up and the pace
+//! is the limit's. In exchange, requests may leave closer together than they were decided, by that much at most.
+
+mod future;
+#[cfg(all(test, loom))]
+mod loom_tests;
+mod queue;
+mod queues;
+mod request;
+
+pub use future::{UntilAcquired, UntilReady};
+pub(crate) use queues::Queues;
+pub(crate) use request::Request;
+
+use std::fmt;
+use std::time::Duration;
+
+use tidegate_core::{Decision, Nanos};
+
+use crate::blocking::block_on;
+use crate::{Holding, Limiter, Timer};
+
+/// The most requests that wait for one key, unless a limiter is built with another bound.
+pub const QUEUE_MAX_DEFAULT: usize = 16_384;
+/// How late a request may be woken and still be decided as of the instant it was due.
+pub const LATE_NS_MAX: u64 = 10_000_000;
+
+/// How waiting for a limit ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Turn {
+    /// Admitted and charged, after a wait.
+    Admitted {
+        /// What the limits said.
+        decision: Decision,
+        /// From when it asked until it was due.
+        waited: Nanos,
+    },
+    /// Not admitted, and not charged.
+    Refused(Refusal),
+}
+
+/// Why a request does not wait, or no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It asks for more than its limits can ever hold.
+    Never,
+    /// It cannot be admitted in `max_wait`. If it is known, it would be after `wait`.
+    TooLong {
+        /// From when it asked until it would be let go, all that wait in front of it included.
+        wait: Option<Nanos>,
+    },
+    /// As many wait already as may.
+    QueueFull,
+}
+
+impl Turn {
+    /// Whether the request was admitted.
+    pub fn is_admitted(&self) -> bool {
+        matches!(self, Self::Admitted { .. })
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Never => f.write_str("it asks for more than the limit can ever hold"),
+            Self::TooLong { wait: Some(wait) } => write!(f, "it would have to wait for {wait}"),
+            Self::TooLong { wait: None } => f.write_str("its turn did not come in time"),
+            Self::QueueFull => f.write_str("as many wait already as may"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// Waiting, first come first served. Of requests for one key, those that [`check`](Limiter::check) do not stand in
+/// line: a program that waits for a key should always wait for it.
+impl<C: Timer> Limiter<C> {
+    /// Waits until `cost` units for `key` are admitted, and takes them.
+    ///
+    /// Dropped before it is done, the future leaves no hole in the line and has charged nothing. It has to be polled
+    /// when it is woken, for those behind it wait for it.
+    ///
+    /// ```
+    /// # use tidegate::{Limiter, Turn};
+    /// # async fn example() -> Result<(), tidegate::LimiterError> {
+    /// let limiter = Limiter::new("10/s burst 1")?;
+    /// for page in 1..=3 {
+    ///     if let Turn::Refused(why) = limiter.until_ready("crawler", 1).await {
+    ///         println!("page {page} is not fetched: {why}");
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn until_ready(&self, key: impl AsRef<[u8]>, cost: u64) -> UntilReady<'_, C> {
+        UntilReady::new(Request::new(self, key.as_ref(), cost), None)
+    }
+
+    /// As [`until_ready`](Self::until_ready) for a request that is worth no more than `max_wait`: refused at once if
+    /// that cannot be met.
+    pub fn delay(&self, key: impl AsRef<[u8]>, cost: u64, max_wait: Duration) -> UntilReady<'_, C> {
+        UntilReady::new(Request::new(self, key.as_ref(), cost), Some(max_wait))
+    }
+
+    /// As [`until_ready`](Self::until_ready), and holds what concurrency limits gave until it is dropped. A lease
+    /// that is given back wakes the request in front.
+    pub fn until_acquired(&self, key: impl AsRef<[u8]>, cost: u64) -> UntilAcquired<'_, C> {
+        UntilAcquired::new(Request::new(self, key.as_ref(), cost), None)
+    }
+
+    /// As [`until_acquired`](Self::until_acquired) for a request that is worth no more than `max_wait`.
+    pub fn acquire_within(
+        &self,
+        key: impl AsRef<[u8]>,
+        cost: u64,
+        max_wait: Duration,
+    ) -> UntilAcquired<'_, C> {
+        UntilAcquired::new(Request::new(self, key.as_ref(), cost), Some(max_wait))
+    }
+
+    /// As [`until_ready`](Self::until_ready), with the thread at hand.
+    pub fn until_ready_blocking(&self, key: impl AsRef<[u8]>, cost: u64) -> Turn {
+        block_on(self.until_ready(key, cost))
+    }
+
+    /// As [`delay`](Self::delay), with the thread at hand.
+    pub fn delay_blocking(&self, key: impl AsRef<[u8]>, cost: u64, max_wait: Duration) -> Turn {
+        block_on(self.delay(key, cost, max_wait))
+    }
+
+    /// As [`until_acquired`](Self::until_acquired), with the thread at hand.
+    pub fn until_acquired_blocking(
+        &self,
+        key: impl AsRef<[u8]>,
+        cost: u64,
+    ) -> Result<Holding<'_, C>, Refusal> {
+        block_on(self.until_acquired(key, cost))
+    }
+
+    /// As [`acquire_within`](Self::acquire_within), with the thread at hand.
+    pub fn acquire_within_blocking(
+        &self,
+        key: impl AsRef<[u8]>,
+        cost: u64,
+        max_wait: Duration,
+    ) -> Result<Holding<'_, C>, Refusal> {
+        block_on(self.acquire_within(key, cost, max_wait))
+    }
+}

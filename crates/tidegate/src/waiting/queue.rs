@@ -1,0 +1,305 @@
+//! One line: who waits for a key, in the order they came.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::task::Waker;
+
+use tidegate_core::{Nanos, Timestamp};
+
+use super::Refusal;
+use super::request::{Attempt, Request};
+use crate::Clock;
+use crate::holding::Admitted;
+use crate::memory::{Foreseen, Foresight, Pending};
+
+/// A place in a line: lower ones come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Ticket(u64);
+
+/// What a request in line hears when it asks whether it is its turn.
+pub(super) enum Step {
+    /// It is admitted and has left the line.
+    Leaves(Departure),
+    /// It is admitted, and stays in front of the line until this instant.
+    Held(Departure),
+    /// It is in front and has to ask again at this instant.
+    AskAgain(Timestamp),
+    /// Others are in front; it will be woken.
+    Behind,
+    /// It does not wait any longer and has left the line.
+    Refused(Refusal),
+}
+
+/// What a request was given, and when it goes.
+pub(super) struct Departure {
+    pub admitted: Admitted,
+    pub leaves: Timestamp,
+}
+
+/// How a request leaves the line of its own accord.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exit {
+    /// It was held for its delay, which is over.
+    Done,
+    /// It was dropped, at this instant.
+    Dropped(Timestamp),
+}
+
+/// A request that waits.
+pub(super) struct Waiter {
+    pub cost: u64,
+    pub arrived: Timestamp,
+    /// When it gives up.
+    pub deadline: Option<Timestamp>,
+    pub waker: Waker,
+}
+
+/// A line. The one in front is the only one that asks the store.
+#[derive(Default)]
+pub(super) struct Queue {
+    waiters: BTreeMap<Ticket, Waiter>,
+    deadlines: BTreeSet<(Timestamp, Ticket)>,
+    /// Those who had to leave and have not heard of it yet.
+    refused: BTreeMap<Ticket, Refusal>,
+    next_ticket: u64,
+    /// Whether the one in front has been admitted, and only waits for the instant at which it leaves.
+    front_is_charged: bool,
+    /// When the last one left, or leaves if it is still held: nobody behind it is decided before.
+    left: Timestamp,
+    /// When the one in front was told to ask again.
+    due: Option<Timestamp>,
+    /// What the states will be when all in line have left, if that was worked out.
+    tail: Option<Tail>,
+    /// Who is to be woken once the lock is released.
+    woken: Vec<Waker>,
+}
+
+struct Tail {
+    foresight: Foresight,
+    /// When the last one in line leaves.
+    left: Timestamp,
+}
+
+impl Waiter {
+    pub(super) fn gives_up_before(&self, instant: Timestamp) -> bool {
+        self.deadline.is_some_and(|deadline| deadline < instant)
+    }
+}
+
+impl Queue {
+    pub(super) fn len(&self) -> usize {
+        self.waiters.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiters.is_empty() && self.refused.is_empty()
+    }
+
+    pub(super) fn take_woken(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.woken)
+    }
+
+    pub(super) fn enter(&mut self, waiter: Waiter) -> Ticket {
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        self.deadlines.extend(waiter.deadline.map(|deadline| (deadline, ticket)));
+        self.waiters.insert(ticket, waiter);
+        ticket
+    }
+
+    /// The one in front is admitted and is held until then.
+    pub(super) fn hold_front_until(&mut self, leaves: Timestamp) {
+        self.front_is_charged = true;
+        self.left = leaves;
+        self.due = None;
+    }
+
+    /// Why a newcomer need not get in line, if that is known.
+    pub(super) fn refuses<C: Clock>(
+        &mut self,
+        request: &Request<'_, C>,
+        newcomer: &Waiter,
+    ) -> Option<Refusal> {
+        let now = newcomer.arrived;
+        let plan = request.plan(now);
+        let worked_out = self.tail.as_ref().is_some_and(|tail| tail.foresight.is_of(&plan));
+        if !worked_out && (newcomer.deadline.is_none() || !request.is_foreseeable()) {
+            return (!request.is_possible(now)).then_some(Refusal::Never);
+        }
+        if !worked_out {
+            self.play_out(request, now);
+        }
+        let tail = self.tail.as_mut()?;
+        let from = tail.left.max(now);
+        let pending = Pending { cost: newcomer.cost, from, deadline: newcomer.deadline };
+        match tail.foresight.admit(&plan, pending) {
+            Foreseen::Leaves(leaves) => {
+                tail.left = leaves;
+                None
+            }
+            Foreseen::TooLate(leaves) => Some(too_long(now, leaves)),
+            Foreseen::Never => Some(Refusal::Never),
+        }
+    }
+
+    /// A request in line asks whether it is its turn.
+    pub(super) fn step<C: Clock>(
+        &mut self,
+        request: &Request<'_, C>,
+        ticket: Ticket,
+        now: Timestamp,
+        waker: &Waker,
+    ) -> Step {
+        if let Some(refusal) = self.refused.remove(&ticket) {
+            return Step::Refused(refusal);
+        }
+        if let Some(waiter) = self.waiters.get_mut(&ticket) {
+            waiter.waker.clone_from(waker);
+        }
+        if self.front() != Some(ticket) {
+            return Step::Behind;
+        }
+        let step = self.step_front(request, ticket, now);
+        match &step {
+            Step::Leaves(departure) => {
+                self.left = departure.leaves;
+                self.remove(ticket);
+            }
+            Step::Refused(_) => self.remove(ticket),
+            Step::Held(departure) => self.hold_front_until(departure.leaves),
+            Step::AskAgain(_) | Step::Behind => {}
+        }
+        step
+    }
+
+    fn step_front<C: Clock>(&mut self, request: &Request<'_, C>, ticket: Ticket, now: Timestamp) -> Step {
+        let waiter = &self.waiters[&ticket];
+        let mut at = waiter.arrived.max(self.left).max(request.earliest(now)).min(now);
+        loop {
+            let wait = match request.attempt(at) {
+                Attempt::Admitted(admitted) => {
+                    let leaves = at.saturating_add(admitted.decision.delay);
+                    if waiter.gives_up_before(leaves) {
+                        request.give_back(&admitted);
+                        return Step::Refused(too_long(waiter.arrived, leaves));
+                    }
+                    let departure = Departure { admitted, leaves };
+                    return if leaves <= now { Step::Leaves(departure) } else { Step::Held(departure) };
+                }
+                Attempt::Wait(wait) => wait,
+            };
+            let Some(wait) = wait.span() else { return Step::Refused(Refusal::Never) };
+            let due = at.saturating_add(wait.max(Nanos::new(1)));
+            if due > now || due == at {
+                return self.ask_again(request, ticket, due, now);
+            }
+            at = due;
+        }
+    }
+
+    /// The one in front cannot be admitted before `due`, as far as is known.
+    fn ask_again<C: Clock>(
+        &mut self,
+        request: &Request<'_, C>,
+        ticket: Ticket,
+        due: Timestamp,
+        now: Timestamp,
+    ) -> Step {
+        let was_due = self.due.replace(due);
+        let waiter = &self.waiters[&ticket];
+        if request.is_foreseeable() {
+            if waiter.gives_up_before(due) {
+                return Step::Refused(too_long(waiter.arrived, due));
+            }
+            // Others took units past the line, so all in it are later than was thought.
+            if was_due.is_some_and(|was_due| was_due < due) {
+                self.play_out(request, now);
+            }
+            return Step::AskAgain(due);
+        }
+        if waiter.deadline.is_some_and(|deadline| deadline <= now) {
+            return Step::Refused(Refusal::TooLong { wait: None });
+        }
+        while let Some((deadline, late)) = self.deadlines.first().copied()
+            && deadline <= now
+        {
+            self.refuse(late, Refusal::TooLong { wait: None });
+        }
+        Step::AskAgain(self.deadlines.first().map_or(due, |(deadline, _)| due.min(*deadline)))
+    }
+
+    /// Works out when everyone in line will leave, and refuses those for whom that is too late.
+    fn play_out<C: Clock>(&mut self, request: &Request<'_, C>, now: Timestamp) {
+        self.tail = None;
+        let Some(mut foresight) = request.foresee(now) else { return };
+        let plan = request.plan(now);
+        let mut left = self.left.max(request.earliest(now));
+        let mut refused = Vec::new();
+        for (ticket, waiter) in self.waiters.iter().skip(usize::from(self.front_is_charged)) {
+            let from = left.max(waiter.arrived);
+            match foresight.admit(&plan, Pending { cost: waiter.cost, from, deadline: waiter.deadline }) {
+                Foreseen::Leaves(leaves) => left = leaves,
+                Foreseen::TooLate(leaves) => refused.push((*ticket, too_long(waiter.arrived, leaves))),
+                Foreseen::Never => refused.push((*ticket, Refusal::Never)),
+            }
+        }
+        refused.into_iter().for_each(|(ticket, refusal)| self.refuse(ticket, refusal));
+        self.tail = Some(Tail { foresight, left });
+    }
+
+    /// A request leaves of its own accord.
+    pub(super) fn leave(&mut self, ticket: Ticket, exit: Exit) {
+        self.refused.remove(&ticket);
+        if !self.waiters.contains_key(&ticket) {
+            return;
+        }
+        if let Exit::Dropped(now) = exit {
+            // Those behind it come sooner than was worked out.
+            self.tail = None;
+            self.left = self.left.min(now);
+        }
+        self.remove(ticket);
+    }
+
+    pub(super) fn nudge(&mut self) {
+        self.tail = None;
+        if !self.front_is_charged {
+            self.wake_front();
+        }
+    }
+
+    fn front(&self) -> Option<Ticket> {
+        self.waiters.first_key_value().map(|(ticket, _)| *ticket)
+    }
+
+    fn refuse(&mut self, ticket: Ticket, refusal: Refusal) {
+        let waker = self.waiters.get(&ticket).map(|waiter| waiter.waker.clone());
+        self.remove(ticket);
+        self.refused.insert(ticket, refusal);
+        self.woken.extend(waker);
+    }
+
+    /// Takes a request out of the line. If it was in front, the next one is woken.
+    fn remove(&mut self, ticket: Ticket) {
+        let was_front = self.front() == Some(ticket);
+        let Some(waiter) = self.waiters.remove(&ticket) else { return };
+        if let Some(deadline) = waiter.deadline {
+            self.deadlines.remove(&(deadline, ticket));
+        }
+        if was_front {
+            self.front_is_charged = false;
+            self.due = None;
+            self.wake_front();
+        }
+    }
+
+    fn wake_front(&mut self) {
+        let front = self.waiters.first_key_value();
+        self.woken.extend(front.map(|(_, waiter)| waiter.waker.clone()));
+    }
+}
+
+/// A refusal of a request that arrived then and would leave then.
+pub(super) fn too_long(arrived: Timestamp, leaves: Timestamp) -> Refusal {
+    let wait_ns = leaves.as_nanos().saturating_sub(arrived.as_nanos());
+    Refusal::TooLong { wait: Some(Nanos::new(u128::from(wait_ns))) }
+}

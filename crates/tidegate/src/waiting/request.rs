@@ -1,0 +1,88 @@
+//! What a waiting request asks for.
+
+use tidegate_core::{Ask, Nanos, Plan, Timestamp, Wait};
+
+use super::LATE_NS_MAX;
+use crate::holding::Admitted;
+use crate::memory::Foresight;
+use crate::{Clock, Limiter};
+
+/// So much, for this key, of this limiter.
+pub(crate) struct Request<'a, C> {
+    pub limiter: &'a Limiter<C>,
+    pub key: Box<[u8]>,
+    pub cost: u64,
+    /// How long what it is given may be held, if that is less than the limits would give.
+    pub ttl: Option<Nanos>,
+}
+
+/// What became of asking.
+pub(super) enum Attempt {
+    /// Admitted and charged.
+    Admitted(Admitted),
+    /// Not before this wait is over.
+    Wait(Wait),
+}
+
+impl<'a, C: Clock> Request<'a, C> {
+    pub(crate) fn new(limiter: &'a Limiter<C>, key: &[u8], cost: u64) -> Self {
+        Self { limiter, key: key.into(), cost, ttl: None }
+    }
+
+    /// Asks, and takes what it asks for if that is admitted.
+    pub(super) fn attempt(&self, at: Timestamp) -> Attempt {
+        // A request that waits makes one attempt, when it is admitted: it asks without asking until then.
+        if self.limiter.counts_denied()
+            && let Some(foresight) = self.foresee(at)
+        {
+            let wait = foresight.wait(&self.plan(at), Ask { now: at, cost: self.cost });
+            if wait > Wait::NONE {
+                return Attempt::Wait(wait);
+            }
+        }
+        let (decision, lease) = match self.limiter.has_leases() {
+            true => self.limiter.lease_at(&self.key, self.cost, self.ttl, at),
+            false => (self.limiter.check_at(&self.key, self.cost, at), None),
+        };
+        match decision.is_allowed() {
+            true => Attempt::Admitted(Admitted { decision, lease }),
+            false => Attempt::Wait(decision.retry_after),
+        }
+    }
+
+    /// Gives back what an attempt took. Wakes nobody: that is for the line to do, which may be locked.
+    pub(super) fn give_back(&self, admitted: &Admitted) {
+        let (store, now) = (self.limiter.store(), self.limiter.clock().now());
+        let plan = self.plan(now);
+        if let Some(lease) = &admitted.lease {
+            let _ = store.release(&plan, &lease.token, now);
+        }
+        store.refund(&plan, now);
+    }
+
+    /// Whether it is known when it will be admitted: leases are given back whenever their holders like.
+    pub(super) fn is_foreseeable(&self) -> bool {
+        !self.limiter.has_leases()
+    }
+
+    /// The instant as of which it may be decided: when it was due, if its timer is a little late. What depends on
+    /// others giving back was not due before they did.
+    pub(super) fn earliest(&self, now: Timestamp) -> Timestamp {
+        let late_ns_max = if self.is_foreseeable() { LATE_NS_MAX } else { 0 };
+        Timestamp::from_nanos(now.as_nanos().saturating_sub(late_ns_max))
+    }
+
+    /// Whether it can be admitted at all, however long it waits.
+    pub(super) fn is_possible(&self, now: Timestamp) -> bool {
+        self.limiter.peek_at(&self.key, self.cost, now).retry_after < Wait::NEVER
+    }
+
+    /// The states it depends on, if it depends on nothing else.
+    pub(super) fn foresee(&self, now: Timestamp) -> Option<Foresight> {
+        self.limiter.store().foresee(&self.plan(now))
+    }
+
+    pub(super) fn plan(&self, now: Timestamp) -> Plan<'_> {
+        self.limiter.plan(&self.key, self.cost, now)
+    }
+}
