@@ -48,8 +48,8 @@ pub struct Grant {
 pub struct Leases {
     /// By grant: the first to expire first.
     held: VecDeque<Lease>,
-    /// The sum of all that is in `held`.
-    units: u64,
+    /// The sum of all that is in `held`: however much a limit in the shadow is charged, it does not overflow.
+    units: u128,
     last_fence: Fence,
     /// The latest instant at which anything was written. This key's time does not step back behind it.
     written: Timestamp,
@@ -76,7 +76,7 @@ impl Leases {
 
     /// Units of all leases that are kept.
     pub fn units(&self) -> u64 {
-        self.units
+        u64::try_from(self.units).unwrap_or(u64::MAX)
     }
 
     /// Bytes on the heap.
@@ -98,8 +98,8 @@ impl Leases {
 
     /// Units whose lease is not over.
     pub fn units_at(&self, now: Timestamp) -> u64 {
-        let over: u64 = self.over_at(self.instant(now)).map(|lease| lease.units).sum();
-        self.units - over
+        let over: u128 = self.over_at(self.instant(now)).map(|lease| u128::from(lease.units)).sum();
+        u64::try_from(self.units - over).unwrap_or(u64::MAX)
     }
 
     /// When `units` of those held will have come back by themselves; none if so much is not held.
@@ -129,7 +129,7 @@ impl Leases {
         self.settle(now);
         let place = self.held.partition_point(|lease| lease.grant < grant);
         self.held.insert(place, Lease { grant, units });
-        self.units = self.units.saturating_add(units);
+        self.units += u128::from(units);
         self.last_fence = self.last_fence.max(grant.fence);
     }
 
@@ -138,7 +138,7 @@ impl Leases {
         self.settle(now);
         let at = self.find(grant)?;
         let lease = self.held.remove(at)?;
-        self.units -= lease.units;
+        self.units -= u128::from(lease.units);
         Some(lease.units)
     }
 
@@ -154,7 +154,8 @@ impl Leases {
     pub(crate) fn summed_up(&self, now: Timestamp) -> Self {
         let units = self.units_at(now);
         let last = self.held.back().filter(|_| units > 0);
-        Self { held: last.map(|last| Lease { units, ..*last }).into_iter().collect(), units, ..*self }
+        let held = last.map(|last| Lease { units, ..*last }).into_iter().collect();
+        Self { held, units: u128::from(units), ..*self }
     }
 
     /// Where the lease is that was handed out with this fence.
@@ -173,7 +174,7 @@ impl Leases {
         while let Some(first) = self.held.front()
             && first.grant.expires <= self.written
         {
-            self.units -= first.units;
+            self.units -= u128::from(first.units);
             self.held.pop_front();
         }
     }

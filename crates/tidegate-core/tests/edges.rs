@@ -10,7 +10,11 @@ const SECOND: u64 = 1_000_000_000;
 const YEAR: u64 = 365 * 86_400 * SECOND;
 
 fn spec(algorithm: AlgorithmName, limit: u64, per_ns: u64) -> LimitSpec {
-    LimitSpec { algorithm: Some(algorithm), ..LimitSpec::new(limit, per_ns) }
+    let spec = LimitSpec { algorithm: Some(algorithm), ..LimitSpec::new(limit, per_ns) };
+    match algorithm {
+        AlgorithmName::Concurrency => LimitSpec { per_ns: 0, ttl_ns: Some(per_ns), ..spec },
+        _ => spec,
+    }
 }
 
 /// Windows of 2^20 ns: the one before the last ends its say exactly with representable time, at 2^64.

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 use tidegate::{Algorithm, Charge, Counter, MemoryStore, Outcome, Plan, Timestamp, Verdict};
 use tidegate_core::algorithm::Counting;
-use tidegate_core::{Ask, Ledger, Packed, Ruling};
+use tidegate_core::{Ask, Grant, Leases, Ledger, Packed, Ruling};
 
-const LIMITS: [&str; 9] = [
+const LIMITS: [&str; 11] = [
     "{algorithm: gcra, limit: 7, per: 1s, burst: 12}",
     "{algorithm: token_bucket, limit: 3, per: 1s}",
     "{algorithm: leaky_bucket, limit: 10, per: 1s, queue: 5}",
@@ -17,7 +17,13 @@ const LIMITS: [&str; 9] = [
     "{algorithm: sliding_log, limit: 8, per: 1s}",
     "{algorithm: sliding_log, limit: 8, per: 1s, count_denied: true, min_interval: 50ms}",
     "{algorithm: sub_windows, limit: 9, per: 1s, sub_windows: 10}",
+    "{algorithm: concurrency, limit: 9, ttl: 300ms}",
+    "{algorithm: concurrency, limit: 12, ttl: 1s}",
 ];
+
+fn lasting_an_hour(limit: &str) -> String {
+    limit.replace("per: 1s", "per: 1h").replace("ttl: 300ms", "ttl: 1h").replace("ttl: 1s", "ttl: 1h")
+}
 
 fn counters() -> Vec<Counter> {
     LIMITS
@@ -32,6 +38,7 @@ fn counters() -> Vec<Counter> {
 struct PlainStore {
     packed: HashMap<(u64, Vec<u8>), Packed>,
     ledgers: HashMap<(u64, Vec<u8>), Ledger>,
+    leases: HashMap<(u64, Vec<u8>), Leases>,
 }
 
 impl PlainStore {
@@ -44,11 +51,23 @@ impl PlainStore {
                 match charge.counter.algorithm() {
                     Algorithm::Packed(one) => one.weigh(self.packed.entry(id).or_default(), ask),
                     Algorithm::Ledger(one) => one.weigh(self.ledgers.entry(id).or_default(), ask),
+                    Algorithm::Leases(one) => one.weigh(self.leases.entry(id).or_default(), ask),
                 }
             })
             .collect();
         let allowed = verdicts.iter().all(|verdict| *verdict == Verdict::Allowed);
         let fate = if allowed { Verdict::Allowed } else { Verdict::Denied };
+        // One lease for all concurrency limits: the highest number, the earliest end.
+        let grants = charges.iter().filter_map(|charge| match charge.counter.algorithm() {
+            Algorithm::Leases(one) if charge.cost > 0 => {
+                Some(one.grant(&self.leases[&(charge.counter.id().get(), charge.key.to_vec())], now))
+            }
+            _ => None,
+        });
+        let grant = grants.reduce(|one, other| Grant {
+            expires: one.expires.min(other.expires),
+            fence: one.fence.max(other.fence),
+        });
         let settle = |(charge, verdict): (&Charge<'_>, Verdict)| {
             let (id, ask) =
                 ((charge.counter.id().get(), charge.key.to_vec()), Ask { now, cost: charge.cost });
@@ -62,6 +81,13 @@ impl PlainStore {
                 Algorithm::Ledger(one) => {
                     let state = self.ledgers.entry(id).or_default();
                     one.settle(state, ask, fate);
+                    one.report(state, ask, ruling)
+                }
+                Algorithm::Leases(one) => {
+                    let state = self.leases.entry(id).or_default();
+                    if one.is_charged(ask, fate) {
+                        state.hold(grant.unwrap(), ask.cost, now);
+                    }
                     one.report(state, ask, ruling)
                 }
             }
@@ -103,7 +129,12 @@ proptest! {
 #[test]
 fn a_refund_gives_back_and_a_reset_forgets() {
     let now = Timestamp::from_nanos(10_000_000_000);
-    for counter in counters().iter().filter(|counter| !counter.limit().to_string().contains("min_interval")) {
+    // Leases are released, not refunded, and after a refund it is still too early for another attempt.
+    let refundable = |counter: &&Counter| {
+        let limit = counter.limit().to_string();
+        !limit.contains("min_interval") && !limit.contains("concurrency")
+    };
+    for counter in counters().iter().filter(refundable) {
         let store = MemoryStore::bounded(1 << 20);
         let plan = |cost| {
             let mut plan = Plan::new();
@@ -144,7 +175,7 @@ fn idle_keys_make_room_for_new_ones_without_an_eviction() {
 #[test]
 fn a_full_store_stays_in_its_bound_and_keeps_the_most_used() {
     for limit in LIMITS {
-        let long = limit.replace("per: 1s", "per: 1h");
+        let long = lasting_an_hour(limit);
         let counter = Counter::new("full", 0, long.parse().unwrap());
         let store = MemoryStore::bounded(1 << 20);
         let now = Timestamp::from_nanos(1_000_000_000_000);
@@ -167,7 +198,7 @@ fn a_flood_of_one_limit_resets_nobody_who_is_over_it() {
     // Time moves, so what the flood adds resets later than the hot key does. Where windows begin with a key's
     // first hit that is all there is to go by, and the hot key goes.
     for limit in LIMITS.into_iter().filter(|limit| !limit.contains("first_hit")) {
-        let long = limit.replace("per: 1s", "per: 1h");
+        let long = lasting_an_hour(limit);
         let counter = Counter::new("flood", 0, long.parse().unwrap());
         let (store, alone) = (MemoryStore::bounded(1 << 20), MemoryStore::bounded(1 << 20));
         let mut admitted = [0, 0];

@@ -66,6 +66,9 @@ impl Counting for Concurrency {
     }
 
     fn reset_after(&self, leases: &Leases, now: Timestamp) -> Nanos {
-        Nanos::from_to(now, u128::from(leases.ends().as_nanos()))
+        match leases.ends() {
+            ends if ends <= leases.instant(now) => Nanos::ZERO,
+            ends => Nanos::from_to(now, u128::from(ends.as_nanos())),
+        }
     }
 }

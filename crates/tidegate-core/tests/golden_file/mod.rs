@@ -158,6 +158,7 @@ fn spec(text: &str) -> Option<LimitSpec> {
             "algorithm" => spec.algorithm = Some(read(value)?),
             "limit" => spec.limit = read(value)?,
             "per" => spec.per_ns = nanos(value)?,
+            "ttl" => spec.ttl_ns = Some(nanos(value)?),
             "burst" => spec.burst = Some(read(value)?),
             "queue" => spec.queue = Some(read(value)?),
             "sub_windows" => spec.sub_windows = Some(read(value)?),

@@ -107,6 +107,10 @@ fn long_form() {
         "{algorithm: sub_windows, limit: 5, per: 1m, sub_windows: 6, strict: false}",
         LimitSpec { sub_windows: Some(6), strict: Some(false), ..with(AlgorithmName::SubWindows) },
     );
+    assert_reads(
+        "{algorithm: concurrency, limit: 5, ttl: 1m}",
+        LimitSpec { ttl_ns: Some(60 * SECOND), per_ns: 0, ..with(AlgorithmName::Concurrency) },
+    );
     assert_eq!(read(r#"{limit: 5, per: 1m, name: "per user"}"#).name(), Some("per user"));
 }
 

@@ -9,7 +9,7 @@ const WINDOW_RANGE: &str = "windows go from 1ms to 10 years (3650d)";
 const UNIT_RANGE: &str = "it goes from 1 to 1099511627775";
 const ONE_TOO_MANY: &str = "leave one of them out";
 const FIELDS: &str = "known are: algorithm, limit, per, burst, queue, sub_windows, strict, count_denied, \
-                      min_interval, align, name";
+                      min_interval, align, ttl, name";
 const UNITS: &str = "known are: ns, nanosecond, nanoseconds, us, µs, microsecond, microseconds, ms, millisecond, \
                      milliseconds, s, sec, secs, second, seconds, m, min, mins, minute, minutes, h, hour, hours, \
                      d, day, days, w, week, weeks, month, months, y, year, years";
@@ -89,12 +89,39 @@ const BAD: &[(&str, &str, &str)] = &[
     (
         "{limit: 5, per: 1s, algorithm: magic}",
         "unknown algorithm `magic`",
-        "known are: gcra, token_bucket, leaky_bucket, fixed_window, sliding_log, sliding_window, sub_windows",
+        "known are: gcra, token_bucket, leaky_bucket, fixed_window, sliding_log, sliding_window, sub_windows, \
+         concurrency",
     ),
     (
         "{algorithm: fixed_window, limit: 5, per: 1s, align: calendar}",
         "unknown align `calendar`",
         "known are: epoch, first_hit",
+    ),
+    // Leases.
+    (
+        "{algorithm: concurrency, limit: 5}",
+        "a concurrency limit has no ttl",
+        "add for example `ttl: 30s`, longer than anything is held",
+    ),
+    (
+        "{algorithm: concurrency, limit: 5, per: 1s}",
+        "`per` does not go with algorithm concurrency",
+        "write ttl instead of per",
+    ),
+    (
+        "{algorithm: concurrency, limit: 5, ttl: 1us}",
+        "a ttl of 1000ns is out of range",
+        "it goes from 1ms to 10 years (3650d)",
+    ),
+    (
+        "{algorithm: concurrency, limit: 5, ttl: 1m, burst: 2}",
+        "`burst` does not go with algorithm concurrency",
+        "leave it out, or use algorithm: gcra or token_bucket",
+    ),
+    (
+        "{limit: 5, per: 1s, ttl: 1m}",
+        "`ttl` does not go with algorithm gcra",
+        "leave it out, or use algorithm: concurrency",
     ),
     (
         "{algorithm: sub_windows, limit: 5, per: 1s, strict: yes}",

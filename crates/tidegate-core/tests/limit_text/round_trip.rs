@@ -86,12 +86,12 @@ proptest! {
     fn any_numbers_are_built_or_refused(
         limit in any::<u64>(),
         per_ns in any::<u64>(),
-        options in any::<[Option<u64>; 4]>(),
+        options in any::<[Option<u64>; 5]>(),
         algorithm in prop::sample::select(AlgorithmName::ALL.to_vec()),
     ) {
-        let [burst, queue, sub_windows, min_interval_ns] = options;
+        let [burst, queue, sub_windows, min_interval_ns, ttl_ns] = options;
         let spec = LimitSpec::new(limit, per_ns);
-        let _ =
-            LimitSpec { algorithm: Some(algorithm), burst, queue, sub_windows, min_interval_ns, ..spec }.build();
+        let spec = LimitSpec { algorithm: Some(algorithm), burst, queue, ttl_ns, ..spec };
+        let _ = LimitSpec { sub_windows, min_interval_ns, ..spec }.build();
     }
 }

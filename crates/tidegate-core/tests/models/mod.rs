@@ -10,6 +10,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+mod concurrency;
 mod fixed_window;
 pub mod foretell;
 mod gcra;
@@ -119,6 +120,9 @@ fn model_of(spec: &LimitSpec) -> Rc<dyn Model> {
         AlgorithmName::SlidingLog => {
             let min_interval = spec.min_interval_ns.unwrap_or(0);
             Rc::new(sliding_log::SlidingLog { limit, window, count_denied, min_interval })
+        }
+        AlgorithmName::Concurrency => {
+            Rc::new(concurrency::Concurrency { limit, ttl: spec.ttl_ns.unwrap_or(0) })
         }
         AlgorithmName::SlidingWindow => Rc::new(sliding_window::SlidingWindow { limit, window }),
         AlgorithmName::SubWindows => {

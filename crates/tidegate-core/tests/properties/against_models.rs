@@ -33,6 +33,11 @@ proptest! {
     }
 
     #[test]
+    fn concurrency(spec in limits::of(AlgorithmName::Concurrency), requests in requests()) {
+        agrees(&spec, requests);
+    }
+
+    #[test]
     fn token_bucket(spec in limits::of(AlgorithmName::TokenBucket), requests in requests()) {
         agrees(&spec, requests);
     }

@@ -96,6 +96,7 @@ proptest! {
             if ask.cost == 0 || (denied && spec.count_denied != Some(true)) {
                 prop_assert_eq!(subject.packed(), before.packed(), "{:?}", ask);
                 prop_assert_eq!(subject.ledger(), before.ledger(), "{:?}", ask);
+                prop_assert_eq!(subject.leases(), before.leases(), "{:?}", ask);
             }
             caller.hear(outcome);
         }

@@ -70,6 +70,9 @@ pub fn of(algorithm: AlgorithmName) -> BoxedStrategy<LimitSpec> {
                 })
                 .boxed()
         }
+        AlgorithmName::Concurrency => {
+            rate.prop_map(|rate| LimitSpec { ttl_ns: Some(rate.per_ns), per_ns: 0, ..rate }).boxed()
+        }
         AlgorithmName::SlidingWindow => rate.boxed(),
         AlgorithmName::SubWindows => {
             let number = prop_oneof![4 => 1..8_u64, 2 => 8..=60_u64, 1 => Just(65_536), 1 => 1..=65_536_u64];
@@ -78,6 +81,11 @@ pub fn of(algorithm: AlgorithmName) -> BoxedStrategy<LimitSpec> {
                 .boxed()
         }
     }
+}
+
+/// Limits that take back what was charged: leases are given back by their holders.
+pub fn refundable() -> impl Strategy<Value = LimitSpec> {
+    any_algorithm().prop_filter("leases", |spec| spec.algorithm != Some(AlgorithmName::Concurrency))
 }
 
 pub fn any_algorithm() -> impl Strategy<Value = LimitSpec> {

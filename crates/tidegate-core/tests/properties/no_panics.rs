@@ -37,6 +37,7 @@ pub fn change_of_limit(algorithm: AlgorithmName) -> impl Strategy<Value = (Limit
     (limits::of(algorithm), limits::of(algorithm)).prop_map(|(before, after)| {
         let after = LimitSpec {
             per_ns: before.per_ns,
+            ttl_ns: before.ttl_ns,
             sub_windows: before.sub_windows,
             align: before.align,
             min_interval_ns: before.min_interval_ns,

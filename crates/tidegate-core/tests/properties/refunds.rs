@@ -29,7 +29,7 @@ proptest! {
 
     #[test]
     fn a_refund_undoes_a_charge(
-        spec in limits::any_algorithm(),
+        spec in limits::refundable(),
         requests in requests(),
         mistakes in vec(mistaken(), 48),
     ) {

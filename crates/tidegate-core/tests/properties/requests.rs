@@ -133,7 +133,7 @@ impl Requests {
         let full = spec.burst.or(spec.queue.map(|queue| queue + 1)).unwrap_or(spec.limit);
         let mut caller = Caller {
             limit: spec.limit,
-            window_ns: spec.per_ns,
+            window_ns: spec.ttl_ns.unwrap_or(spec.per_ns),
             sub_windows: spec.sub_windows.unwrap_or(60),
             full,
             now_ns: 0,

@@ -4,7 +4,7 @@
 
 use tidegate_core::algorithm::Counting;
 use tidegate_core::{
-    Algorithm, Ask, Ledger, Limit, LimitSpec, Nanos, Outcome, Packed, Ruling, Timestamp, Verdict, Wait,
+    Algorithm, Ask, Leases, Ledger, Limit, LimitSpec, Nanos, Outcome, Packed, Ruling, Timestamp, Verdict, Wait,
 };
 
 #[derive(Clone, Debug)]
@@ -13,11 +13,12 @@ pub struct Subject {
     state: State,
 }
 
-/// Both kinds side by side, so that a change of limit needs no conversion. Only the limit's own is ever used.
+/// All kinds side by side, so that a change of limit needs no conversion. Only the limit's own is ever used.
 #[derive(Clone, Debug, Default)]
 struct State {
     packed: Packed,
     ledger: Ledger,
+    leases: Leases,
 }
 
 /// Puts one question to whichever state the limit counts in.
@@ -32,6 +33,10 @@ macro_rules! ask {
                 let $state = &$subject.state.ledger;
                 $answer
             }
+            Algorithm::Leases($algorithm) => {
+                let $state = &$subject.state.leases;
+                $answer
+            }
         }
     };
     ($subject:expr, mut |$algorithm:ident, $state:ident| $answer:expr) => {
@@ -42,6 +47,10 @@ macro_rules! ask {
             }
             Algorithm::Ledger($algorithm) => {
                 let $state = &mut $subject.state.ledger;
+                $answer
+            }
+            Algorithm::Leases($algorithm) => {
+                let $state = &mut $subject.state.leases;
                 $answer
             }
         }
@@ -73,6 +82,10 @@ impl Subject {
 
     pub fn ledger(&self) -> &Ledger {
         &self.state.ledger
+    }
+
+    pub fn leases(&self) -> &Leases {
+        &self.state.leases
     }
 
     pub fn decide(&mut self, ask: Ask) -> Outcome {
