@@ -1,5 +1,6 @@
 //! The subcommands.
 
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use clap::{Args, Parser, Subcommand};
@@ -8,9 +9,10 @@ use tidegate::AlgorithmName;
 
 use crate::bench::{self, Section};
 use crate::spray::Spray;
-use crate::{Bytes, process};
+use crate::{Bytes, pictures, process};
 
-/// Measures Tidegate: speed beside other rate limiters, memory per key, and bounds under a flood of keys.
+/// Measures Tidegate: speed beside other rate limiters, memory per key, and bounds under a flood of keys;
+/// and draws the algorithms.
 ///
 /// Build with --release; figures of a debug build mean nothing. Build with --features peers to compare with
 /// other rate limiters (governor, throttlecrab, limitador, pingora-limits) and clocks.
@@ -26,13 +28,15 @@ Examples:
   cargo run --release -p tidegate-lab --features peers -- bench
   cargo run --release -p tidegate-lab --features peers -- bench --quick --section speed
   cargo run --release -p tidegate-lab --features peers -- rss --keys 10000000
-  cargo run --release -p tidegate-lab -- spray --keys 50000000 --memory-max 256MiB";
+  cargo run --release -p tidegate-lab -- spray --keys 50000000 --memory-max 256MiB
+  cargo run -p tidegate-lab -- pictures";
 
 #[derive(Subcommand)]
 enum Task {
     Bench(Bench),
     Rss(Rss),
     Spray(SprayArgs),
+    Pictures(PicturesArgs),
     #[command(hide = true)]
     RssChild(RssChild),
 }
@@ -101,6 +105,16 @@ struct SprayArgs {
     step_ns: u64,
 }
 
+/// Draws what each algorithm makes of the same bursty trace, an SVG each, and one of all of them.
+///
+/// The decisions are those of the real limiter; the files are the same to the byte in every run.
+#[derive(Args)]
+struct PicturesArgs {
+    /// Where to; made if it is not there
+    #[arg(long, value_name = "DIR", default_value = "docs/pictures")]
+    out: PathBuf,
+}
+
 /// Runs the subcommand that the arguments name.
 pub fn run() -> ExitCode {
     match Lab::parse().command {
@@ -108,6 +122,7 @@ pub fn run() -> ExitCode {
         Task::Rss(Rss { keys }) => bench::run_rss(keys),
         Task::RssChild(RssChild { contender, keys }) => bench::run_rss_child(&contender, &keys),
         Task::Spray(args) => return spray(&args),
+        Task::Pictures(args) => return draw(&args),
     }
     ExitCode::SUCCESS
 }
@@ -158,6 +173,21 @@ fn spray_one(args: &SprayArgs, algorithm: AlgorithmName) -> ExitCode {
                 println!("  resident memory is not checked: there is no /proc here");
             }
             if report.broken().is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn draw(args: &PicturesArgs) -> ExitCode {
+    match pictures::write_all(&args.out) {
+        Ok(pictures) => {
+            for picture in pictures {
+                println!("{}  {}", args.out.join(&picture.file_name).display(), picture.figures);
+            }
+            ExitCode::SUCCESS
         }
         Err(error) => {
             eprintln!("{error}");

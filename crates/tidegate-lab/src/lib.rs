@@ -1,10 +1,12 @@
 //! Tidegate measured: how fast it is beside its peers, how much memory a key takes, and whether its bounds
-//! hold when there are far more keys than memory.
+//! hold when there are far more keys than memory. And pictured: what each algorithm makes of the same
+//! requests.
 //!
 //! ```text
-//! tidegate-lab bench    every table; with `--features peers` beside other rate limiters
-//! tidegate-lab rss      memory per key alone
-//! tidegate-lab spray    more keys than fit: does memory stay bounded, does a hot key stay limited?
+//! tidegate-lab bench     every table; with `--features peers` beside other rate limiters
+//! tidegate-lab rss       memory per key alone
+//! tidegate-lab spray     more keys than fit: does memory stay bounded, does a hot key stay limited?
+//! tidegate-lab pictures  an SVG of each algorithm on the same bursty trace, into docs/pictures
 //! ```
 //!
 //! # Layout
@@ -13,6 +15,7 @@
 //! |---|---|
 //! | [`mod@bench`] | what does a decision cost, and a key? |
 //! | [`spray`] | what happens to the bounds under a flood of keys? |
+//! | [`pictures`] | what does each algorithm make of the same requests? |
 //! | [`process`] | how much memory does this process use? |
 //! | [`cli`] | the subcommands |
 //!
@@ -23,6 +26,7 @@
 pub mod bench;
 mod bytes;
 pub mod cli;
+pub mod pictures;
 pub mod process;
 pub mod spray;
 mod stopwatch;
