@@ -3,8 +3,8 @@
 //! The oldest and simplest (`INCR` and `EXPIRE`). Windows are aligned to the epoch, begin with the key's first
 //! request, or are the days, weeks or months of a time zone.
 //!
-//! *Worst case:* 2L in an instant around an edge; in a calendar also 3L within W, where a window is shorter than W (a
-//! day of 23 hours, a month of 28 days) and its neighbours are used up next to it. *State:* 16 bytes: the window's last instant and a count.
+//! *Worst case:* 2L in an instant around an edge; in a calendar also 3L within W, around a window that is shorter
+//! than W: a day of 23 hours, a month of 28 days. *State:* 16 bytes: the window's last instant and a count.
 //!
 //! The state names its window by the last instant in it, so a request inside the window needs no division and no
 //! calendar, and one from before the window (time stepped back) is counted in it. Where a window ends is only
