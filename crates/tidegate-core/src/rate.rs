@@ -42,7 +42,9 @@ impl Rate {
         self.limit
     }
 
-    /// The window in nanoseconds.
+    /// The window in nanoseconds. Where windows are those of a calendar and not all of one length, what a day, a
+    /// week or a month is taken for: 24 hours, 7 days or 30 days. No decision depends on it there;
+    /// [`Limit::window_ns_at`](crate::Limit::window_ns_at) has the true length.
     #[inline]
     pub const fn window_ns(&self) -> u64 {
         self.window_ns

@@ -99,6 +99,15 @@ mod identity {
             counter("api", 1, "{algorithm: sub_windows, limit: 10, per: 1h, name: hourly}").id().get(),
             15_278_936_499_514_835_463
         );
+        for (options, same) in [
+            ("per: 7d", 9_674_298_828_855_456_879),
+            ("per: day, align: {tz: Europe/Paris}", 16_609_079_292_957_906_252),
+            ("per: week, align: {tz: UTC}", 6_909_483_428_035_803_216),
+            ("per: month, align: {tz: Europe/Paris, day_of_month: 15}", 11_817_734_125_696_945_318),
+        ] {
+            let limit = format!("{{algorithm: fixed_window, limit: 5, {options}}}");
+            assert_eq!(counter("quota", 0, &limit).id().get(), same, "{options}");
+        }
     }
 
     /// Changing them keeps every count.
@@ -113,6 +122,10 @@ mod identity {
             (
                 "{algorithm: fixed_window, limit: 5, per: 1m}",
                 "{algorithm: fixed_window, limit: 6, per: 1m, count_denied: true, align: epoch}",
+            ),
+            (
+                "{algorithm: fixed_window, limit: 5, per: month, align: {tz: Europe/Paris}}",
+                "{algorithm: fixed_window, limit: 6, per: 30d, align: {tz: europe/paris, day_of_month: 1}}",
             ),
             (
                 "{algorithm: sliding_log, limit: 5, per: 1m}",
@@ -142,6 +155,14 @@ mod identity {
             "{algorithm: fixed_window, limit: 5, per: 1m}",
             "{algorithm: fixed_window, limit: 5, per: 1m, align: first_hit}",
             "{algorithm: fixed_window, limit: 5, per: 61s, align: first_hit}",
+            "{algorithm: fixed_window, limit: 5, per: 1d}",
+            "{algorithm: fixed_window, limit: 5, per: 1d, align: first_hit}",
+            "{algorithm: fixed_window, limit: 5, per: day, align: {tz: UTC}}",
+            "{algorithm: fixed_window, limit: 5, per: day, align: {tz: Europe/Paris}}",
+            "{algorithm: fixed_window, limit: 5, per: week, align: {tz: Europe/Paris}}",
+            "{algorithm: fixed_window, limit: 5, per: week, align: {tz: Europe/Paris, week_starts: sunday}}",
+            "{algorithm: fixed_window, limit: 5, per: month, align: {tz: Europe/Paris}}",
+            "{algorithm: fixed_window, limit: 5, per: month, align: {tz: Europe/Paris, day_of_month: 15}}",
             "{algorithm: sliding_log, limit: 5, per: 1m}",
             "{algorithm: sliding_window, limit: 5, per: 1m}",
             "{algorithm: sub_windows, limit: 5, per: 1m}",

@@ -59,6 +59,7 @@ pub use memory::{
     Lease, LeaseToken, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MIN, MemoryStats, MemoryStore, NotAToken, Outcomes,
     Release, Renewal,
 };
+pub use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
 pub use tidegate_core::{
     Algorithm, AlgorithmName, Charge, Counter, CounterId, Decision, Fence, Limit, LimitError, LimitSpec,
     Nanos, Outcome, Plan, PlanFull, Rate, Timestamp, Verdict, Wait,

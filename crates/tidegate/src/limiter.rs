@@ -119,9 +119,9 @@ impl<C: Clock> Limiter<C> {
     /// This limiter with other limits, over the same counters. The two may run side by side, so a program
     /// can swap one for the other while requests are in flight. Those that wait for this one go on waiting for it.
     ///
-    /// Nobody gets a fresh window: where L or burst changed, what was used stays used. Where the algorithm, W or
-    /// n changed, the new limit starts empty and the old one is enforced beside it for the shorter of the two
-    /// windows. A limit is the same one as before if it has the same name, or no name and the same place.
+    /// Nobody gets a fresh window: where L or burst changed, what was used stays used. Where the algorithm, W, n or
+    /// where windows begin changed, the new limit starts empty and the old one is enforced beside it for the shorter
+    /// of the two windows, which of a calendar is the one that it is now in. A limit is the same one as before if it has the same name, or no name and the same place.
     pub fn changed<L: IntoLimit>(&self, limits: impl IntoIterator<Item = L>) -> Result<Self, LimiterError>
     where
         C: Clone,
@@ -132,7 +132,7 @@ impl<C: Clock> Limiter<C> {
         let mut retiring = Vec::new();
         let replaced = self.counters.iter().enumerate().filter_map(|(place, old)| {
             let new = successor(&counters, place, old).filter(|new| new.id() != old.id())?;
-            let window_ns = old.limit().rate().window_ns().min(new.limit().rate().window_ns());
+            let window_ns = old.limit().window_ns_at(now).min(new.limit().window_ns_at(now));
             let until = Timestamp::from_nanos(now.as_nanos().saturating_add(window_ns));
             Some(Retiring { counter: old.clone(), until })
         });

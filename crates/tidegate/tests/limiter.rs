@@ -65,6 +65,39 @@ fn a_changed_window_is_enforced_beside_the_old_one() {
     assert_eq!(admitted(&back, 10), 3);
 }
 
+/// October 26th 2025 has 25 hours in Paris, and what was used in its first is not given out again in its last.
+#[test]
+fn a_changed_calendar_is_enforced_for_its_true_window() {
+    const MIDNIGHT_NS: u64 = 1_761_429_600_000_000_000;
+    const MINUTES: u64 = 60;
+    let clock = ManualClock::at(Timestamp::from_nanos(MIDNIGHT_NS));
+    let old = limiter(&["{algorithm: fixed_window, limit: 3, per: day, align: {tz: Europe/Paris}}"], &clock);
+    assert_eq!(admitted(&old, 5), 3);
+    clock.advance(Duration::from_secs(30 * MINUTES));
+    let new = old.changed(["{algorithm: sliding_log, limit: 5, per: 3d}"]).unwrap();
+    assert_eq!(admitted(&new, 5), 0, "no fresh window");
+    clock.advance(Duration::from_secs((24 * 60 + 15) * MINUTES));
+    assert_eq!(admitted(&new, 5), 0, "after 24 hours the day is not over");
+    clock.advance(Duration::from_secs(15 * MINUTES));
+    assert_eq!(admitted(&new, 2), 2, "after 25 it is");
+}
+
+#[test]
+fn another_zone_or_billing_day_is_another_counter() {
+    let clock = ManualClock::at(Timestamp::from_nanos(1_750_000_000_000_000_000));
+    let month =
+        |align: &str| format!("{{algorithm: fixed_window, limit: 3, per: month, align: {{{align}}}}}");
+    let old = limiter(&[&month("tz: Europe/Paris")], &clock);
+    assert_eq!(admitted(&old, 5), 3);
+    for align in ["tz: Europe/Rome", "tz: Europe/Paris, day_of_month: 15"] {
+        let new = old.changed([month(align).as_str()]).unwrap();
+        assert_eq!(new.limits().count(), 2, "{align}");
+        assert_eq!(admitted(&new, 5), 0, "{align}");
+    }
+    let same = old.changed([month("tz: europe/paris, day_of_month: 1").as_str()]).unwrap();
+    assert_eq!(same.limits().count(), 1);
+}
+
 #[test]
 fn the_limit_that_decided_is_named_rightly_while_others_retire() {
     let clock = ManualClock::default();

@@ -1,34 +1,34 @@
 //! Fixed window: a counter that starts again at every window's edge.
 //!
-//! The oldest and simplest (`INCR` and `EXPIRE`). Windows are aligned to the epoch, or begin with the key's
-//! first request.
+//! The oldest and simplest (`INCR` and `EXPIRE`). Windows are aligned to the epoch, begin with the key's first
+//! request, or are the days, weeks or months of a time zone.
 //!
-//! *Worst case:* 2L in an instant around an edge. *State:* 16 bytes: the window's last instant and a count.
+//! *Worst case:* 2L in an instant around an edge; in a calendar also 3L within W, around a window that is shorter
+//! than W: a day of 23 hours, a month of 28 days. *State:* 16 bytes: the window's last instant and a count.
 //!
-//! The state names its window by the last instant in it, so a request inside the window needs no division,
-//! and one from before the window (time stepped back) is counted in it.
+//! The state names its window by the last instant in it, so a request inside the window needs no division and no
+//! calendar, and one from before the window (time stepped back) is counted in it. Where a window ends is only
+//! worked out for the first request that counts in it.
 
-use super::Counting;
+use super::{Calendar, Counting};
 use crate::packed::View;
 use crate::rate::UNITS_MAX;
 use crate::{Ask, Nanos, Packed, Rate, Timestamp, Verdict, Wait};
-
-/// Where windows begin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Align {
-    /// At multiples of the window since the Unix epoch: the same edges for every key.
-    #[default]
-    Epoch,
-    /// At the key's first request after its last window ended.
-    FirstHit,
-}
 
 /// L per W.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FixedWindow {
     pub(crate) rate: Rate,
-    pub(crate) align: Align,
+    pub(crate) edges: Edges,
     pub(crate) count_denied: bool,
+}
+
+/// Where windows begin and end: an [`Align`](super::Align) that was checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Edges {
+    Epoch,
+    FirstHit,
+    Calendar(Calendar),
 }
 
 /// A window and what was used in it.
@@ -43,23 +43,15 @@ const USED_BITS: u32 = 41;
 const BEYOND_TIME: u128 = 1 << 64;
 
 impl FixedWindow {
-    /// The window that a request at `now` belongs to.
+    /// Where the window ends that a request at `now` is in, if the key is not in one already.
     #[inline]
-    fn window(&self, state: Packed, now: Timestamp) -> Window {
-        let now_ns = now.as_nanos();
-        match state.view() {
-            // A state that is kept has used something; one never seen has not.
-            View::Until(last, used) if now_ns <= last && used > 0 => {
-                return Window { end_ns: u128::from(last) + 1, used };
-            }
-            View::Until(..) => {}
-            View::Outlasting(detail) => return unpack_late(detail),
+    fn end_of_new_window(&self, now: Timestamp) -> u128 {
+        let (now_ns, window_ns) = (now.as_nanos(), self.rate.window_ns());
+        match &self.edges {
+            Edges::Epoch => u128::from(now_ns - now_ns % window_ns) + u128::from(window_ns),
+            Edges::FirstHit => u128::from(now_ns) + u128::from(window_ns),
+            Edges::Calendar(calendar) => calendar.window(now).end_ns,
         }
-        let start_ns = match self.align {
-            Align::Epoch => now_ns - now_ns % self.rate.window_ns(),
-            Align::FirstHit => now_ns,
-        };
-        Window { end_ns: u128::from(start_ns) + u128::from(self.rate.window_ns()), used: 0 }
     }
 }
 
@@ -68,53 +60,72 @@ impl Counting for FixedWindow {
 
     #[inline]
     fn weigh(&self, state: &Packed, ask: Ask) -> Verdict {
-        let Window { used, .. } = self.window(*state, ask.now);
-        Verdict::of(used.saturating_add(ask.cost) <= self.rate.limit())
+        Verdict::of(used(*state, ask.now).saturating_add(ask.cost) <= self.rate.limit())
     }
 
     #[inline]
     fn charge(&self, state: &mut Packed, ask: Ask) {
-        let Window { end_ns, used } = self.window(*state, ask.now);
+        let Window { end_ns, used } = match held(*state, ask.now) {
+            Some(window) => window,
+            None => Window { end_ns: self.end_of_new_window(ask.now), used: 0 },
+        };
         *state = pack(&Window { end_ns, used: used.saturating_add(ask.cost).min(USED_MAX) });
     }
 
     fn refund(&self, state: &mut Packed, ask: Ask) {
-        let Window { end_ns, used } = self.window(*state, ask.now);
-        *state = match used.saturating_sub(ask.cost) {
-            0 => Packed::NEVER_SEEN,
-            used => pack(&Window { end_ns, used }),
+        *state = match held(*state, ask.now) {
+            Some(Window { end_ns, used }) if used > ask.cost => {
+                pack(&Window { end_ns, used: used - ask.cost })
+            }
+            _ => Packed::NEVER_SEEN,
         };
     }
 
     #[inline]
     fn remaining(&self, state: &Packed, now: Timestamp) -> u64 {
-        self.rate.limit().saturating_sub(self.window(*state, now).used)
+        self.rate.limit().saturating_sub(used(*state, now))
     }
 
     #[inline]
     fn wait(&self, state: &Packed, ask: Ask) -> Wait {
-        let Window { end_ns, used } = self.window(*state, ask.now);
         if ask.cost > self.rate.limit() {
-            Wait::NEVER
-        } else if used.saturating_add(ask.cost) <= self.rate.limit() {
-            Wait::NONE
-        } else {
-            Wait::of(Nanos::from_to(ask.now, end_ns))
+            return Wait::NEVER;
+        }
+        match held(*state, ask.now) {
+            Some(Window { end_ns, used }) if used.saturating_add(ask.cost) > self.rate.limit() => {
+                Wait::of(Nanos::from_to(ask.now, end_ns))
+            }
+            _ => Wait::NONE,
         }
     }
 
     #[inline]
     fn reset_after(&self, state: &Packed, now: Timestamp) -> Nanos {
-        match self.window(*state, now) {
-            Window { used: 0, .. } => Nanos::ZERO,
-            Window { end_ns, .. } => Nanos::from_to(now, end_ns),
-        }
+        held(*state, now).map_or(Nanos::ZERO, |window| Nanos::from_to(now, window.end_ns))
     }
 
     #[inline]
     fn counts_denied(&self) -> bool {
         self.count_denied
     }
+}
+
+/// The window that the state is about, if a request at `now` is counted in it.
+#[inline]
+fn held(state: Packed, now: Timestamp) -> Option<Window> {
+    match state.view() {
+        // A state that is kept has used something; one never seen has not.
+        View::Until(last, used) => {
+            (now.as_nanos() <= last && used > 0).then(|| Window { end_ns: u128::from(last) + 1, used })
+        }
+        View::Outlasting(detail) => Some(unpack_late(detail)),
+    }
+}
+
+/// What was used in the window that a request at `now` is counted in.
+#[inline]
+fn used(state: Packed, now: Timestamp) -> u64 {
+    held(state, now).map_or(0, |window| window.used)
 }
 
 #[inline]

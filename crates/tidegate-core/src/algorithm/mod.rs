@@ -5,12 +5,14 @@
 //! |---|---|---|
 //! | [`Gcra`], [`TokenBucket`] | 16 bytes | B + L |
 //! | [`LeakyBucket`] | 16 bytes | L leave, evenly spaced |
-//! | [`FixedWindow`] | 16 bytes | 2L |
+//! | [`FixedWindow`] | 16 bytes | 2L (in a calendar, around a window shorter than W, 3L) |
 //! | [`SlidingWindow`] | 16 bytes | just under 2L; L per W in the long run |
 //! | [`SubWindows`] | up to n + 1 entries | L (strict), 2L (not strict) |
 //! | [`SlidingLog`] | up to L + 1 entries | L |
 //! | [`Concurrency`] | a lease each | L in flight |
 
+mod align;
+mod calendar;
 mod concurrency;
 mod fixed_window;
 mod gcra;
@@ -20,8 +22,12 @@ mod sliding_window;
 mod sub_windows;
 mod token_bucket;
 
+pub use align::{Align, CalendarSpec, Weekday};
+pub(crate) use calendar::CalendarUnit;
+pub use calendar::{Calendar, CalendarWindow};
 pub use concurrency::Concurrency;
-pub use fixed_window::{Align, FixedWindow};
+pub(crate) use fixed_window::Edges;
+pub use fixed_window::FixedWindow;
 pub use gcra::Gcra;
 pub use leaky_bucket::LeakyBucket;
 pub use sliding_log::SlidingLog;

@@ -16,10 +16,7 @@ impl LimitError {
 
     /// `found` is none of the `known` words that can stand for `what`.
     pub(crate) fn unknown(what: &str, found: &str, known: &[&str]) -> Self {
-        let hint = match closest(found, known) {
-            Some(word) => format!("did you mean `{word}`?"),
-            None => format!("known are: {}", known.join(", ")),
-        };
+        let hint = did_you_mean(found, known).unwrap_or_else(|| format!("known are: {}", known.join(", ")));
         Self::new(format!("unknown {what} `{found}`"), hint)
     }
 
@@ -41,6 +38,11 @@ impl fmt::Display for LimitError {
 }
 
 impl std::error::Error for LimitError {}
+
+/// A hint at the known word that `found` was most likely meant to be.
+pub(super) fn did_you_mean(found: &str, known: &[&str]) -> Option<String> {
+    closest(found, known).map(|word| format!("did you mean `{word}`?"))
+}
 
 /// The known word that `found` was most likely meant to be.
 fn closest<'a>(found: &str, known: &[&'a str]) -> Option<&'a str> {

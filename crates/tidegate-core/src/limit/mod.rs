@@ -1,6 +1,7 @@
 //! Limits: what they are and how they are written.
 
 mod algorithm_name;
+mod calendar;
 mod duration;
 mod error;
 mod parse;
@@ -13,11 +14,11 @@ pub use spec::LimitSpec;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::Rate;
 use crate::algorithm::{
-    Align, Concurrency, Counting, FixedWindow, LedgerAlgorithm, PackedAlgorithm, SlidingLog, SlidingWindow,
-    SubWindows, TokenBucket,
+    Calendar, Concurrency, Counting, Edges, FixedWindow, LedgerAlgorithm, PackedAlgorithm, SlidingLog,
+    SlidingWindow, SubWindows, TokenBucket,
 };
+use crate::{Rate, Timestamp};
 
 /// An algorithm with its parameters, all of them in range: `100 per minute`, `10/s burst 20`.
 ///
@@ -64,7 +65,8 @@ impl Limit {
         &self.algorithm
     }
 
-    /// Its units per window; of a concurrency limit, those in flight per ttl.
+    /// Its units per window; of a concurrency limit, those in flight per ttl. The days, weeks and months of a
+    /// calendar count as 24 hours, 7 days and 30 days.
     pub fn rate(&self) -> Rate {
         match &self.algorithm {
             Algorithm::Packed(
@@ -79,7 +81,18 @@ impl Limit {
         }
     }
 
-    /// The exact sliding log at the same rate: what the other algorithms approximate.
+    /// How long the window is that `now` is in, in nanoseconds: W, except that the days, weeks and months of a
+    /// calendar are not all of one length.
+    pub fn window_ns_at(&self, now: Timestamp) -> u64 {
+        match self.calendar().map(|calendar| calendar.window(now)) {
+            Some(window) => {
+                u64::try_from(window.end_ns - u128::from(window.start.as_nanos())).unwrap_or(u64::MAX)
+            }
+            None => self.rate().window_ns(),
+        }
+    }
+
+    /// The exact sliding log at the same [rate](Self::rate): what the other algorithms approximate.
     #[must_use]
     pub fn as_sliding_log(&self) -> Self {
         let log = SlidingLog { rate: self.rate(), count_denied: false, min_interval_ns: 0 };
@@ -93,14 +106,24 @@ impl Limit {
             Algorithm::Ledger(LedgerAlgorithm::SubWindows(one)) => {
                 format!("sub_windows {} per {window_ns}ns", one.sub_windows)
             }
-            Algorithm::Packed(PackedAlgorithm::FixedWindow(FixedWindow {
-                align: Align::FirstHit, ..
-            })) => {
-                format!("fixed_window first_hit per {window_ns}ns")
-            }
+            Algorithm::Packed(PackedAlgorithm::FixedWindow(one)) => match &one.edges {
+                Edges::Epoch => format!("fixed_window per {window_ns}ns"),
+                Edges::FirstHit => format!("fixed_window first_hit per {window_ns}ns"),
+                Edges::Calendar(calendar) => format!("fixed_window {}", calendar.shape()),
+            },
             // A lease says itself when it ends, whatever the ttl has become meanwhile.
             Algorithm::Leases(_) => self.algorithm_name().to_string(),
             _ => format!("{} per {window_ns}ns", self.algorithm_name()),
+        }
+    }
+
+    fn calendar(&self) -> Option<&Calendar> {
+        match &self.algorithm {
+            Algorithm::Packed(PackedAlgorithm::FixedWindow(FixedWindow {
+                edges: Edges::Calendar(calendar),
+                ..
+            })) => Some(calendar),
+            _ => None,
         }
     }
 
@@ -130,7 +153,10 @@ impl FromStr for Limit {
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rate = self.rate();
-        let span = duration::write(rate.window_ns());
+        let span = match self.calendar() {
+            Some(calendar) => calendar.unit_name().to_owned(),
+            None => duration::write(rate.window_ns()),
+        };
         let span_name = if let Algorithm::Leases(_) = self.algorithm { "ttl" } else { "per" };
         let name = self.algorithm_name();
         write!(f, "{{algorithm: {name}, limit: {}, {span_name}: {span}", rate.limit())?;
@@ -147,8 +173,10 @@ impl fmt::Display for Limit {
                     }
                 }
                 PackedAlgorithm::FixedWindow(one) => {
-                    if one.align == Align::FirstHit {
-                        f.write_str(", align: first_hit")?;
+                    match &one.edges {
+                        Edges::Epoch => {}
+                        Edges::FirstHit => f.write_str(", align: first_hit")?,
+                        Edges::Calendar(calendar) => write!(f, ", align: {calendar}")?,
                     }
                     if one.count_denied {
                         f.write_str(", count_denied: true")?;

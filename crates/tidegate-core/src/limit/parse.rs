@@ -3,9 +3,10 @@
 //! ```text
 //! text form   100 per minute      10/s burst 20      5 per 30s
 //! long form   {algorithm: gcra, limit: 7, per: 1s, burst: 3}
+//!             {algorithm: fixed_window, limit: 1000, per: month, align: {tz: Europe/Paris, day_of_month: 15}}
 //! ```
 
-use super::{AlgorithmName, LimitError, LimitSpec, duration};
+use super::{AlgorithmName, LimitError, LimitSpec, calendar, duration};
 use crate::algorithm::Align;
 
 /// Longer text than this is no limit.
@@ -36,7 +37,7 @@ pub(super) fn spec(text: &str) -> Result<LimitSpec, LimitError> {
     }
     match text.trim().strip_prefix('{') {
         Some(rest) => match rest.strip_suffix('}') {
-            Some(fields) => long_form(fields),
+            Some(inside) => long_form(inside),
             None => Err(LimitError::new("the long form has no closing `}`", "end the limit with }")),
         },
         None => text_form(text),
@@ -56,6 +57,22 @@ pub(super) fn number(field: &str, text: &str) -> Result<u64, LimitError> {
         _ => "write a whole number like 100".to_owned(),
     };
     Err(LimitError::new(format!("{field} `{text}` is not a whole number"), hint))
+}
+
+/// The names and values of `name: value, name: value`.
+pub(super) fn fields(text: &str) -> Result<Vec<(&str, &str)>, LimitError> {
+    let mut fields: Vec<(&str, &str)> = Vec::new();
+    for field in parts(text)?.into_iter().map(str::trim).filter(|field| !field.is_empty()) {
+        let Some((name, value)) = field.split_once(':') else {
+            return Err(LimitError::new(format!("`{field}` is not a field"), "write `name: value`"));
+        };
+        let (name, value) = (unquoted(name), unquoted(value));
+        if fields.iter().any(|(seen, _)| *seen == name) {
+            return Err(LimitError::new(format!("field `{name}` stands twice"), "leave one of them out"));
+        }
+        fields.push((name, value));
+    }
+    Ok(fields)
 }
 
 /// `L per W [burst B]`, `L/W [burst B]`.
@@ -83,20 +100,11 @@ fn text_form(text: &str) -> Result<LimitSpec, LimitError> {
     Ok(LimitSpec { burst, ..spec })
 }
 
-/// `field: value, field: value`.
-fn long_form(fields: &str) -> Result<LimitSpec, LimitError> {
+/// What stands between the braces.
+fn long_form(text: &str) -> Result<LimitSpec, LimitError> {
     let mut spec = LimitSpec::default();
     let (mut limit, mut per_ns) = (None, None);
-    let mut seen: Vec<&str> = Vec::new();
-    for field in fields.split(',').map(str::trim).filter(|field| !field.is_empty()) {
-        let Some((name, value)) = field.split_once(':') else {
-            return Err(LimitError::new(format!("`{field}` is not a field"), "write `name: value`"));
-        };
-        let (name, value) = (unquoted(name), unquoted(value));
-        if seen.contains(&name) {
-            return Err(LimitError::new(format!("field `{name}` stands twice"), "leave one of them out"));
-        }
-        seen.push(name);
+    for (name, value) in fields(text)? {
         match name {
             "algorithm" => spec.algorithm = Some(value.parse()?),
             "limit" => limit = Some(value),
@@ -150,11 +158,38 @@ fn truth(field: &str, value: &str) -> Result<bool, LimitError> {
 }
 
 fn align(value: &str) -> Result<Align, LimitError> {
+    if let Some(fields) = value.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+        return Ok(Align::Calendar(calendar::parse(fields)?));
+    }
     match value {
         "epoch" => Ok(Align::Epoch),
         "first_hit" => Ok(Align::FirstHit),
-        _ => Err(LimitError::unknown("align", value, &["epoch", "first_hit"])),
+        _ => Err(LimitError::unknown("align", value, &["epoch", "first_hit", "{tz: Europe/Paris}"])),
     }
+}
+
+/// What stands between commas. A comma between braces is not between parts.
+fn parts(text: &str) -> Result<Vec<&str>, LimitError> {
+    const EXAMPLE: &str = "braces come in pairs: {..., align: {tz: Europe/Paris}}";
+    let (mut parts, mut start, mut in_braces) = (Vec::new(), 0, false);
+    for (at, c) in text.char_indices() {
+        match (c, in_braces) {
+            ('{', false) => in_braces = true,
+            ('}', true) => in_braces = false,
+            ('{', true) => return Err(LimitError::new("there is a `{` too many", EXAMPLE)),
+            ('}', false) => return Err(LimitError::new("there is a `}` too many", EXAMPLE)),
+            (',', false) => {
+                parts.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if in_braces {
+        return Err(LimitError::new("there is a `}` missing", EXAMPLE));
+    }
+    parts.push(&text[start..]);
+    Ok(parts)
 }
 
 fn unquoted(text: &str) -> &str {

@@ -2,7 +2,7 @@
 
 use super::{Algorithm, AlgorithmName, Limit, LimitError};
 use crate::algorithm::{
-    Align, Concurrency, FixedWindow, Gcra, LeakyBucket, LedgerAlgorithm, PackedAlgorithm,
+    Align, Concurrency, Edges, FixedWindow, Gcra, LeakyBucket, LedgerAlgorithm, PackedAlgorithm,
     SUB_WINDOWS_DEFAULT, SUB_WINDOWS_MAX, SlidingLog, SlidingWindow, SubWindows, TokenBucket,
 };
 use crate::{Rate, UNITS_MAX, WINDOW_NS_MAX, WINDOW_NS_MIN};
@@ -23,7 +23,8 @@ pub struct LimitSpec {
     pub algorithm: Option<AlgorithmName>,
     /// L, units per window. Zero denies everything.
     pub limit: u64,
-    /// W, the window in nanoseconds. A `concurrency` limit has none: it is zero there.
+    /// W, the window in nanoseconds. One day, seven or thirty, where windows are those of a calendar; zero in a
+    /// `concurrency` limit, which has none.
     pub per_ns: u64,
     /// B, what may come at once (`gcra`, `token_bucket`); L by default.
     pub burst: Option<u64>,
@@ -70,8 +71,8 @@ impl LimitSpec {
                 Algorithm::Packed(PackedAlgorithm::LeakyBucket(LeakyBucket::new(rate, queue)))
             }
             AlgorithmName::FixedWindow => {
-                let align = self.align.unwrap_or_default();
-                Algorithm::Packed(PackedAlgorithm::FixedWindow(FixedWindow { rate, align, count_denied }))
+                let edges = self.edges()?;
+                Algorithm::Packed(PackedAlgorithm::FixedWindow(FixedWindow { rate, edges, count_denied }))
             }
             AlgorithmName::SlidingWindow => {
                 Algorithm::Packed(PackedAlgorithm::SlidingWindow(SlidingWindow::new(rate)))
@@ -144,6 +145,14 @@ impl LimitSpec {
 
     fn gcra(&self, rate: Rate) -> Result<Gcra, LimitError> {
         Ok(Gcra::new(rate, units("burst", self.burst, rate)?))
+    }
+
+    fn edges(&self) -> Result<Edges, LimitError> {
+        match &self.align {
+            None | Some(Align::Epoch) => Ok(Edges::Epoch),
+            Some(Align::FirstHit) => Ok(Edges::FirstHit),
+            Some(Align::Calendar(calendar)) => Ok(Edges::Calendar(calendar.build(self.per_ns)?)),
+        }
     }
 
     fn min_interval(&self, rate: Rate) -> Result<u64, LimitError> {

@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use tidegate_core::algorithm::Align;
+use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
 use tidegate_core::{Decision, LimitSpec, Nanos};
 
 /// One case, line by line, so that it can be written back with its comments.
@@ -149,11 +149,27 @@ fn read<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok()
 }
 
-/// The fields of `{name: value, ...}`.
+/// The names and values of `{name: value, ...}`, where one value may be in braces too.
+fn fields(text: &str) -> Option<Vec<(&str, &str)>> {
+    let mut rest = text.strip_prefix('{')?.strip_suffix('}')?;
+    let mut fields = Vec::new();
+    while !rest.is_empty() {
+        let (name, behind) = rest.split_once(": ")?;
+        let value = match behind.starts_with('{') {
+            true => &behind[..=behind.find('}')?],
+            false => behind.split(", ").next()?,
+        };
+        fields.push((name, value));
+        rest = &behind[value.len()..];
+        rest = rest.strip_prefix(", ").unwrap_or(rest);
+    }
+    Some(fields)
+}
+
+/// The fields of a limit.
 fn spec(text: &str) -> Option<LimitSpec> {
     let mut spec = LimitSpec::default();
-    for field in text.strip_prefix('{')?.strip_suffix('}')?.split(", ") {
-        let (name, value) = field.split_once(": ")?;
+    for (name, value) in fields(text)? {
         match name {
             "algorithm" => spec.algorithm = Some(read(value)?),
             "limit" => spec.limit = read(value)?,
@@ -169,7 +185,7 @@ fn spec(text: &str) -> Option<LimitSpec> {
                 spec.align = Some(match value {
                     "epoch" => Align::Epoch,
                     "first_hit" => Align::FirstHit,
-                    _ => return None,
+                    _ => Align::Calendar(calendar(value)?),
                 });
             }
             _ => return None,
@@ -178,8 +194,30 @@ fn spec(text: &str) -> Option<LimitSpec> {
     Some(spec)
 }
 
-/// A duration: digits and a unit.
+/// The fields of `align: {tz: Europe/Paris, ...}`.
+fn calendar(text: &str) -> Option<CalendarSpec> {
+    let mut spec = CalendarSpec::default();
+    for (name, value) in fields(text)? {
+        match name {
+            "tz" => spec.tz = value.to_owned(),
+            "week_starts" => {
+                spec.week_starts = Some(Weekday::ALL.into_iter().find(|day| day.as_str() == value)?);
+            }
+            "day_of_month" => spec.day_of_month = Some(read(value)?),
+            _ => return None,
+        }
+    }
+    Some(spec)
+}
+
+/// A duration: digits and a unit, or the name of what a calendar's windows are.
 fn nanos(text: &str) -> Option<u64> {
+    match text {
+        "day" => return nanos("1d"),
+        "week" => return nanos("7d"),
+        "month" => return nanos("30d"),
+        _ => {}
+    }
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let unit: u64 = match &text[digits..] {
         "ns" => 1,

@@ -5,8 +5,8 @@ mod limits;
 mod refused;
 mod round_trip;
 
-use tidegate_core::algorithm::Align;
-use tidegate_core::{AlgorithmName, Limit, LimitSpec};
+use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
+use tidegate_core::{AlgorithmName, Limit, LimitSpec, Timestamp};
 
 const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
@@ -112,6 +112,74 @@ fn long_form() {
         LimitSpec { ttl_ns: Some(60 * SECOND), per_ns: 0, ..with(AlgorithmName::Concurrency) },
     );
     assert_eq!(read(r#"{limit: 5, per: 1m, name: "per user"}"#).name(), Some("per user"));
+}
+
+#[test]
+fn calendars() {
+    let calendar = |per_ns, spec| LimitSpec {
+        algorithm: Some(AlgorithmName::FixedWindow),
+        align: Some(Align::Calendar(spec)),
+        ..LimitSpec::new(1000, per_ns)
+    };
+    let paris = CalendarSpec::in_zone("Europe/Paris");
+    let sundays =
+        CalendarSpec { week_starts: Some(Weekday::Sunday), ..CalendarSpec::in_zone("America/New_York") };
+    let billing = CalendarSpec { day_of_month: Some(15), ..paris.clone() };
+    for (options, spec) in [
+        ("per: day, align: {tz: Europe/Paris}", calendar(DAY, paris.clone())),
+        ("per: 1d, align: {tz: Europe/Paris}", calendar(DAY, paris.clone())),
+        ("per: 24h, align: { tz : Europe/Paris , }", calendar(DAY, paris.clone())),
+        ("align: {tz: europe/PARIS}, per: day", calendar(DAY, paris.clone())),
+        ("per: week, align: {tz: America/New_York, week_starts: sunday}", calendar(7 * DAY, sundays.clone())),
+        ("per: 7d, align: {week_starts: sunday, tz: America/New_York}", calendar(7 * DAY, sundays)),
+        ("per: month, align: {tz: Europe/Paris, day_of_month: 15}", calendar(30 * DAY, billing.clone())),
+        (r#""per": "30d", "align": {"tz": "Europe/Paris", "day_of_month": 15}"#, calendar(30 * DAY, billing)),
+        ("per: month, align: {}", calendar(30 * DAY, CalendarSpec::default())),
+        ("per: week, align: {week_starts: monday}", calendar(7 * DAY, CalendarSpec::default())),
+    ] {
+        assert_reads(&format!("{{algorithm: fixed_window, limit: 1000, {options}}}"), spec);
+    }
+    // The rate in one field, and other options behind the braces.
+    let counted = LimitSpec { count_denied: Some(true), ..calendar(DAY, paris) };
+    assert_reads(
+        "{algorithm: fixed_window, align: {tz: Europe/Paris}, limit: 1000 per day, count_denied: true}",
+        counted,
+    );
+}
+
+/// Where windows begin sets limits apart.
+#[test]
+fn calendars_that_differ() {
+    let limits = [
+        "per: day",
+        "per: day, align: {tz: UTC}",
+        "per: day, align: {tz: Etc/UTC}",
+        "per: day, align: {tz: Europe/Paris}",
+        "per: week",
+        "per: week, align: {tz: Europe/Paris}",
+        "per: week, align: {tz: Europe/Paris, week_starts: sunday}",
+        "per: month, align: {tz: Europe/Paris}",
+        "per: month, align: {tz: Europe/Paris, day_of_month: 15}",
+    ]
+    .map(|options| read(&format!("{{algorithm: fixed_window, limit: 5, {options}}}")));
+    for (place, one) in limits.iter().enumerate() {
+        assert!(limits[..place].iter().all(|other| one != other), "{one}");
+        assert_eq!(*one, one.clone());
+    }
+}
+
+/// The rate is nominal, the window is what the calendar says: Paris has 23 hours on 2025-03-30 and 25 on 2025-10-26.
+#[test]
+fn windows_of_a_calendar_have_their_own_length() {
+    let day = read("{algorithm: fixed_window, limit: 5, per: day, align: {tz: Europe/Paris}}");
+    assert_eq!(day.rate().window_ns(), DAY);
+    assert_eq!(day.as_sliding_log().rate(), day.rate());
+    // Noon UTC of three days.
+    for (noon, hours) in [(1_743_249_600, 24), (1_743_336_000, 23), (1_761_480_000, 25)] {
+        assert_eq!(day.window_ns_at(Timestamp::from_nanos(noon * SECOND)), hours * HOUR, "{noon}");
+    }
+    let minute = read("5 per minute");
+    assert_eq!(minute.window_ns_at(Timestamp::from_nanos(DAY)), MINUTE);
 }
 
 /// What is left out is what the design says it is.

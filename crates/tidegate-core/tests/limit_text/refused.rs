@@ -8,6 +8,10 @@ const WHOLE_NUMBER: &str = "write a whole number like 100";
 const WINDOW_RANGE: &str = "windows go from 1ms to 10 years (3650d)";
 const UNIT_RANGE: &str = "it goes from 1 to 1099511627775";
 const ONE_TOO_MANY: &str = "leave one of them out";
+const ZONES: &str = "time zones have names like `Europe/Paris`, `America/New_York` or `UTC`";
+const DAYS_OF_MONTH: &str = "it goes from 1 to 31; a month that is too short begins with its last day";
+const CALENDAR_WINDOWS: &str = "write `per: day`, `per: week` or `per: month`, or leave `align` out";
+const PAIRS: &str = "braces come in pairs: {..., align: {tz: Europe/Paris}}";
 const FIELDS: &str = "known are: algorithm, limit, per, burst, queue, sub_windows, strict, count_denied, \
                       min_interval, align, ttl, name";
 const UNITS: &str = "known are: ns, nanosecond, nanoseconds, us, µs, microsecond, microseconds, ms, millisecond, \
@@ -95,7 +99,7 @@ const BAD: &[(&str, &str, &str)] = &[
     (
         "{algorithm: fixed_window, limit: 5, per: 1s, align: calendar}",
         "unknown align `calendar`",
-        "known are: epoch, first_hit",
+        "known are: epoch, first_hit, {tz: Europe/Paris}",
     ),
     // Leases.
     (
@@ -128,6 +132,134 @@ const BAD: &[(&str, &str, &str)] = &[
         "strict `yes` is neither true nor false",
         "write true or false",
     ),
+    // Calendars.
+    (
+        "{algorithm: fixed_window, limit: 5, per: day, align: {tz: Europe/Pari}}",
+        "unknown time zone `Europe/Pari`",
+        "did you mean `Europe/Paris`?",
+    ),
+    (
+        "{algorithm: fixed_window, limit: 5, per: day, align: {tz: new york}}",
+        "unknown time zone `new york`",
+        "did you mean `America/New_York`?",
+    ),
+    (
+        "{algorithm: fixed_window, limit: 5, per: day, align: {tz: Middle/Earth}}",
+        "unknown time zone `Middle/Earth`",
+        ZONES,
+    ),
+    ("{algorithm: fixed_window, limit: 5, per: day, align: {tz: }}", "unknown time zone ``", ZONES),
+    (
+        "{algorithm: fixed_window, limit: 5, per: day, align: {tz: +02:00}}",
+        "unknown time zone `+02:00`",
+        ZONES,
+    ),
+    (
+        "{algorithm: fixed_window, limit: 5, per: day, align: {tz: Etc/Unknown}}",
+        "unknown time zone `Etc/Unknown`",
+        ZONES,
+    ),
+    (
+        "{algorithm: fixed_window, limit: 5, per: week, align: {week_start: sunday}}",
+        "unknown field of align `week_start`",
+        "did you mean `week_starts`?",
+    ),
+    (
+        "{algorithm: fixed_window, limit: 5, per: day, align: {hemisphere: north}}",
+        "unknown field of align `hemisphere`",
+        "known are: tz, week_starts, day_of_month",
+    ),
+    (
+        "{algorithm: fixed_window, limit: 5, per: day, align: {tz: UTC, tz: UTC}}",
+        "field `tz` stands twice",
+        ONE_TOO_MANY,
+    ),
+    (
+        "{algorithm: fixed_window, limit: 5, per: day, align: {UTC}}",
+        "`UTC` is not a field",
+        "write `name: value`",
+    ),
+    (
+        "{algorithm: fixed_window, limit: 5, per: week, align: {week_starts: Sunday}}",
+        "unknown weekday `Sunday`",
+        "did you mean `sunday`?",
+    ),
+    (
+        "{algorithm: fixed_window, limit: 5, per: week, align: {week_starts: 7}}",
+        "unknown weekday `7`",
+        "known are: monday, tuesday, wednesday, thursday, friday, saturday, sunday",
+    ),
+    (
+        "{algorithm: fixed_window, limit: 5, per: month, align: {day_of_month: 0}}",
+        "day_of_month 0 is out of range",
+        DAYS_OF_MONTH,
+    ),
+    (
+        "{algorithm: fixed_window, limit: 5, per: month, align: {day_of_month: 32}}",
+        "day_of_month 32 is out of range",
+        DAYS_OF_MONTH,
+    ),
+    (
+        "{algorithm: fixed_window, limit: 5, per: month, align: {day_of_month: 257}}",
+        "day_of_month 257 is out of range",
+        DAYS_OF_MONTH,
+    ),
+    (
+        "{algorithm: fixed_window, limit: 5, per: month, align: {day_of_month: last}}",
+        "day_of_month `last` is not a whole number",
+        WHOLE_NUMBER,
+    ),
+    (
+        "{algorithm: fixed_window, limit: 5, per: day, align: {week_starts: sunday}}",
+        "`week_starts` does not go with per: day",
+        "leave it out, or write `per: week`",
+    ),
+    (
+        "{algorithm: fixed_window, limit: 5, per: week, align: {day_of_month: 15}}",
+        "`day_of_month` does not go with per: week",
+        "leave it out, or write `per: month`",
+    ),
+    (
+        "{algorithm: fixed_window, limit: 5, per: month, align: {week_starts: monday, day_of_month: 15}}",
+        "`week_starts` does not go with per: month",
+        "leave it out, or write `per: week`",
+    ),
+    (
+        "{algorithm: fixed_window, limit: 5, per: 2h, align: {tz: UTC}}",
+        "a calendar has no windows of 2h",
+        CALENDAR_WINDOWS,
+    ),
+    (
+        "{algorithm: fixed_window, limit: 5, per: 2d, align: {tz: UTC}}",
+        "a calendar has no windows of 2d",
+        CALENDAR_WINDOWS,
+    ),
+    (
+        "{algorithm: fixed_window, limit: 5, per: year, align: {}}",
+        "a calendar has no windows of 365d",
+        CALENDAR_WINDOWS,
+    ),
+    (
+        "{algorithm: sliding_log, limit: 5, per: day, align: {tz: UTC}}",
+        "`align` does not go with algorithm sliding_log",
+        "leave it out, or use algorithm: fixed_window",
+    ),
+    (
+        "{limit: 5, per: day, align: {tz: UTC}}",
+        "`align` does not go with algorithm gcra",
+        "leave it out, or use algorithm: fixed_window",
+    ),
+    // Braces.
+    ("{algorithm: fixed_window, limit: 5, per: day, align: {tz: UTC}", "there is a `}` missing", PAIRS),
+    ("{algorithm: fixed_window, limit: 5, per: day, align: {tz: UTC}}}", "there is a `}` too many", PAIRS),
+    ("{algorithm: fixed_window, limit: 5, per: day, align: tz: UTC}}", "there is a `}` too many", PAIRS),
+    ("{algorithm: fixed_window, limit: 5, per: day, align: {{tz: UTC}}}", "there is a `{` too many", PAIRS),
+    (
+        "{algorithm: fixed_window, limit: 5, per: day, align: {tz: UTC} exactly}",
+        "unknown align `{tz: UTC} exactly`",
+        "known are: epoch, first_hit, {tz: Europe/Paris}",
+    ),
+    ("{limit: {5}, per: day}", "limit `{5}` is not a whole number", WHOLE_NUMBER),
     // Options of another algorithm.
     (
         "{limit: 5, per: 1s, queue: 3}",

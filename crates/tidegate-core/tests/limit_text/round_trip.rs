@@ -16,6 +16,24 @@ fn a_name_with_a_space_at_an_end_is_refused_or_kept() {
     }
 }
 
+/// Only what differs from the default is written, but a calendar always shows as one.
+#[test]
+fn calendars_are_written_with_their_zone() {
+    for (read, written) in [
+        ("per: 1d, align: {}", "per: day, align: {tz: UTC}"),
+        ("per: 1d, align: {tz: europe/paris}", "per: day, align: {tz: Europe/Paris}"),
+        ("per: 7d, align: {week_starts: monday}", "per: week, align: {tz: UTC}"),
+        ("per: 7d, align: {week_starts: sunday}", "per: week, align: {tz: UTC, week_starts: sunday}"),
+        ("per: 30d, align: {day_of_month: 1}", "per: month, align: {tz: UTC}"),
+        ("per: 30d, align: {day_of_month: 31}", "per: month, align: {tz: UTC, day_of_month: 31}"),
+        ("per: 7d, align: epoch", "per: 7d"),
+    ] {
+        let limit: Limit = format!("{{algorithm: fixed_window, limit: 5, {read}}}").parse().expect("a limit");
+        assert_eq!(limit.to_string(), format!("{{algorithm: fixed_window, limit: 5, {written}}}"));
+        assert_eq!(limit.to_string().parse(), Ok(limit));
+    }
+}
+
 /// Text made of the words of limits reaches further into the reader than any text does.
 fn almost_a_limit() -> impl Strategy<Value = String> {
     let word = prop::sample::select(vec![
@@ -46,6 +64,12 @@ fn almost_a_limit() -> impl Strategy<Value = String> {
         "sliding_log",
         "sub_windows",
         "strict",
+        "fixed_window",
+        "algorithm: fixed_window",
+        "per: week",
+        "align: {",
+        "tz: UTC",
+        "week_starts: sunday",
         "true",
         "18446744073709551616",
         "1099511627776",

@@ -1,8 +1,9 @@
 //! "Admitted iff the count of window floor(t/W), plus c, is <= L. Aligned to the epoch; `align: first_hit`
-//! starts the window at the first request."
+//! starts the window at the first request; calendar windows (day, week, month, billing day) in a time zone."
 
 use tidegate_core::algorithm::Align;
 
+use super::calendar::{Calendar, Window};
 use super::{Event, Model, sum_of};
 
 #[derive(Debug)]
@@ -14,15 +15,17 @@ pub struct FixedWindow {
 }
 
 impl FixedWindow {
-    /// Where the window starts that a request at `at` is counted in, `last` being the window of the request
-    /// before it. One from before that window is counted in it.
-    fn start(&self, at: u128, last: Option<u128>) -> u128 {
+    /// The window that a request at `at` is counted in, `last` being the window of the request before it. One from
+    /// before that window is counted in it.
+    fn window(&self, at: u128, last: Option<Window>) -> Window {
         let window = u128::from(self.window);
+        let from = |start: u128| Window { start, end: start + window };
         match last {
-            Some(last) if at < last + window => last,
-            _ => match self.align {
-                Align::Epoch => at / window * window,
-                Align::FirstHit => at,
+            Some(last) if at < last.end => last,
+            _ => match &self.align {
+                Align::Epoch => from(at / window * window),
+                Align::FirstHit => from(at),
+                Align::Calendar(spec) => Calendar { spec: spec.clone(), window: self.window }.window(at),
             },
         }
     }
@@ -33,13 +36,13 @@ impl Model for FixedWindow {
         let mut last = None;
         let mut in_windows = Vec::new();
         for event in past {
-            let start = self.start(event.at, last);
-            in_windows.push(Event { at: start, ..*event });
-            last = Some(start);
+            let window = self.window(event.at, last);
+            in_windows.push(Event { at: window.start, ..*event });
+            last = Some(window);
         }
-        let current = self.start(asked.at, last);
+        let current = self.window(asked.at, last);
         // A window that starts with this very request holds nothing yet.
-        let used = sum_of(in_windows.into_iter().filter(|event| event.at == current));
+        let used = sum_of(in_windows.into_iter().filter(|event| event.at == current.start));
         used + u128::from(asked.cost) <= u128::from(self.limit)
     }
 

@@ -10,6 +10,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod calendar;
 mod concurrency;
 mod fixed_window;
 pub mod foretell;
@@ -114,7 +115,7 @@ fn model_of(spec: &LimitSpec) -> Rc<dyn Model> {
             Rc::new(leaky_bucket::LeakyBucket { limit, window, queue: spec.queue.unwrap_or(limit) })
         }
         AlgorithmName::FixedWindow => {
-            let align = spec.align.unwrap_or_default();
+            let align = spec.align.clone().unwrap_or_default();
             Rc::new(fixed_window::FixedWindow { limit, window, align, count_denied })
         }
         AlgorithmName::SlidingLog => {

@@ -3,12 +3,28 @@
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
-use tidegate_core::algorithm::Align;
+use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
 use tidegate_core::{AlgorithmName, LimitSpec, UNITS_MAX, WINDOW_NS_MAX, WINDOW_NS_MIN};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
-const YEAR: u64 = 365 * 86_400 * SECOND;
+const DAY: u64 = 86_400 * SECOND;
+const YEAR: u64 = 365 * DAY;
+
+/// The zones whose clocks the model knows: `models/zones.txt` says why these.
+pub const CALENDAR_ZONES: [&str; 11] = [
+    "UTC",
+    "Europe/Paris",
+    "America/New_York",
+    "America/St_Johns",
+    "America/Havana",
+    "Australia/Lord_Howe",
+    "Asia/Kathmandu",
+    "Asia/Beirut",
+    "Pacific/Apia",
+    "Pacific/Kwajalein",
+    "Antarctica/Casey",
+];
 
 /// L per W.
 fn rate() -> impl Strategy<Value = LimitSpec> {
@@ -57,8 +73,9 @@ pub fn of(algorithm: AlgorithmName) -> BoxedStrategy<LimitSpec> {
         }
         AlgorithmName::FixedWindow => {
             let align = option::of(select(vec![Align::Epoch, Align::FirstHit]));
-            (rate, align, option::of(any::<bool>()))
-                .prop_map(|(rate, align, count_denied)| LimitSpec { align, count_denied, ..rate })
+            let plain = (rate, align).prop_map(|(rate, align)| LimitSpec { align, ..rate });
+            (prop_oneof![plain, calendar_limit()], option::of(any::<bool>()))
+                .prop_map(|(spec, count_denied)| LimitSpec { count_denied, ..spec })
                 .boxed()
         }
         AlgorithmName::SlidingLog => {
@@ -84,8 +101,34 @@ pub fn of(algorithm: AlgorithmName) -> BoxedStrategy<LimitSpec> {
 }
 
 /// Limits that take back what was charged: leases are given back by their holders.
+#[allow(dead_code, reason = "not every test binary refunds")]
 pub fn refundable() -> impl Strategy<Value = LimitSpec> {
     any_algorithm().prop_filter("leases", |spec| spec.algorithm != Some(AlgorithmName::Concurrency))
+}
+
+/// The days, weeks or months of a zone, and what is one of them.
+pub fn calendar() -> impl Strategy<Value = (CalendarSpec, u64)> {
+    let day = (select(CALENDAR_ZONES.to_vec()), Just(None), Just(None), Just(DAY));
+    let week = (
+        select(CALENDAR_ZONES.to_vec()),
+        option::of(select(Weekday::ALL.to_vec())),
+        Just(None),
+        Just(7 * DAY),
+    );
+    let days_of_month = prop_oneof![28..=31_u64, 1..=31_u64];
+    let month = (select(CALENDAR_ZONES.to_vec()), Just(None), option::of(days_of_month), Just(30 * DAY));
+    prop_oneof![day, week, month].prop_map(|(tz, week_starts, day_of_month, per_ns)| {
+        (CalendarSpec { tz: tz.to_owned(), week_starts, day_of_month }, per_ns)
+    })
+}
+
+fn calendar_limit() -> impl Strategy<Value = LimitSpec> {
+    let limit = prop_oneof![1 => Just(0), 8 => 1..20_u64, 1 => 0..=UNITS_MAX];
+    (limit, calendar()).prop_map(|(limit, (calendar, per_ns))| LimitSpec {
+        algorithm: Some(AlgorithmName::FixedWindow),
+        align: Some(Align::Calendar(calendar)),
+        ..LimitSpec::new(limit, per_ns)
+    })
 }
 
 pub fn any_algorithm() -> impl Strategy<Value = LimitSpec> {

@@ -5,6 +5,7 @@
 //! | `against_models` | the plainest model of each, in every field of every outcome |
 //! | `equivalences` | each other, where the design says that two decide alike |
 //! | `worst_cases` | the most that each may let through, and the most it may keep |
+//! | `calendars` | the days, weeks and months of time zones |
 //! | `refunds` | a refund undoes a charge |
 //! | `changed_limits` | counts survive a change of L or burst |
 //! | `idle_states` | what a store may forget |
@@ -13,6 +14,7 @@
 //! `PROPTEST_CASES=100000 cargo test -p tidegate-core --test properties` looks longer.
 
 mod against_models;
+mod calendars;
 mod changed_limits;
 mod equivalences;
 mod idle_states;

@@ -39,7 +39,7 @@ pub fn change_of_limit(algorithm: AlgorithmName) -> impl Strategy<Value = (Limit
             per_ns: before.per_ns,
             ttl_ns: before.ttl_ns,
             sub_windows: before.sub_windows,
-            align: before.align,
+            align: before.align.clone(),
             min_interval_ns: before.min_interval_ns,
             ..after
         };

@@ -6,7 +6,13 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use tidegate_core::algorithm::Align;
 use tidegate_core::{Ask, LimitSpec, Outcome, Timestamp};
+
+use crate::models::calendar::Calendar;
+
+/// Clock changes of a zone that are looked at.
+const CHANGES_MAX: usize = 150;
 
 /// When the next request comes.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +27,11 @@ pub enum Move {
     SubWindows(u8, i8),
     /// Some windows on.
     Windows(u8, i8),
-    /// To the next multiple of W.
+    /// To the next multiple of W, or to the end of the calendar's window.
     Edge(i8),
+    /// To about where the clocks of the calendar's zone change for the so many-th time, in days. Nowhere, if there is
+    /// no calendar.
+    ClockChange(u16, i8),
     /// To the edge of the next sub-window.
     SubEdge(i8),
     /// When the last answer said to retry.
@@ -63,6 +72,7 @@ pub struct Requests {
 pub struct Caller {
     limit: u64,
     window_ns: u64,
+    calendar: Option<Calendar>,
     sub_windows: u64,
     full: u64,
     now_ns: u64,
@@ -95,6 +105,7 @@ fn step_or_jump() -> impl Strategy<Value = Move> {
         1 => Just(Move::To(0)),
         1 => any::<u64>().prop_map(Move::To),
         1 => any::<u32>().prop_map(Move::NearEnd),
+        1 => (any::<u16>(), -2..=1_i8).prop_map(|(number, days)| Move::ClockChange(number, days)),
     ]
 }
 
@@ -107,6 +118,7 @@ fn start() -> impl Strategy<Value = Move> {
         1 => (0..100_u32).prop_map(Move::NearEnd),
         2 => any::<u32>().prop_map(Move::NearEnd),
         2 => any::<u64>().prop_map(Move::To),
+        4 => (any::<u16>(), -2..=1_i8).prop_map(|(number, days)| Move::ClockChange(number, days)),
     ]
 }
 
@@ -134,6 +146,12 @@ impl Requests {
         let mut caller = Caller {
             limit: spec.limit,
             window_ns: spec.ttl_ns.unwrap_or(spec.per_ns),
+            calendar: match &spec.align {
+                Some(Align::Calendar(calendar)) => {
+                    Some(Calendar { spec: calendar.clone(), window: spec.per_ns })
+                }
+                _ => None,
+            },
             sub_windows: spec.sub_windows.unwrap_or(60),
             full,
             now_ns: 0,
@@ -179,7 +197,19 @@ impl Caller {
             }
             Move::SubWindows(times, off) => near(window * i128::from(times) / sub_windows, off),
             Move::Windows(times, off) => near(window * i128::from(times), off),
-            Move::Edge(off) => near(window - now % window, off),
+            Move::Edge(off) => match &self.calendar {
+                Some(calendar) => near(span_of(calendar.window(u128::from(self.now_ns)).end) - now, off),
+                None => near(window - now % window, off),
+            },
+            Move::ClockChange(number, days) => {
+                let changes = self.calendar.as_ref().map(Calendar::changes).unwrap_or_default();
+                // Most of them are far in the future and all alike.
+                let changes = &changes[..changes.len().min(CHANGES_MAX)];
+                match usize::from(number).checked_rem(changes.len()) {
+                    Some(number) => (i128::from(changes[number]) + i128::from(days) * 86_400) * 1_000_000_000,
+                    None => now,
+                }
+            }
             Move::SubEdge(off) => {
                 let next = now * sub_windows / window + 1;
                 near((next * window + sub_windows - 1) / sub_windows - now, off)

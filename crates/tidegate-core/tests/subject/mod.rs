@@ -4,7 +4,8 @@
 
 use tidegate_core::algorithm::Counting;
 use tidegate_core::{
-    Algorithm, Ask, Leases, Ledger, Limit, LimitSpec, Nanos, Outcome, Packed, Ruling, Timestamp, Verdict, Wait,
+    Algorithm, Ask, Leases, Ledger, Limit, LimitSpec, Nanos, Outcome, Packed, Ruling, Timestamp, Verdict,
+    Wait,
 };
 
 #[derive(Clone, Debug)]

@@ -5,6 +5,8 @@
 //! the one that ends at the last request in it. So the requests are looked at once, in their order, and of each key
 //! only the last W is kept.
 //!
+//! W is nominal where windows are those of a calendar: 24 hours, 7 days or 30 days.
+//!
 //! Time that steps back is taken as the algorithms take it: a request counts at the newest time its key was
 //! admitted at, if its own is older.
 

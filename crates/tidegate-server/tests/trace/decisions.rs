@@ -102,6 +102,32 @@ fn fixed_window() {
     assert_decisions(&["{algorithm: fixed_window, limit: 10, per: 60s, align: first_hit}"], &steps);
 }
 
+/// October 26th 2025 has 25 hours in Paris, and its weeks begin on Sunday if we say so.
+#[test]
+fn fixed_window_of_a_calendar() {
+    const MIDNIGHT: u64 = 1_761_429_600_000;
+    const HOUR: u64 = 3_600_000;
+    let steps = [
+        step(MIDNIGHT - 1, 10, "1 0 0 0"),
+        step(MIDNIGHT, 4, "1 6 0 0"),
+        step(MIDNIGHT, 7, "0 6 90000000000000 0"),
+        step(MIDNIGHT + 24 * HOUR, 6, "1 0 0 0"),
+        step(MIDNIGHT + 24 * HOUR, 1, "0 0 3600000000000 0"),
+        step(MIDNIGHT + 25 * HOUR, 1, "1 9 0 0"),
+    ];
+    assert_decisions(&["{algorithm: fixed_window, limit: 10, per: day, align: {tz: Europe/Paris}}"], &steps);
+
+    let steps = [
+        step(MIDNIGHT - 1, 10, "1 0 0 0"),
+        step(MIDNIGHT, 10, "1 0 0 0"),
+        step(MIDNIGHT, 1, "0 0 608400000000000 0"),
+        step(MIDNIGHT + 169 * HOUR, 1, "1 9 0 0"),
+    ];
+    let limit =
+        "{algorithm: fixed_window, limit: 10, per: week, align: {tz: Europe/Paris, week_starts: sunday}}";
+    assert_decisions(&[limit], &steps);
+}
+
 #[test]
 fn fixed_window_that_counts_denied_attempts() {
     let steps = [

@@ -81,6 +81,20 @@ Against the exact sliding log
     assert_eq!(summary(&limits, trace), expected);
 }
 
+/// One unit in each of February and March, 28 days apart, where 30 days are taken for a month.
+#[test]
+fn of_a_calendar() {
+    let limit = "{algorithm: fixed_window, limit: 1, per: month, align: {tz: Europe/Paris}}";
+    let out = summary(&[limit], "1738364400000000000 a 1\n1740783600000000000 a 1\n");
+    assert!(out.starts_with(&format!("Limits\n  1  {limit}\n")), "{out}");
+    assert!(out.contains("    allowed                2  100.00%\n"), "{out}");
+    assert!(
+        out.contains("\n  1  1 over: 2 admitted where 1 in 30d are the limit, 2.00 times as much\n"),
+        "{out}"
+    );
+    assert!(out.contains("admitted here, denied by the log               1   50.00%\n"), "{out}");
+}
+
 #[test]
 fn of_nothing() {
     let expected = "\

@@ -65,6 +65,11 @@ fn limits_that_are_none() {
         "error: invalid value '{algorithm: sliding_log, limit: 1, per: 1s, burst: 2}' for '--limit <SPEC>': `burst` \
          does not go with algorithm sliding_log (hint: leave it out, or use algorithm: gcra or token_bucket)"
     );
+    assert_eq!(
+        refused("{algorithm: fixed_window, limit: 1, per: day, align: {tz: Europe/Pari}}"),
+        "error: invalid value '{algorithm: fixed_window, limit: 1, per: day, align: {tz: Europe/Pari}}' for \
+         '--limit <SPEC>': unknown time zone `Europe/Pari` (hint: did you mean `Europe/Paris`?)"
+    );
 }
 
 #[test]
