@@ -4,6 +4,7 @@ mod algorithm_name;
 mod duration;
 mod error;
 mod parse;
+mod rate_text;
 mod spec;
 
 pub use algorithm_name::AlgorithmName;
