@@ -39,6 +39,22 @@
 //! assert!(limiter.check("key", 1).is_allowed());
 //! # Ok::<(), tidegate::LimiterError>(())
 //! ```
+//!
+//! # When, instead of whether
+//!
+//! A limiter says yes or no. A [`Pacer`] lets its callers wait, as tasks of any runtime or as threads, so that they
+//! go at a steady rate: what Guava's `RateLimiter` does.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tidegate::Pacer;
+//!
+//! let pacer = Pacer::new("500/s")?;
+//! assert_eq!(pacer.acquire_blocking(3), Duration::ZERO);
+//! // The next caller pays for those three. In a task: `pacer.acquire(1).await`.
+//! assert!(pacer.acquire_blocking(1) <= Duration::from_millis(6));
+//! # Ok::<(), tidegate::PacerError>(())
+//! ```
 
 mod blocking;
 mod clock;
@@ -47,6 +63,7 @@ mod holding;
 mod limiter;
 mod locks;
 mod memory;
+mod pacer;
 mod sync;
 mod waiting;
 
@@ -59,6 +76,7 @@ pub use memory::{
     Lease, LeaseToken, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MIN, MemoryStats, MemoryStore, NotAToken, Outcomes,
     Release, Renewal,
 };
+pub use pacer::{Acquisition, COLD_FACTOR_TERM_MAX, ColdFactor, IntoRate, Pacer, PacerBuilder, PacerError};
 pub use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
 pub use tidegate_core::{
     Algorithm, AlgorithmName, Charge, Counter, CounterId, Decision, Fence, Limit, LimitError, LimitSpec,

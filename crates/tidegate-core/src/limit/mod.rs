@@ -5,6 +5,7 @@ mod calendar;
 mod duration;
 mod error;
 mod parse;
+mod rate_text;
 mod spec;
 
 pub use algorithm_name::AlgorithmName;

@@ -2,6 +2,7 @@
 
 #[path = "../properties/limits.rs"]
 mod limits;
+mod rates;
 mod refused;
 mod round_trip;
 

@@ -1,0 +1,43 @@
+//! Permits between being taken and being used.
+
+use std::time::Duration;
+
+use tidegate_core::{Nanos, Timestamp};
+
+use super::Pacer;
+use super::schedule::Reservation;
+use crate::Timer;
+use crate::sync::lock;
+
+/// Permits that wait for their time to come, and go back if it is not waited for.
+pub(super) struct Held<'a, C> {
+    pacer: &'a Pacer<C>,
+    until: Timestamp,
+    reservation: Option<Reservation>,
+}
+
+impl<'a, C> Held<'a, C> {
+    pub(super) fn new(pacer: &'a Pacer<C>, reservation: Reservation, now: Timestamp) -> Self {
+        let until = now.saturating_add(reservation.wait);
+        Self { pacer, until, reservation: Some(reservation) }
+    }
+}
+
+impl<C: Timer> Held<'_, C> {
+    pub(super) async fn wait(mut self) -> Duration {
+        let wait = self.reservation.as_ref().map_or(Nanos::ZERO, |reservation| reservation.wait);
+        if wait > Nanos::ZERO {
+            self.pacer.clock.sleep_until(self.until).await;
+        }
+        self.reservation = None;
+        wait.as_duration()
+    }
+}
+
+impl<C> Drop for Held<'_, C> {
+    fn drop(&mut self) {
+        if let Some(reservation) = self.reservation.take() {
+            lock(&self.pacer.schedule).give_back(&reservation);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Permits handed out smoothly, in one process: Guava's `RateLimiter`.
+//!
+//! ```text
+//! Pacer::acquire(permits)
+//!   Clock     -> now                                        clock/
+//!   Schedule  -> how long this caller waits, and what it    schedule.rs: who goes when
+//!                costs the next                             shape.rs: what unused permits are worth
+//!   Timer     -> the wait, of a task or of a thread         clock/, blocking.rs
+//! ```
+
+mod builder;
+mod error;
+mod held;
+mod into_rate;
+mod ratio;
+mod schedule;
+mod shape;
+
+pub use builder::PacerBuilder;
+pub use error::PacerError;
+pub use into_rate::IntoRate;
+pub use shape::{COLD_FACTOR_TERM_MAX, ColdFactor};
+
+use std::time::Duration;
+
+use tidegate_core::{Nanos, Rate};
+
+use crate::blocking::block_on;
+use crate::sync::{Mutex, lock};
+use crate::{SystemClock, Timer};
+use held::Held;
+use schedule::Schedule;
+
+/// Hands out permits at a steady rate; callers wait for theirs.
+///
+/// A limiter says yes or no; a pacer says when. It is for whoever has work to do and should not do it too fast: send
+/// at most 100 mails a minute, read at most 50 MB a second (a byte is a permit).
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate::Pacer;
+///
+/// let pacer = Pacer::new("1000/s")?;
+/// assert_eq!(pacer.acquire_blocking(3), Duration::ZERO);
+/// // Three permits at 1 ms each are paid for by who comes next.
+/// assert!(pacer.acquire_blocking(1) <= Duration::from_millis(3));
+/// # Ok::<(), tidegate::PacerError>(())
+/// ```
+///
+/// # Who pays
+///
+/// How many permits a call asks for has no effect on how long it waits, only on how long the *next* one does. So a
+/// large request goes at once if the pacer is idle, and what it took is waited for afterwards. Calls are served in
+/// the order in which they came.
+///
+/// # What becomes of unused permits
+///
+/// By default the permits of the last second are kept and then come without a wait;
+/// [`max_burst_seconds`](PacerBuilder::max_burst_seconds) says of how many. For what is *slower* after a pause,
+/// because caches are cold and connections closed, there is [`warm_up`](PacerBuilder::warm_up): then an idle pacer
+/// hands out its first permits a [`cold_factor`](PacerBuilder::cold_factor) more slowly and gets to its rate within
+/// the warm-up period.
+///
+/// # Exactly
+///
+/// Waits are those of Guava's `RateLimiter` for the same calls at the same times, computed in integers: Guava drops
+/// the fraction of a microsecond of each cost, so that 3 a second are a little more in the long run; here they are
+/// 3. Every wait is rounded up to a whole nanosecond.
+///
+/// # Waiting
+///
+/// [`acquire`](Self::acquire) and [`try_acquire`](Self::try_acquire) are for tasks of any runtime,
+/// [`acquire_blocking`](Self::acquire_blocking) and [`try_acquire_blocking`](Self::try_acquire_blocking) for
+/// threads, side by side on the same pacer. Time is a [`Timer`]'s; on a [`ManualClock`](crate::ManualClock) a test
+/// moves it:
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate::{Acquisition, ManualClock, Pacer};
+///
+/// let clock = ManualClock::default();
+/// let pacer = Pacer::builder().rate("5/s").clock(clock.clone()).build()?;
+///
+/// assert_eq!(pacer.acquire_blocking(10), Duration::ZERO);
+/// let refused = Acquisition::Refused { would_wait: Duration::from_secs(2) };
+/// assert_eq!(pacer.try_acquire_blocking(1, Duration::from_secs(1)), refused);
+/// clock.advance(Duration::from_secs(2));
+/// assert_eq!(pacer.acquire_blocking(1), Duration::ZERO);
+/// # Ok::<(), tidegate::PacerError>(())
+/// ```
+#[derive(Debug)]
+pub struct Pacer<C = SystemClock> {
+    schedule: Mutex<Schedule>,
+    clock: C,
+}
+
+/// What came of [`Pacer::try_acquire`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Acquisition {
+    /// The permits are the caller's.
+    Acquired {
+        /// How long it waited for them.
+        waited: Duration,
+    },
+    /// They would have come too late. Nothing was taken.
+    Refused {
+        /// How long it would have had to wait.
+        would_wait: Duration,
+    },
+}
+
+impl Pacer {
+    /// A pacer at this rate that keeps the permits of the last second, as Guava's `RateLimiter.create` makes.
+    pub fn new(rate: impl IntoRate) -> Result<Self, PacerError> {
+        Self::builder().rate(rate).build()
+    }
+
+    /// Starts to put a pacer together.
+    pub fn builder() -> PacerBuilder {
+        PacerBuilder::new()
+    }
+}
+
+impl<C: Timer> Pacer<C> {
+    /// Waits for its turn, takes the permits and says how long it waited.
+    ///
+    /// The permits are taken when the future is first polled; that is also when the wait is decided. A future that
+    /// is dropped while it waits gives its permits back if nobody took any after it, exactly as if it had never
+    /// been; else others wait for what came after it already, and they are spent.
+    ///
+    /// Zero permits wait for nothing and take nothing. There is no limit to how many can be asked for; those who
+    /// come after more than two million years' worth wait no longer than that.
+    pub async fn acquire(&self, permits: u64) -> Duration {
+        if permits == 0 {
+            return Duration::ZERO;
+        }
+        self.reserve(permits).wait().await
+    }
+
+    /// As [`acquire`](Self::acquire), unless that would wait for longer than `timeout`: then it takes nothing and
+    /// says so at once.
+    pub async fn try_acquire(&self, permits: u64, timeout: Duration) -> Acquisition {
+        if permits == 0 {
+            return Acquisition::Acquired { waited: Duration::ZERO };
+        }
+        match self.reserve_within(permits, timeout) {
+            Ok(held) => Acquisition::Acquired { waited: held.wait().await },
+            Err(TooLate { would_wait }) => Acquisition::Refused { would_wait: would_wait.as_duration() },
+        }
+    }
+
+    /// As [`acquire`](Self::acquire), with the thread at hand.
+    pub fn acquire_blocking(&self, permits: u64) -> Duration {
+        block_on(self.acquire(permits))
+    }
+
+    /// As [`try_acquire`](Self::try_acquire), with the thread at hand.
+    pub fn try_acquire_blocking(&self, permits: u64, timeout: Duration) -> Acquisition {
+        block_on(self.try_acquire(permits, timeout))
+    }
+
+    /// Changes the rate from now on.
+    ///
+    /// Nobody who waits already waits longer or shorter for it, nor does the next caller: what it waits for was
+    /// handed out at the old rate. What was kept stays the same share of the most that can be: with a pacer that
+    /// keeps 10 seconds, 4 seconds' worth stay 4 seconds' worth.
+    pub fn set_rate(&self, rate: impl IntoRate) -> Result<(), PacerError> {
+        let rate = rate.into_rate()?;
+        let mut schedule = lock(&self.schedule);
+        schedule.set_rate(rate, self.clock.now());
+        Ok(())
+    }
+
+    /// The rate in force.
+    pub fn rate(&self) -> Rate {
+        lock(&self.schedule).rate()
+    }
+
+    // The clock is read under the lock, so that who comes first is served first.
+
+    fn reserve(&self, permits: u64) -> Held<'_, C> {
+        let mut schedule = lock(&self.schedule);
+        let now = self.clock.now();
+        Held::new(self, schedule.reserve(permits, now), now)
+    }
+
+    fn reserve_within(&self, permits: u64, timeout: Duration) -> Result<Held<'_, C>, TooLate> {
+        let mut schedule = lock(&self.schedule);
+        let now = self.clock.now();
+        let would_wait = schedule.wait(now);
+        if would_wait.get() > timeout.as_nanos() {
+            return Err(TooLate { would_wait });
+        }
+        Ok(Held::new(self, schedule.reserve(permits, now), now))
+    }
+}
+
+struct TooLate {
+    would_wait: Nanos,
+}

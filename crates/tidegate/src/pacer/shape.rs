@@ -1,0 +1,172 @@
+//! What becomes of permits nobody asked for: how many are kept, and what it costs to use them.
+//!
+//! Kept permits are measured in time: the time it would take to hand them out at the pacer's rate. Seen so, neither
+//! form depends on the rate. The bursty one keeps what it has not handed out in the last so many seconds, and hands
+//! it out for nothing. The warming-up one, with warm-up period P and cold factor c, is this picture:
+//!
+//! ```text
+//!   how long a
+//!   permit takes
+//!        c |                        /      The cost of kept permits is the area above them: go left from what is
+//!          |                     /  |      kept by what is taken.
+//!          |                  /     |
+//!          |               /  area  |      From the right edge to the threshold it is P, the warm-up period;
+//!        1 |------------/   is P    |      from there on a permit takes what it always does, for P/2 more.
+//!          | area is    |           |
+//!          | P/2        |           |      Idle, it takes P to go from empty to the right edge.
+//!        0 +------------+-----------+-->
+//!          0       threshold       max     kept, in time at the stable rate
+//!                     P/2     P/2 + 2P/(1+c)
+//! ```
+//!
+//! With c = a/b, the threshold, the range above it and the sum of both are multiples of P/(2(a+b)). A tick is
+//! 1/(2(a+b)) of 1/L nanoseconds, so all three are whole ticks at any rate of L per W, and so is every permit.
+
+use tidegate_core::Rate;
+
+use super::ratio::Ratio;
+
+/// How much longer a permit takes when the pacer is cold: `numerator / denominator` times as long. Guava's is 3.
+///
+/// ```
+/// use tidegate::ColdFactor;
+///
+/// assert_eq!(ColdFactor::from(3), ColdFactor { numerator: 3, denominator: 1 });
+/// let two_and_a_half = ColdFactor { numerator: 5, denominator: 2 };
+/// # let _ = two_and_a_half;
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ColdFactor {
+    /// The larger one: a cold pacer is not faster than a warm one.
+    pub numerator: u32,
+    /// At least one.
+    pub denominator: u32,
+}
+
+impl From<u32> for ColdFactor {
+    fn from(factor: u32) -> Self {
+        Self { numerator: factor, denominator: 1 }
+    }
+}
+
+impl Default for ColdFactor {
+    fn default() -> Self {
+        Self::from(3)
+    }
+}
+
+/// The largest numerator and denominator of a [`ColdFactor`].
+pub const COLD_FACTOR_TERM_MAX: u32 = 1_000;
+
+/// A form of pacer with its parameters, all of them in range.
+///
+/// Ranges are what keeps the arithmetic within 128 bits: L < 2^40; a span S of nanoseconds (W, P or a burst) is
+/// below 2^59, and a and b are at most 1,000. So L * S < 2^99, a tick is at least 2^-52 ns, and the largest
+/// products are 8 * b * b * L * P < 2^122 and 2 * (a+b) * (a+5b) * L * P < 2^124.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shape {
+    /// Keeps permits for so long and hands them out at once.
+    Bursty { burst_ns: u64 },
+    /// Keeps permits, and the more it keeps the longer each takes.
+    WarmingUp { warm_up_ns: u64, cold_factor: ColdFactor },
+}
+
+/// A shape at a rate, in ticks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scale {
+    pub ticks_per_ns: u128,
+    pub ticks_per_permit: u128,
+    /// The most that is kept.
+    pub kept_max: u128,
+    /// How long it takes to keep that, and what comes of each part of that time: `gain / gain_of`.
+    fills_in: u128,
+    gain: u128,
+    gain_of: u128,
+    /// Beyond it, permits are cold.
+    threshold: u128,
+    price: Price,
+}
+
+/// Kept permits that are handed out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    pub taken: u128,
+    pub of_kept: u128,
+}
+
+/// What kept permits cost.
+#[derive(Clone, Copy, Debug)]
+enum Price {
+    Nothing,
+    /// What new ones cost, and on top of it `excess / divisor` times the difference of the squares of how far beyond
+    /// the threshold it was before and after: (c-1)/(2Y), where Y is the range beyond the threshold.
+    AtLeastAsNew {
+        excess: u128,
+        divisor: u128,
+    },
+}
+
+impl Shape {
+    /// What is kept at the start: a pacer that warms up starts cold, a bursty one with nothing.
+    pub(super) fn kept_at_start(&self, scale: &Scale) -> u128 {
+        match self {
+            Self::Bursty { .. } => 0,
+            Self::WarmingUp { .. } => scale.kept_max,
+        }
+    }
+
+    pub(super) fn scale(&self, rate: Rate) -> Scale {
+        let limit = u128::from(rate.limit());
+        let window = u128::from(rate.window_ns());
+        match *self {
+            Self::Bursty { burst_ns } => {
+                let burst = u128::from(burst_ns) * limit;
+                Scale {
+                    ticks_per_ns: limit,
+                    ticks_per_permit: window,
+                    kept_max: burst,
+                    fills_in: burst,
+                    gain: 1,
+                    gain_of: 1,
+                    threshold: 0,
+                    price: Price::Nothing,
+                }
+            }
+            Self::WarmingUp { warm_up_ns, cold_factor } => {
+                let (a, b) = (u128::from(cold_factor.numerator), u128::from(cold_factor.denominator));
+                let part = u128::from(warm_up_ns) * limit;
+                let ticks = 2 * (a + b);
+                Scale {
+                    ticks_per_ns: limit * ticks,
+                    ticks_per_permit: window * ticks,
+                    kept_max: part * (a + 5 * b),
+                    fills_in: part * ticks,
+                    gain: a + 5 * b,
+                    gain_of: ticks,
+                    threshold: part * (a + b),
+                    price: Price::AtLeastAsNew {
+                        excess: a.saturating_sub(b),
+                        divisor: 2 * b * (part * 4 * b),
+                    },
+                }
+            }
+        }
+    }
+}
+
+impl Scale {
+    /// What so many idle ticks add to what is kept. Rounded down, by less than a tick.
+    pub(super) fn gained(&self, idle: u128) -> u128 {
+        if idle < self.fills_in { idle * self.gain / self.gain_of } else { self.kept_max }
+    }
+
+    /// How long it takes to hand out kept permits: the area of the picture, rounded up once, by less than a tick.
+    pub(super) fn cost(&self, Taken { taken, of_kept: kept }: Taken) -> u128 {
+        let Price::AtLeastAsNew { excess, divisor } = self.price else { return 0 };
+        let beyond = kept.saturating_sub(self.threshold);
+        let beyond_after = (kept - taken).saturating_sub(self.threshold);
+        // The part above 1 is a trapezoid, as wide as the cold permits taken.
+        let width = beyond - beyond_after;
+        taken + Ratio { factors: [width, excess * (beyond + beyond_after)], divisor }.ceil()
+    }
+}

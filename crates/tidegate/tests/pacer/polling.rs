@@ -1,0 +1,71 @@
+//! An executor of one's own: futures are polled when the test says so.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use tidegate::{Clock, ManualClock, Timestamp};
+
+/// A future, what came of it if it has begun, and how often it was woken.
+pub struct Task<'a, T> {
+    future: Pin<Box<dyn Future<Output = T> + Send + 'a>>,
+    begun: Option<Poll<T>>,
+    wakes: Arc<Wakes>,
+}
+
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl<'a, T> Task<'a, T> {
+    /// Not polled yet. That futures are `Send` is part of what is tested.
+    pub fn new(future: impl Future<Output = T> + Send + 'a) -> Self {
+        Self { future: Box::pin(future), begun: None, wakes: Arc::default() }
+    }
+
+    pub fn poll(&mut self) -> Poll<T> {
+        let waker = Waker::from(Arc::clone(&self.wakes));
+        self.future.as_mut().poll(&mut Context::from_waker(&waker))
+    }
+
+    /// Polls once and keeps what came of it for [`finish`](Self::finish).
+    pub fn begun(mut self) -> Self {
+        self.begun = Some(self.poll());
+        self
+    }
+
+    pub fn is_pending(&mut self) -> bool {
+        self.poll().is_pending()
+    }
+
+    pub fn wakes(&self) -> usize {
+        self.wakes.0.load(Ordering::Relaxed)
+    }
+
+    /// Moves the clock from one sleeper's instant to the next until this one is done.
+    pub fn finish(mut self, clock: &ManualClock) -> T {
+        if let Some(Poll::Ready(output)) = self.begun.take() {
+            return output;
+        }
+        loop {
+            if let Poll::Ready(output) = self.poll() {
+                return output;
+            }
+            clock.set(clock.next_wake().expect("a future that waits is a sleeper"));
+        }
+    }
+}
+
+pub fn nanos(clock: &ManualClock) -> u64 {
+    clock.now().as_nanos()
+}
+
+pub fn micros(at_us: u64) -> Timestamp {
+    Timestamp::from_nanos(at_us * 1_000)
+}
