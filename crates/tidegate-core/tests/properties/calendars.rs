@@ -92,15 +92,19 @@ proptest! {
     }
 }
 
-/// Every midnight of every zone until 2040, and the last instant before it.
+/// Every midnight and every clock change of every zone until 2040, the last instant before and some minutes later,
+/// when a clock that was set back over midnight shows the date before.
 #[test]
 fn days_are_those_of_the_model_one_by_one() {
     const UNTIL_NS: u128 = 70 * 365 * 86_400 * 1_000_000_000;
+    const MINUTES_NS: u128 = 30 * 60 * 1_000_000_000;
     for tz in CALENDAR_ZONES {
         let model = Calendar { spec: CalendarSpec::in_zone(tz), window: DAY_NS };
         let calendar = model.spec.build(DAY_NS).expect("a valid spec");
-        for midnight in model.midnights().take_while(|midnight| *midnight < UNTIL_NS) {
-            for at in [midnight.saturating_sub(1), midnight] {
+        let changes =
+            model.changes().into_iter().map(|at| u128::try_from(at).expect("since 1970") * 1_000_000_000);
+        for instant in model.midnights().chain(changes).filter(|instant| *instant < UNTIL_NS) {
+            for at in [instant.saturating_sub(1), instant, instant + MINUTES_NS] {
                 let at_ns = u64::try_from(at).expect("before 2040");
                 let CalendarWindow { start, end_ns } = calendar.window(Timestamp::from_nanos(at_ns));
                 let window = Window { start: start.as_nanos().into(), end: end_ns };
