@@ -34,7 +34,7 @@ mod rate;
 mod time;
 
 pub use decision::Decision;
-pub use ledger::Ledger;
+pub use ledger::{CopyProgress, Ledger, LedgerCopy, LedgerEntry, LedgerError};
 pub use limit::{Algorithm, AlgorithmName, Limit, LimitError, LimitSpec};
 pub use outcome::{Ask, Outcome, Ruling, Verdict};
 pub use packed::Packed;
