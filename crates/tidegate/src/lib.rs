@@ -46,7 +46,10 @@ mod memory;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use limiter::{IntoLimit, LIMITS_MAX, Limiter, LimiterBuilder, LimiterError};
-pub use memory::{MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MIN, MemoryStats, MemoryStore, Outcomes};
+pub use memory::{
+    Found, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MIN, MemoryStats, MemoryStore, Outcomes, Restored,
+    SNAPSHOT_EVERY_MIN, SnapshotError, SnapshotReport, SnapshotWriter,
+};
 pub use tidegate_core::{
     Algorithm, AlgorithmName, Charge, Counter, CounterId, Decision, Limit, LimitError, LimitSpec, Nanos,
     Outcome, Plan, PlanFull, Rate, Timestamp, Verdict, Wait,

@@ -1,5 +1,7 @@
 //! The ledgers: states of `sliding_log` and `sub_windows`, in shards with a lock each.
 
+mod walk;
+
 use std::hash::{BuildHasherDefault, Hasher};
 
 use indexmap::IndexMap;
@@ -7,6 +9,8 @@ use tidegate_core::{Ledger, Timestamp};
 
 use super::budget::Budget;
 use super::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
+
+pub(super) use walk::Copied;
 
 /// Shards: many more than cores, so that two threads rarely want the same one.
 const SHARDS: usize = if cfg!(loom) { 2 } else { 64 };

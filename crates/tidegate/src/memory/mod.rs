@@ -7,6 +7,8 @@
 //! The bytes are bounded by `memory_max`. What no longer matters is overwritten first. When only live state is
 //! left, a new key takes the place of the one in a small sample that is nearest its reset, and
 //! [`MemoryStats::live_evictions`] counts it.
+//!
+//! A [`snapshot`] brings it over a restart.
 
 mod budget;
 mod ledgers;
@@ -15,6 +17,7 @@ mod loom_tests;
 mod page;
 mod seed;
 mod single;
+mod snapshot;
 mod sync;
 mod table;
 mod transaction;
@@ -30,6 +33,8 @@ use ledgers::{Ledgers, Shard};
 use seed::Seed;
 use sync::{AtomicU64, Ordering};
 use table::Table;
+
+pub use snapshot::{Found, Restored, SNAPSHOT_EVERY_MIN, SnapshotError, SnapshotReport, SnapshotWriter};
 
 /// One outcome per charge of a plan, in its order.
 pub type Outcomes = SmallVec<[Outcome; 4]>;
@@ -50,6 +55,8 @@ pub struct MemoryStore {
     seed: Seed,
     keeps_idle: bool,
     live_evictions: AtomicU64,
+    /// One snapshot at a time.
+    snapshotting: std::sync::Mutex<()>,
 }
 
 /// What a store holds and what it had to give up.
@@ -84,6 +91,7 @@ impl MemoryStore {
             seed: Seed::random(),
             keeps_idle,
             live_evictions: AtomicU64::new(0),
+            snapshotting: std::sync::Mutex::new(()),
         }
     }
 
