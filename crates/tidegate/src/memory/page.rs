@@ -145,8 +145,10 @@ impl<'a> Page<'a> {
     pub(super) fn copy_to(self, held: &mut Vec<(u64, Packed)>) {
         let copy = |held: &mut Vec<(u64, Packed)>| {
             held.clear();
-            let slots = (0..SLOTS).map(|number| (self.tag(Slot(number)), self.state(Slot(number))));
-            held.extend(slots.filter(|(tag, _)| *tag != 0));
+            held.extend((0..SLOTS).map(Slot).filter_map(|slot| match self.tag(slot) {
+                0 => None,
+                tag => Some((tag, self.state(slot))),
+            }));
         };
         let mut step = 0;
         for _ in 0..COPIES_IN_VAIN_MAX {
