@@ -47,7 +47,7 @@ pub struct Grant {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leases {
     /// By grant: the first to expire first.
-    held: VecDeque<Lease>,
+    held: VecDeque<LeaseEntry>,
     /// The sum of all that is in `held`: however much a limit in the shadow is charged, it does not overflow.
     units: u128,
     last_fence: Fence,
@@ -55,15 +55,67 @@ pub struct Leases {
     written: Timestamp,
 }
 
+/// Units that are held until an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Lease {
-    grant: Grant,
-    units: u64,
+pub struct LeaseEntry {
+    /// Which lease it is.
+    pub grant: Grant,
+    /// What it holds, at least one.
+    pub units: u64,
+}
+
+/// Why entries make no leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeasesError {
+    /// A grant is not later than the one before it.
+    OutOfOrder,
+    /// A lease holds nothing.
+    NoUnits,
+    /// A lease has a higher fence than the last that was handed out.
+    FenceTooHigh,
 }
 
 const NANOS_PER_MICRO: u64 = 1_000;
 
 impl Leases {
+    /// The leases of these entries, which decide as those that they are from did.
+    pub fn from_entries(
+        written: Timestamp,
+        last_fence: Fence,
+        entries: impl IntoIterator<Item = LeaseEntry>,
+    ) -> Result<Self, LeasesError> {
+        let mut leases = Self { last_fence, written, ..Self::default() };
+        for entry in entries {
+            if leases.held.back().is_some_and(|last| last.grant >= entry.grant) {
+                return Err(LeasesError::OutOfOrder);
+            }
+            if entry.units == 0 {
+                return Err(LeasesError::NoUnits);
+            }
+            if entry.grant.fence > last_fence {
+                return Err(LeasesError::FenceTooHigh);
+            }
+            leases.units += u128::from(entry.units);
+            leases.held.push_back(entry);
+        }
+        Ok(leases)
+    }
+
+    /// Every lease that is kept, the first to expire first.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = LeaseEntry> {
+        self.held.iter().copied()
+    }
+
+    /// The highest number that was handed out.
+    pub fn last_fence(&self) -> Fence {
+        self.last_fence
+    }
+
+    /// The latest instant at which anything was written.
+    pub fn written(&self) -> Timestamp {
+        self.written
+    }
+
     /// Leases kept, those included that are over and were not dropped yet.
     pub fn len(&self) -> usize {
         self.held.len()
@@ -81,7 +133,7 @@ impl Leases {
 
     /// Bytes on the heap.
     pub fn heap_bytes(&self) -> usize {
-        self.held.capacity() * size_of::<Lease>()
+        self.held.capacity() * size_of::<LeaseEntry>()
     }
 
     /// The instant that counts for a caller whose clock shows `now`.
@@ -106,7 +158,7 @@ impl Leases {
     pub(crate) fn frees(&self, units: u64, now: Timestamp) -> Option<Timestamp> {
         let instant = self.instant(now);
         let mut freed = 0_u64;
-        let enough = |lease: &&Lease| {
+        let enough = |lease: &&LeaseEntry| {
             freed = freed.saturating_add(lease.units);
             freed >= units
         };
@@ -128,7 +180,7 @@ impl Leases {
     pub fn hold(&mut self, grant: Grant, units: u64, now: Timestamp) {
         self.settle(now);
         let place = self.held.partition_point(|lease| lease.grant < grant);
-        self.held.insert(place, Lease { grant, units });
+        self.held.insert(place, LeaseEntry { grant, units });
         self.units += u128::from(units);
         self.last_fence = self.last_fence.max(grant.fence);
     }
@@ -154,7 +206,7 @@ impl Leases {
     pub(crate) fn summed_up(&self, now: Timestamp) -> Self {
         let units = self.units_at(now);
         let last = self.held.back().filter(|_| units > 0);
-        let held = last.map(|last| Lease { units, ..*last }).into_iter().collect();
+        let held = last.map(|last| LeaseEntry { units, ..*last }).into_iter().collect();
         Self { held, units: u128::from(units), ..*self }
     }
 
@@ -164,7 +216,7 @@ impl Leases {
         by_grant.or_else(|| self.held.iter().position(|lease| lease.grant.fence == grant.fence))
     }
 
-    fn over_at(&self, instant: Timestamp) -> impl Iterator<Item = &Lease> {
+    fn over_at(&self, instant: Timestamp) -> impl Iterator<Item = &LeaseEntry> {
         self.held.iter().take_while(move |lease| lease.grant.expires <= instant)
     }
 

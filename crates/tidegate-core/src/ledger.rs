@@ -5,7 +5,13 @@
 //! depends on how many entries there are. Totals wrap; their differences never do, for a ledger holds less
 //! than 2^42 units.
 
+mod copy;
+mod parts;
+
 use std::collections::VecDeque;
+
+pub use copy::{CopyProgress, LedgerCopy};
+pub use parts::{LedgerEntry, LedgerError};
 
 /// What was used, and when. `Default` is a key never seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -35,8 +35,8 @@ mod rate;
 mod time;
 
 pub use decision::Decision;
-pub use leases::{Fence, Grant, Leases};
-pub use ledger::Ledger;
+pub use leases::{Fence, Grant, LeaseEntry, Leases, LeasesError};
+pub use ledger::{CopyProgress, Ledger, LedgerCopy, LedgerEntry, LedgerError};
 pub use limit::{Algorithm, AlgorithmName, Limit, LimitError, LimitSpec};
 pub use outcome::{Ask, Outcome, Ruling, Verdict};
 pub use packed::Packed;

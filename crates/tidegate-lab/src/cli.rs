@@ -8,8 +8,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tidegate::AlgorithmName;
 
 use crate::bench::{self, Section};
+use crate::snapshot::Measurement;
 use crate::spray::Spray;
-use crate::{Bytes, pictures, process};
+use crate::{Bytes, pictures, process, snapshot_child};
 
 /// Measures Tidegate: speed beside other rate limiters, memory per key, and bounds under a flood of keys;
 /// and draws the algorithms.
@@ -29,6 +30,7 @@ Examples:
   cargo run --release -p tidegate-lab --features peers -- bench --quick --section speed
   cargo run --release -p tidegate-lab --features peers -- rss --keys 10000000
   cargo run --release -p tidegate-lab -- spray --keys 50000000 --memory-max 256MiB
+  cargo run --release -p tidegate-lab -- snapshot --keys 10000000
   cargo run -p tidegate-lab -- pictures";
 
 #[derive(Subcommand)]
@@ -36,9 +38,12 @@ enum Task {
     Bench(Bench),
     Rss(Rss),
     Spray(SprayArgs),
+    Snapshot(SnapshotArgs),
     Pictures(PicturesArgs),
     #[command(hide = true)]
     RssChild(RssChild),
+    #[command(hide = true)]
+    SnapshotChild(SnapshotChild),
 }
 
 /// Prints what a decision costs, side by side in one run, and whether the goals were met.
@@ -115,6 +120,28 @@ struct PicturesArgs {
     out: PathBuf,
 }
 
+/// Times every decision of one thread while another writes a snapshot, and as many while none is written.
+///
+/// Fails nothing. The longest decision depends on what else the machine does more than on anything else.
+#[derive(Args)]
+struct SnapshotArgs {
+    /// Keys in the store
+    #[arg(long, default_value_t = 10_000_000)]
+    keys: u64,
+    /// How they are limited
+    #[arg(long, default_value = "gcra")]
+    algorithm: AlgorithmName,
+    /// Where the file is written, and removed at the end, instead of the system's temporary directory
+    #[arg(long, value_name = "DIRECTORY")]
+    directory: Option<PathBuf>,
+}
+
+/// Counts and writes snapshots until it is killed.
+#[derive(Args)]
+struct SnapshotChild {
+    directory: PathBuf,
+}
+
 /// Runs the subcommand that the arguments name.
 pub fn run() -> ExitCode {
     match Lab::parse().command {
@@ -123,6 +150,8 @@ pub fn run() -> ExitCode {
         Task::RssChild(RssChild { contender, keys }) => bench::run_rss_child(&contender, &keys),
         Task::Spray(args) => return spray(&args),
         Task::Pictures(args) => return draw(&args),
+        Task::Snapshot(args) => return snapshot(args),
+        Task::SnapshotChild(SnapshotChild { directory }) => return snapshot_child::run(&directory),
     }
     ExitCode::SUCCESS
 }
@@ -159,11 +188,7 @@ fn spray_one(args: &SprayArgs, algorithm: AlgorithmName) -> ExitCode {
     if let Some(limit) = &args.limit {
         spray.limit.clone_from(limit);
     }
-    // Draws on a terminal only.
-    let bar = ProgressBar::new(args.keys);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {human_pos}/{human_len} keys, {eta} left") {
-        bar.set_style(style);
-    }
+    let bar = key_bar(args.keys);
     let report = spray.run(|keys| bar.set_position(keys));
     bar.finish_and_clear();
     match report {
@@ -194,4 +219,31 @@ fn draw(args: &PicturesArgs) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn snapshot(args: SnapshotArgs) -> ExitCode {
+    let directory = args.directory.unwrap_or_else(std::env::temp_dir);
+    let bar = key_bar(args.keys);
+    let measurement = Measurement { keys: args.keys, algorithm: args.algorithm, directory };
+    let report = measurement.run(|keys| bar.set_position(keys));
+    bar.finish_and_clear();
+    match report {
+        Ok(report) => {
+            print!("{report}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Draws on a terminal only.
+fn key_bar(keys: u64) -> ProgressBar {
+    let bar = ProgressBar::new(keys);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {human_pos}/{human_len} keys, {eta} left") {
+        bar.set_style(style);
+    }
+    bar
 }

@@ -6,6 +6,7 @@
 //! tidegate-lab bench     every table; with `--features peers` beside other rate limiters
 //! tidegate-lab rss       memory per key alone
 //! tidegate-lab spray     more keys than fit: does memory stay bounded, does a hot key stay limited?
+//! tidegate-lab snapshot  what does a snapshot cost, and the decisions made while it is written?
 //! tidegate-lab pictures  an SVG of each algorithm on the same bursty trace, into docs/pictures
 //! ```
 //!
@@ -15,6 +16,8 @@
 //! |---|---|
 //! | [`mod@bench`] | what does a decision cost, and a key? |
 //! | [`spray`] | what happens to the bounds under a flood of keys? |
+//! | [`snapshot`] | what does a snapshot cost? |
+//! | [`snapshot_child`] | what does a process leave that is killed while it writes one? |
 //! | [`pictures`] | what does each algorithm make of the same requests? |
 //! | [`process`] | how much memory does this process use? |
 //! | [`cli`] | the subcommands |
@@ -26,10 +29,14 @@
 pub mod bench;
 mod bytes;
 pub mod cli;
+mod latency;
 pub mod pictures;
 pub mod process;
+pub mod snapshot;
+pub mod snapshot_child;
 pub mod spray;
 mod stopwatch;
 mod table;
 
 pub use bytes::Bytes;
+pub use latency::Latencies;

@@ -132,7 +132,7 @@ impl Gcra {
             },
             View::Outlasting(detail) => {
                 let (whole, part) = unpack_late(detail);
-                let ahead = (whole - u128::from(now.as_nanos())).saturating_mul(limit);
+                let ahead = whole.saturating_sub(u128::from(now.as_nanos())).saturating_mul(limit);
                 ahead.saturating_add(u128::from(part.min(self.part_max))).min(BACKLOG_MAX)
             }
         }

@@ -228,7 +228,7 @@ fn last_instant(start_ns: u64, window_ns: u64) -> u128 {
 fn start_of(kept: u64, window_ns: u64) -> u64 {
     let latest_end = u128::from(kept + 1) << SPARE_INSTANT_BITS;
     let windows = (latest_end / u128::from(window_ns)) as u64;
-    (windows - 2) * window_ns
+    windows.saturating_sub(2) * window_ns
 }
 
 /// What is left of `held` in the window from `start_ns`. A window after it (time stepped back) counts as it is.
@@ -256,5 +256,5 @@ fn pack_late(number: u64, prev: u64, cur: u64) -> Packed {
 fn unpack_late(detail: u128, window_ns: u64) -> Windows {
     let number = (detail >> (2 * COUNT_BITS)) as u64;
     let cur = (detail >> COUNT_BITS) as u64 & UNITS_MAX;
-    Windows { start_ns: number * window_ns, prev: detail as u64 & UNITS_MAX, cur }
+    Windows { start_ns: number.saturating_mul(window_ns), prev: detail as u64 & UNITS_MAX, cur }
 }

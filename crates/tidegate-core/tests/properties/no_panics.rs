@@ -73,16 +73,50 @@ proptest! {
                     subject.change_limit(if now_changed { &changed } else { &spec });
                 }
             }
-            let end = Timestamp::from_nanos(u64::MAX);
-            for asked in [ask, Ask { cost: u64::MAX, ..ask }, Ask { now: end, ..ask }, Ask { cost: 0, ..ask }] {
-                let verdict = subject.weigh(asked);
-                for fate in [Verdict::Allowed, Verdict::Denied] {
-                    subject.report(asked, Ruling { verdict, fate });
-                    subject.preview(asked, Ruling { verdict, fate });
-                }
-                subject.delay(asked);
-                subject.packed().is_idle_at(asked.now);
-            }
+            put_every_question(&subject, ask);
         }
+    }
+
+    /// A file that is read, or two keys with one hash, can make any words a state.
+    #[test]
+    fn nothing_panics_on_words_that_are_no_state(
+        spec in select(AlgorithmName::ALL.to_vec()).prop_flat_map(limits::of),
+        words in (word(), word()),
+        asks in vec((word(), cost()), 8),
+    ) {
+        let limit = spec.build().unwrap();
+        for (now_ns, cost) in asks {
+            let ask = Ask { now: Timestamp::from_nanos(now_ns), cost };
+            let mut subject = Subject::with_words(limit.clone(), [words.0, words.1]);
+            put_every_question(&subject, ask);
+            subject.decide(ask);
+            put_every_question(&subject, ask);
+            subject.charge(Ask { cost: cost.max(1), ..ask });
+            put_every_question(&subject, ask);
+            subject.refund(Ask { cost: cost.max(1), ..ask });
+            put_every_question(&subject, ask);
+        }
+    }
+}
+
+/// Any word; small, large and single bits as often as all others.
+fn word() -> impl Strategy<Value = u64> {
+    prop_oneof![any::<u64>(), 0_u64..4, (u64::MAX - 4)..=u64::MAX, (0_u32..64).prop_map(|bit| 1 << bit)]
+}
+
+fn cost() -> impl Strategy<Value = u64> {
+    prop_oneof![0_u64..4, any::<u64>()]
+}
+
+fn put_every_question(subject: &Subject, ask: Ask) {
+    let end = Timestamp::from_nanos(u64::MAX);
+    for asked in [ask, Ask { cost: u64::MAX, ..ask }, Ask { now: end, ..ask }, Ask { cost: 0, ..ask }] {
+        let verdict = subject.weigh(asked);
+        for fate in [Verdict::Allowed, Verdict::Denied] {
+            subject.report(asked, Ruling { verdict, fate });
+            subject.preview(asked, Ruling { verdict, fate });
+        }
+        subject.delay(asked);
+        subject.packed().is_idle_at(asked.now);
     }
 }

@@ -68,6 +68,11 @@ impl Subject {
         Self::never_seen(built(spec))
     }
 
+    /// A key whose state is these words, whether any limit would write them or not.
+    pub fn with_words(limit: Limit, words: [u64; 2]) -> Self {
+        Self { limit, state: State { packed: Packed::from_words(words), ledger: Ledger::default() } }
+    }
+
     /// Goes on with the same state under another limit.
     pub fn change_limit(&mut self, spec: &LimitSpec) {
         self.limit = built(spec);

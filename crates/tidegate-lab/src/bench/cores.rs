@@ -23,7 +23,7 @@ pub(super) fn pin_to(_nth: usize) {}
 
 /// For how long this thread, though it had work to do, has waited for a core in all its life; zero where that
 /// cannot be told.
-pub(super) fn waited_ns() -> u64 {
+pub(crate) fn waited_ns() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     // Time on a core, time waiting for one, number of slices.
     stat.split_whitespace().nth(1).and_then(|waited| waited.parse().ok()).unwrap_or(0)

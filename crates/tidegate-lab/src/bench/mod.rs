@@ -20,6 +20,7 @@ mod speed;
 mod terms;
 mod workload;
 
+pub(crate) use cores::waited_ns;
 pub use rss::{KEYS_MAX as RSS_KEYS, run as run_rss, run_child as run_rss_child};
 
 use goals::Goals;

@@ -34,6 +34,11 @@ impl Budget {
         self.bytes_used.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
+    /// Bytes that may be in use.
+    pub(super) fn max(&self) -> u64 {
+        self.bytes_max
+    }
+
     /// Bytes in use.
     pub(super) fn used(&self) -> u64 {
         self.bytes_used.load(Ordering::Relaxed)

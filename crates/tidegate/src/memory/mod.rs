@@ -7,6 +7,8 @@
 //! The bytes are bounded by `memory_max`. What no longer matters is overwritten first. When only live state is
 //! left, a new key takes the place of the one in a small sample that is nearest its reset, and
 //! [`MemoryStats::live_evictions`] counts it.
+//!
+//! A [`snapshot`] brings it over a restart.
 
 mod budget;
 mod foresight;
@@ -17,6 +19,7 @@ mod page;
 mod seed;
 mod shards;
 mod single;
+mod snapshot;
 mod table;
 mod transaction;
 
@@ -33,6 +36,8 @@ pub use leases::{Lease, LeaseToken, NotAToken, Release, Renewal};
 use seed::Seed;
 use shards::{Kept, Shard, Shards, shard_of};
 use table::Table;
+
+pub use snapshot::{Found, Restored, SNAPSHOT_EVERY_MIN, SnapshotError, SnapshotReport, SnapshotWriter};
 
 /// One outcome per charge of a plan, in its order.
 pub type Outcomes = SmallVec<[Outcome; 4]>;
@@ -54,6 +59,8 @@ pub struct MemoryStore {
     seed: Seed,
     keeps_idle: bool,
     live_evictions: AtomicU64,
+    /// One snapshot at a time.
+    snapshotting: std::sync::Mutex<()>,
 }
 
 /// Where a state of variable size is, or is to be: its shard is locked.
@@ -103,6 +110,7 @@ impl MemoryStore {
             seed: Seed::random(),
             keeps_idle,
             live_evictions: AtomicU64::new(0),
+            snapshotting: std::sync::Mutex::new(()),
         }
     }
 

@@ -34,6 +34,8 @@ const GROUPS: usize = SLOTS / GROUP_SLOTS;
 const COUNT_MAX: u64 = if cfg!(loom) { 2 } else { 156 };
 /// Groups looked at for a state to give up when all are live.
 const SAMPLE_GROUPS: usize = 2;
+/// A page that changed during so many copies is locked for the next one.
+const COPIES_IN_VAIN_MAX: u32 = 4;
 
 const VERSION: usize = 0;
 const COUNT: usize = 1;
@@ -137,6 +139,31 @@ impl<'a> Page<'a> {
             }
             pause(&mut step);
         }
+    }
+
+    /// Copies all keys and states as they are at one instant over what is in `held`.
+    pub(super) fn copy_to(self, held: &mut Vec<(u64, Packed)>) {
+        let copy = |held: &mut Vec<(u64, Packed)>| {
+            held.clear();
+            held.extend((0..SLOTS).map(Slot).filter_map(|slot| match self.tag(slot) {
+                0 => None,
+                tag => Some((tag, self.state(slot))),
+            }));
+        };
+        let mut step = 0;
+        for _ in 0..COPIES_IN_VAIN_MAX {
+            if let Some(version) = self.version() {
+                copy(held);
+                if self.is_still(version) {
+                    return;
+                }
+            }
+            pause(&mut step);
+        }
+        // Held for as long as it takes to read 4 KiB.
+        let locked = self.lock();
+        copy(held);
+        drop(locked);
     }
 
     #[inline(always)]

@@ -1,5 +1,7 @@
 //! States of variable size, ledgers or leases, in shards with a lock each.
 
+mod walk;
+
 use std::hash::{BuildHasherDefault, Hasher};
 
 use indexmap::IndexMap;
@@ -7,6 +9,8 @@ use tidegate_core::{Leases, Ledger, Timestamp};
 
 use super::budget::Budget;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
+
+pub(super) use walk::{Copied, Lined};
 
 /// Shards: many more than cores, so that two threads rarely want the same one.
 const SHARDS: usize = if cfg!(loom) { 2 } else { 64 };

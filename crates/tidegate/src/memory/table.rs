@@ -12,6 +12,8 @@
 //! Memory for all pages that `memory_max` allows is reserved at the start; the operating system provides it as
 //! pages are used.
 
+mod walk;
+
 use tidegate_core::Timestamp;
 
 use super::budget::Budget;

@@ -1,0 +1,233 @@
+//! What a snapshot costs: decisions while one is written beside decisions while none is.
+//!
+//! One thread decides all along and times every decision: on a few hot keys, on any of the keys that are in the
+//! store, and on new ones. In the first phase another thread writes a snapshot; the second phase makes the same
+//! number of decisions without. The longest decision is mostly the operating system's doing: with every core
+//! busy, a thread loses its own for milliseconds whoever the other is. How long the deciding thread waited for a
+//! core is told, too.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use tidegate::{
+    AlgorithmName, Found, Limiter, LimiterError, MemoryStore, SnapshotError, SnapshotReport, Timestamp,
+};
+
+use crate::bench::waited_ns;
+use crate::latency::Latencies;
+use crate::stopwatch::WallTime;
+use crate::{Bytes, table::Table};
+
+/// When it starts: a moment well inside every aligned minute, hour and day.
+const START_NS: u64 = 1_700_000_000 * 1_000_000_000;
+/// How much later each decision is than the one before. Little enough that no key becomes idle during a run.
+const STEP_NS: u64 = 10;
+const HOT_KEYS: u64 = 1_000;
+/// Decisions between two looks at whether the snapshot is done.
+const BATCH_DECISIONS: u64 = 64;
+const PROGRESS_EVERY_KEYS: u64 = 1 << 16;
+/// More than a key takes by any algorithm at this limit, with room for as many new ones.
+const MEMORY_BYTES_PER_KEY: u64 = 768;
+const MEMORY_BYTES_MIN: u64 = 256 << 20;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Measurement {
+    /// Keys in the store before the snapshot.
+    pub keys: u64,
+    /// How they are limited.
+    pub algorithm: AlgorithmName,
+    /// Where the file is written. It is removed at the end.
+    pub directory: PathBuf,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What was measured.
+    pub measurement: Measurement,
+    /// Decisions while a snapshot was written.
+    pub during: Phase,
+    /// As many decisions while none was.
+    pub alone: Phase,
+    /// What was written.
+    pub written: SnapshotReport,
+    /// How long that took.
+    pub write_ns: u64,
+    /// What was restored.
+    pub found: Found,
+    /// How long that took.
+    pub restore_ns: u64,
+}
+
+/// Decisions of one phase.
+#[derive(Clone, Debug, Default)]
+pub struct Phase {
+    /// How long each took.
+    pub latencies: Latencies,
+    /// For how long the deciding thread waited for a core, in all.
+    pub waited_ns: u64,
+}
+
+/// Why there is no report.
+#[derive(Debug)]
+pub enum MeasurementError {
+    /// The algorithm does not take the limit.
+    Limit(LimiterError),
+    /// The snapshot was not written.
+    Snapshot(SnapshotError),
+}
+
+/// Where the traffic is.
+struct Traffic {
+    keys: Limiter,
+    hot: Limiter,
+    random: SmallRng,
+    keys_before: u64,
+    decisions: u64,
+    clock: quanta::Clock,
+}
+
+impl Measurement {
+    /// Runs it. `progress` hears from time to time how many keys are in the store.
+    pub fn run(self, progress: impl FnMut(u64)) -> Result<Report, MeasurementError> {
+        let memory_max = self.keys.saturating_mul(MEMORY_BYTES_PER_KEY).max(MEMORY_BYTES_MIN);
+        let store = Arc::new(MemoryStore::bounded(memory_max));
+        let mut traffic = Traffic::new(&self, &store).map_err(MeasurementError::Limit)?;
+        traffic.fill(progress);
+        let path = self.directory.join(format!("tidegate-lab-{}.snapshot", std::process::id()));
+        let report = self.measure(&mut traffic, &store, &path, memory_max);
+        // There may be none.
+        let _ = std::fs::remove_file(&path);
+        report.map_err(MeasurementError::Snapshot)
+    }
+
+    fn measure(
+        self,
+        traffic: &mut Traffic,
+        store: &MemoryStore,
+        path: &Path,
+        memory_max: u64,
+    ) -> Result<Report, SnapshotError> {
+        let (now, is_done) = (traffic.now(), AtomicBool::new(false));
+        let ((written, write_ns), during) = thread::scope(|scope| {
+            let writing = scope.spawn(|| {
+                let watch = WallTime::start();
+                let written = store.snapshot(path, now);
+                let write_ns = watch.elapsed_ns();
+                is_done.store(true, Ordering::Release);
+                (written, write_ns)
+            });
+            let during = traffic.decide_while(|_| !is_done.load(Ordering::Acquire));
+            (writing.join().expect("a snapshot does not panic"), during)
+        });
+        let decisions = during.latencies.count;
+        let alone = traffic.decide_while(|decided| decided < decisions);
+        let watch = WallTime::start();
+        let found = MemoryStore::restore(path, memory_max, now).found;
+        let restore_ns = watch.elapsed_ns();
+        Ok(Report { measurement: self, during, alone, written: written?, write_ns, found, restore_ns })
+    }
+}
+
+impl Traffic {
+    fn new(measurement: &Measurement, store: &Arc<MemoryStore>) -> Result<Self, LimiterError> {
+        let limiter = |rule: &str, limit: &str| {
+            let text = format!("{{algorithm: {}, limit: {limit}}}", measurement.algorithm);
+            Limiter::builder().rule(rule).limit(&text).store(Arc::clone(store)).build()
+        };
+        Ok(Self {
+            keys: limiter("keys", "10 per 1h")?,
+            hot: limiter("hot", "1000 per 1h")?,
+            random: SmallRng::seed_from_u64(1),
+            keys_before: measurement.keys,
+            decisions: 0,
+            clock: quanta::Clock::new(),
+        })
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(START_NS + self.decisions * STEP_NS)
+    }
+
+    fn fill(&mut self, mut progress: impl FnMut(u64)) {
+        for number in 0..self.keys_before {
+            self.decisions += 1;
+            self.keys.check_at(number.to_le_bytes(), 1, self.now());
+            if number % PROGRESS_EVERY_KEYS == 0 {
+                progress(number);
+            }
+        }
+    }
+
+    /// Decides and takes times while it should go on, which is asked after every few decisions.
+    fn decide_while(&mut self, goes_on: impl Fn(u64) -> bool) -> Phase {
+        let mut latencies = Latencies::default();
+        let waited_before_ns = waited_ns();
+        while goes_on(latencies.count) {
+            for _ in 0..BATCH_DECISIONS {
+                self.decisions += 1;
+                let (number, now) = (self.decisions, self.now());
+                let (limiter, key) = match number % 4 {
+                    0 => (&self.keys, self.keys_before + number),
+                    1 => (&self.keys, self.random.random_range(0..self.keys_before.max(1))),
+                    _ => (&self.hot, number % HOT_KEYS),
+                };
+                let start = self.clock.raw();
+                std::hint::black_box(limiter.check_at(key.to_le_bytes(), 1, now));
+                latencies.add(self.clock.delta_as_nanos(start, self.clock.raw()));
+            }
+        }
+        Phase { latencies, waited_ns: waited_ns().saturating_sub(waited_before_ns) }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Measurement { keys, algorithm, .. } = self.measurement;
+        let title = format!("{keys} keys by {algorithm}: nanoseconds per decision, one thread");
+        let mut table = Table::new(title, ["", "no snapshot", "while one is written", "ratio"]);
+        let mut row = |what: &str, figure: &dyn Fn(&Phase) -> u64| {
+            let [alone, during] = [&self.alone, &self.during].map(figure);
+            let ratio = format!("{:.2}x", during as f64 / alone.max(1) as f64);
+            table.row([what.to_owned(), alone.to_string(), during.to_string(), ratio]);
+        };
+        row("median", &|phase| phase.latencies.all_but_one_in(2));
+        row("99 %", &|phase| phase.latencies.all_but_one_in(100));
+        row("99.9 %", &|phase| phase.latencies.all_but_one_in(1_000));
+        row("99.99 %", &|phase| phase.latencies.all_but_one_in(10_000));
+        row("99.999 %", &|phase| phase.latencies.all_but_one_in(100_000));
+        row("longest", &|phase| phase.latencies.max_ns);
+        table.note(format!("{} decisions each.", self.during.latencies.count));
+        let waited = [&self.alone, &self.during].map(|phase| phase.waited_ns as f64 / 1e6);
+        table.note(format!("The thread waited for a core for {:.1} ms and {:.1} ms.", waited[0], waited[1]));
+        table.fmt(f)?;
+
+        let SnapshotReport { entries, bytes, .. } = self.written;
+        let mut table = Table::without_heading("the snapshot");
+        let mut row = |what: &str, figure: String| table.row([what.to_owned(), figure]);
+        row("counters", entries.to_string());
+        row("size", Bytes(bytes).to_string());
+        row("bytes a counter", format!("{:.2}", bytes as f64 / entries.max(1) as f64));
+        row("written in", format!("{:.2} s", self.write_ns as f64 / 1e9));
+        row("restored in", format!("{:.2} s", self.restore_ns as f64 / 1e9));
+        table.note(self.found.to_string());
+        table.fmt(f)
+    }
+}
+
+impl fmt::Display for MeasurementError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Limit(error) => error.fmt(f),
+            Self::Snapshot(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for MeasurementError {}

@@ -1,0 +1,120 @@
+//! A process that counts and writes snapshots until it is killed, and what its snapshots have to look like.
+//!
+//! It counts in generations: each charges every key once, and then a snapshot is written. So in every whole
+//! snapshot all keys have used the same number of units, which is the number of its generation. It goes on from
+//! the snapshot that is there, and prints a line before and after each one that it writes.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use tidegate::{Charge, Counter, Found, MemoryStore, Plan, Timestamp};
+
+/// The file's name.
+pub const SNAPSHOT: &str = "limits.snapshot";
+
+const MEMORY_MAX_BYTES: u64 = 64 << 20;
+const START_NS: u64 = 1_700_000_000 * 1_000_000_000;
+const PACKED_KEYS: u64 = 20_000;
+const LEDGER_KEYS: u64 = 20;
+/// No limit is met, and no ledger grows large.
+const GENERATIONS_MAX: u64 = 20_000;
+
+/// A line that the process prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// It has started, with this generation, zero for none.
+    Restored(u64),
+    /// It begins to write this one.
+    Writing(u64),
+    /// That one is written.
+    Written(u64),
+}
+
+/// A store of this process.
+pub struct Generations {
+    store: MemoryStore,
+    keys: [(Counter, u64); 2],
+}
+
+impl Generations {
+    /// The store of the snapshot in `directory`, and what was found there.
+    pub fn restore(directory: &Path) -> (Self, Found) {
+        let restored = MemoryStore::restore(directory.join(SNAPSHOT), MEMORY_MAX_BYTES, now(GENERATIONS_MAX));
+        let counter =
+            |place, limit: &str| Counter::new("killed", place, limit.parse().expect("it is a limit"));
+        let keys = [
+            (counter(0, "{algorithm: fixed_window, limit: 1000000, per: 10d}"), PACKED_KEYS),
+            (counter(1, "{algorithm: sliding_log, limit: 1000000, per: 10d}"), LEDGER_KEYS),
+        ];
+        (Self { store: restored.store, keys }, restored.found)
+    }
+
+    /// What every key has used; none if not all have used the same.
+    pub fn generation(&self) -> Option<u64> {
+        let mut used = self.each_key().map(|(counter, key)| {
+            let key = key.to_le_bytes();
+            let mut plan = Plan::new();
+            plan.add(Charge { key: &key, counter, cost: 0 }).expect("a plan has room for one");
+            counter.limit().rate().limit() - self.store.peek(&plan, now(GENERATIONS_MAX))[0].remaining
+        });
+        let first = used.next()?;
+        used.all(|other| other == first).then_some(first)
+    }
+
+    fn charge(&self, generation: u64) {
+        for (counter, key) in self.each_key() {
+            self.store.check_one(&Charge { key: &key.to_le_bytes(), counter, cost: 1 }, now(generation));
+        }
+    }
+
+    fn each_key(&self) -> impl Iterator<Item = (&Counter, u64)> {
+        self.keys.iter().flat_map(|(counter, keys)| (0..*keys).map(move |key| (counter, key)))
+    }
+}
+
+impl Line {
+    /// The line that this text is.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (word, generation) = text.trim_end().split_once(' ')?;
+        let generation = generation.parse().ok()?;
+        match word {
+            "restored" => Some(Self::Restored(generation)),
+            "writing" => Some(Self::Writing(generation)),
+            "written" => Some(Self::Written(generation)),
+            _ => None,
+        }
+    }
+
+    fn print(self) {
+        match self {
+            Self::Restored(generation) => println!("restored {generation}"),
+            Self::Writing(generation) => println!("writing {generation}"),
+            Self::Written(generation) => println!("written {generation}"),
+        }
+    }
+}
+
+/// Counts and writes snapshots into `directory` until it is killed, or nobody reads what it prints.
+pub fn run(directory: &Path) -> ExitCode {
+    let (generations, found) = Generations::restore(directory);
+    let Some(start) = generations.generation().filter(|_| !matches!(found, Found::Refused(_))) else {
+        eprintln!("{found}");
+        return ExitCode::FAILURE;
+    };
+    Line::Restored(start).print();
+    for generation in start + 1..=GENERATIONS_MAX {
+        generations.charge(generation);
+        Line::Writing(generation).print();
+        if let Err(error) = generations.store.snapshot(directory.join(SNAPSHOT), now(generation)) {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+        Line::Written(generation).print();
+    }
+    ExitCode::SUCCESS
+}
+
+/// The instant at which a generation is charged.
+fn now(generation: u64) -> Timestamp {
+    Timestamp::from_nanos(START_NS + generation)
+}

@@ -1,0 +1,119 @@
+//! A process that is killed at any moment leaves the last good snapshot.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use tidegate::Found;
+use tidegate_lab::snapshot_child::{Generations, Line, SNAPSHOT};
+
+const ROUNDS: u64 = 40;
+
+/// A directory of its own, gone when it is dropped.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Self {
+        let name = format!("snapshot-kill-{}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&path).expect("the target directory can be written to");
+        Self(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Killed when it is dropped, so that a test that fails leaves nothing behind.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What a process printed before it was killed.
+#[derive(Debug, Default)]
+struct Seen {
+    restored: u64,
+    writing: u64,
+    written: u64,
+}
+
+impl Seen {
+    fn hear(&mut self, text: &str) -> Line {
+        let line = Line::parse(text).unwrap_or_else(|| panic!("`{text}` is no line of the process"));
+        match line {
+            Line::Restored(generation) => self.restored = generation,
+            Line::Writing(generation) => self.writing = generation,
+            Line::Written(generation) => self.written = generation,
+        }
+        line
+    }
+}
+
+/// Starts the process, lets it write `snapshots` and begin another, waits for so many turns of a loop, and kills it.
+fn run_and_kill(directory: &Path, snapshots: u64, spins: u64) -> Seen {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate-lab"));
+    child.arg("snapshot-child").arg(directory).stdout(Stdio::piped());
+    let mut child = Running(child.spawn().expect("the program was built"));
+    let mut lines = BufReader::new(child.0.stdout.take().expect("it is piped")).lines();
+    let mut seen = Seen::default();
+    let (mut begun, mut text) = (0, String::new());
+    while begun <= snapshots {
+        text = lines.next().expect("the process goes on").expect("its output is text");
+        begun += u64::from(matches!(seen.hear(&text), Line::Writing(_)));
+    }
+    assert!(text.starts_with("writing"));
+    (0..spins).for_each(|spin| {
+        std::hint::black_box(spin);
+    });
+    child.0.kill().expect("it is running");
+    let status = child.0.wait().expect("it was started");
+    assert!(!status.success(), "it ended before it was killed");
+    // What it had printed by then; the last line may be cut off.
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    rest.iter().filter(|text| Line::parse(text).is_some()).for_each(|text| {
+        seen.hear(text);
+    });
+    seen
+}
+
+#[test]
+fn a_process_killed_at_any_moment_leaves_the_last_good_snapshot() {
+    let directory = Directory::new();
+    let temporary = directory.0.join(format!(".{SNAPSHOT}.tmp"));
+    let (mut before, mut cut_off, mut advanced) = (0, 0, 0);
+    for round in 0..ROUNDS {
+        // From at once to some milliseconds, in steps that grow.
+        let spins = 1_000 << (round % 14);
+        let seen = run_and_kill(&directory.0, round % 3, spins);
+        assert_eq!(seen.restored, before, "round {round}: it did not go on where the last one was");
+        cut_off += u64::from(temporary.exists());
+
+        let (generations, found) = Generations::restore(&directory.0);
+        if seen.written == 0 && before == 0 && found == Found::Nothing {
+            continue;
+        }
+        assert!(matches!(found, Found::Snapshot { .. }), "round {round}: {found}");
+        let generation = generations.generation();
+        let generation =
+            generation.unwrap_or_else(|| panic!("round {round}: the keys are not of one generation"));
+        let at_least = seen.written.max(before);
+        assert!(
+            (at_least..=seen.writing).contains(&generation),
+            "round {round}: generation {generation} was found, {seen:?}"
+        );
+        advanced += u64::from(generation > before);
+        before = generation;
+    }
+    println!("{ROUNDS} kills: {cut_off} in the middle of a file, {advanced} after a new one");
+    assert!(cut_off > 0, "no process was killed in the middle of a write");
+    assert!(advanced > ROUNDS / 3, "hardly any process finished a snapshot");
+}

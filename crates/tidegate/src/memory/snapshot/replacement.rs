@@ -1,0 +1,113 @@
+//! A file that takes the place of another one whole or not at all.
+//!
+//! It is written under a temporary name in the same directory, brought to the disk, renamed over the other, and
+//! then the directory is brought to the disk as well. Whoever is killed on the way leaves the other file as it
+//! was, and a temporary one that the next attempt overwrites.
+//!
+//! The temporary file is locked while it is written. Of two processes that were given one path by mistake, or
+//! because one starts while the other stops, the second is turned away instead of writing into the first one's
+//! file.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::error::Problem;
+
+/// How often the temporary file is opened again because another process just renamed it.
+const OPENS_MAX: u32 = 8;
+
+/// A file in the making.
+pub(super) struct Replacement<'a> {
+    target: &'a Path,
+    directory: &'a Path,
+    temporary: PathBuf,
+}
+
+impl<'a> Replacement<'a> {
+    /// Takes the path apart.
+    pub(super) fn of(target: &'a Path) -> Result<Self, Problem> {
+        let (Some(directory), Some(name)) = (target.parent(), target.file_name()) else {
+            return Err(Problem::NoFileName);
+        };
+        let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+        if !directory.is_dir() {
+            return Err(Problem::NoDirectory);
+        }
+        if target.is_dir() {
+            return Err(Problem::NotAFile);
+        }
+        let mut temporary = OsString::from(".");
+        temporary.push(name);
+        temporary.push(".tmp");
+        Ok(Self { target, directory, temporary: directory.join(temporary) })
+    }
+
+    /// An empty temporary file, for this process alone.
+    pub(super) fn open(&self) -> Result<File, Problem> {
+        for _ in 0..OPENS_MAX {
+            let mut options = OpenOptions::new();
+            options.create(true).write(true).truncate(false);
+            // With the seed in it, anybody who can read it can make up keys that share a counter.
+            #[cfg(unix)]
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+            let file = options.open(&self.temporary).map_err(Problem::io("create the temporary file of"))?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(Problem::BeingWritten),
+                // Not every file system can lock.
+                Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
+                Err(TryLockError::Error(error)) => {
+                    return Err(Problem::io("lock the temporary file of")(error));
+                }
+            }
+            // Before it was locked, another process may have finished it and renamed it: then it is a snapshot.
+            if is_at(&file, &self.temporary) {
+                file.set_len(0).map_err(Problem::io("empty the temporary file of"))?;
+                return Ok(file);
+            }
+        }
+        Err(Problem::BeingWritten)
+    }
+
+    /// Removes the temporary file, which did not get finished: it may be what fills the disk.
+    pub(super) fn discard(&self) {
+        let _ = fs::remove_file(&self.temporary);
+    }
+
+    /// Puts the file, which is complete, in place of the other. The disk has it when this returns.
+    pub(super) fn put_in_place(&self, file: &File) -> Result<(), Problem> {
+        file.sync_all().map_err(Problem::io("bring to the disk the temporary file of"))?;
+        fs::rename(&self.temporary, self.target).map_err(Problem::io("rename the temporary file to"))?;
+        sync_directory(self.directory).map_err(Problem::io("bring to the disk the directory of"))
+    }
+}
+
+/// Whether the file is the one that has this name now.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let identity = |about: fs::Metadata| (about.dev(), about.ino());
+    match (file.metadata(), fs::metadata(path)) {
+        (Ok(open), Ok(named)) => identity(open) == identity(named),
+        _ => false,
+    }
+}
+
+/// Where an open file cannot be renamed there is nothing to find out.
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> bool {
+    true
+}
+
+#[cfg(unix)]
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+/// Elsewhere a directory cannot be opened, and a rename is as lasting as the system makes it.
+#[cfg(not(unix))]
+fn sync_directory(_: &Path) -> io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! Restoring a snapshot: all of it, or none.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+use tidegate_core::{Leases, Ledger, Timestamp};
+
+use super::blocks::BlockReader;
+use super::error::{Problem, Refused, SnapshotError};
+use super::format::{BlockKind, HEADER_BYTES, Header};
+use super::{kept, packed};
+use crate::memory::MemoryStore;
+use crate::memory::seed::Seed;
+
+const READ_BYTES: usize = 256 << 10;
+
+/// A store to begin with, and where its counters are from.
+pub struct Restored {
+    /// The store: with all counters of the snapshot that still matter, or empty.
+    pub store: MemoryStore,
+    /// What was found.
+    pub found: Found,
+}
+
+/// What was found where a snapshot was looked for. Its `Display` is a line for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// There is no file. The store is empty.
+    Nothing,
+    /// A snapshot, and it was restored.
+    Snapshot {
+        /// Counters that still matter.
+        restored: u64,
+        /// Counters that have expired since the snapshot was written, and were dropped.
+        expired: u64,
+        /// The instant that the snapshot was asked for.
+        written_at: Timestamp,
+    },
+    /// A file that is damaged, cut short, newer or no snapshot at all. The store is empty, and the file was
+    /// moved aside so that the next snapshot does not replace it.
+    Refused(SnapshotError),
+}
+
+/// A store that is being filled. Nobody else has it.
+pub(super) struct Loading {
+    pub store: MemoryStore,
+    pub store_bytes_max: u64,
+    pub now: Timestamp,
+    pub restored: u64,
+    pub expired: u64,
+    /// A state whose next part comes next.
+    pub unfinished: Option<kept::Unfinished>,
+}
+
+impl MemoryStore {
+    /// A store of at most `memory_max` bytes that goes on where the one that wrote the snapshot was, without
+    /// what has expired at `now`.
+    ///
+    /// A file that is not a whole and sound snapshot is refused: the store is empty then, [`Found::Refused`] says
+    /// why, and the file is renamed to `NAME.refused` in the same directory, in place of an older one of that
+    /// name. There is no such thing as half a restored store.
+    ///
+    /// If `memory_max` is less than the counters need, some are given up as in any full store, and
+    /// [`live_evictions`](crate::MemoryStats::live_evictions) counts them.
+    pub fn restore(path: impl AsRef<Path>, memory_max: u64, now: Timestamp) -> Restored {
+        let path = path.as_ref();
+        match load(path, memory_max, now) {
+            Ok(Some(restored)) => restored,
+            Ok(None) => Restored { store: Self::bounded(memory_max), found: Found::Nothing },
+            Err(problem) => {
+                let refused = set_aside(path, &problem);
+                let error = SnapshotError::new(path, problem).refusing(refused);
+                Restored { store: Self::bounded(memory_max), found: Found::Refused(error) }
+            }
+        }
+    }
+}
+
+/// Fills a new store, which is handed over only if everything was right up to the last byte.
+fn load(path: &Path, memory_max: u64, now: Timestamp) -> Result<Option<Restored>, Problem> {
+    let about = match fs::metadata(path) {
+        Ok(about) => about,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Problem::io("read")(error)),
+    };
+    // Whoever opens a pipe waits for somebody to write to it.
+    if !about.is_file() {
+        return Err(Problem::NotAFile);
+    }
+    let file = File::open(path).map_err(Problem::io("open"))?;
+    let mut input = BufReader::with_capacity(READ_BYTES, file);
+    let mut header = Vec::with_capacity(HEADER_BYTES);
+    input.by_ref().take(HEADER_BYTES as u64).read_to_end(&mut header).map_err(Problem::io("read"))?;
+    let Header { written_at, seed, seed_check } = Header::parse(&header)?;
+    let seed = Seed::from_words(seed);
+    if seed.check_value() != seed_check {
+        return Err(Problem::OtherHash);
+    }
+    let store = MemoryStore { seed, ..MemoryStore::bounded(memory_max) };
+    let store_bytes_max = store.budget.max();
+    let mut loading = Loading { store, store_bytes_max, now, restored: 0, expired: 0, unfinished: None };
+    let mut blocks = BlockReader::new(input, HEADER_BYTES as u64);
+    while let Some(block) = blocks.next()? {
+        let restored = match block.kind {
+            BlockKind::Ledgers => kept::restore::<Ledger>(&block, &mut loading),
+            BlockKind::Leases => kept::restore::<Leases>(&block, &mut loading),
+            _ if loading.unfinished.is_some() => Err(kept::PART_MISSING),
+            BlockKind::Packed => packed::restore(&block, &mut loading),
+            BlockKind::End => Ok(()),
+        };
+        restored.map_err(|what| Problem::Damaged { at_byte: block.at_byte, what })?;
+    }
+    let Loading { store, restored, expired, unfinished, .. } = loading;
+    if unfinished.is_some() {
+        return Err(Problem::Damaged { at_byte: about.len(), what: kept::PART_MISSING });
+    }
+    Ok(Some(Restored { store, found: Found::Snapshot { restored, expired, written_at } }))
+}
+
+/// Renames a file that was refused, so that the next snapshot does not replace it.
+fn set_aside(path: &Path, problem: &Problem) -> Refused {
+    let Some(name) = path.file_name().filter(|_| *problem != Problem::NotAFile && path.is_file()) else {
+        return Refused::LeftInPlace;
+    };
+    let mut aside = name.to_owned();
+    aside.push(".refused");
+    let to = path.with_file_name(aside);
+    match fs::rename(path, &to) {
+        Ok(()) => Refused::MovedTo(to),
+        Err(error) => Refused::NotMoved { to, error: error.to_string() },
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("there is no snapshot; the store starts empty"),
+            Self::Snapshot { restored, expired, written_at } => write!(
+                f,
+                "restored {restored} counters from a snapshot written {} s after the epoch; {expired} had expired",
+                written_at.as_nanos() / 1_000_000_000
+            ),
+            Self::Refused(error) => error.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Writing a snapshot.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use tidegate_core::{Leases, Ledger, Timestamp};
+
+use super::blocks::BlockWriter;
+use super::error::{Problem, SnapshotError};
+use super::format::{HEADER_BYTES, Header};
+use super::replacement::Replacement;
+use super::{kept, packed};
+use crate::memory::MemoryStore;
+
+/// What was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotReport {
+    /// Counters. One that moved while the snapshot was written may be counted twice.
+    pub entries: u64,
+    /// The file's size.
+    pub bytes: u64,
+    /// The instant that the snapshot was asked for.
+    pub written_at: Timestamp,
+}
+
+impl MemoryStore {
+    /// Writes what the store holds to a file, in place of the one before.
+    ///
+    /// Decisions go on meanwhile: nobody waits longer than it takes to copy one page, a portion of the
+    /// ledgers of one shard, or the leases of one key. Every counter is in the file as it was at some instant between the beginning and
+    /// the end of the writing; a plan of several limits that is decided in that time may be in it in part. A
+    /// snapshot taken while nothing is decided is exact.
+    ///
+    /// The file is complete and on the disk before it takes the place of the one before, so a process that is
+    /// killed at any moment leaves the last good one. It is written as `.NAME.tmp` in the same directory, which
+    /// has to exist. A path belongs to one store: of two processes that write to it at the same moment, one
+    /// gets an error. Only the owner can read it, for it holds the seed of the store's hash.
+    ///
+    /// What is idle at `now` is left out, unless the store is [unbounded](Self::unbounded).
+    ///
+    /// ```
+    /// use tidegate::{Charge, Counter, Found, MemoryStore, Timestamp, Verdict};
+    ///
+    /// # let directory = std::env::temp_dir().join(format!("tidegate-doc-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&directory)?;
+    /// let path = directory.join("limits.snapshot");
+    /// let counter = Counter::new("rule", 0, "1 per hour".parse()?);
+    /// let charge = Charge { key: b"user:42", counter: &counter, cost: 1 };
+    /// let now = Timestamp::from_nanos(1_700_000_000_000_000_000);
+    ///
+    /// let store = MemoryStore::bounded(64 << 20);
+    /// assert_eq!(store.check_one(&charge, now).verdict, Verdict::Allowed);
+    /// assert_eq!(store.snapshot(&path, now)?.entries, 1);
+    ///
+    /// let restored = MemoryStore::restore(&path, 64 << 20, now);
+    /// assert!(matches!(restored.found, Found::Snapshot { restored: 1, .. }));
+    /// assert_eq!(restored.store.check_one(&charge, now).verdict, Verdict::Denied);
+    /// # std::fs::remove_dir_all(&directory)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn snapshot(&self, path: impl AsRef<Path>, now: Timestamp) -> Result<SnapshotReport, SnapshotError> {
+        let path = path.as_ref();
+        // Two threads with the same store wait for each other instead of turning each other away.
+        let _alone = self.snapshotting.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.write_snapshot(path, now).map_err(|problem| SnapshotError::new(path, problem))
+    }
+
+    fn write_snapshot(&self, path: &Path, now: Timestamp) -> Result<SnapshotReport, Problem> {
+        let replacement = Replacement::of(path)?;
+        let mut file = replacement.open()?;
+        let written = self.write_to(&mut file, now).map_err(Problem::io("write"));
+        let finished = written.and_then(|report| replacement.put_in_place(&file).map(|()| report));
+        finished.inspect_err(|_| replacement.discard())
+    }
+
+    fn write_to(&self, mut out: impl Write, now: Timestamp) -> io::Result<SnapshotReport> {
+        let (seed, seed_check) = (self.seed.words(), self.seed.check_value());
+        out.write_all(&Header { written_at: now, seed, seed_check }.to_bytes())?;
+        let mut blocks = BlockWriter::new(out);
+        let entries = packed::write(self, now, &mut blocks)?
+            + kept::write::<Ledger>(self, now, &mut blocks)?
+            + kept::write::<Leases>(self, now, &mut blocks)?;
+        let bytes = HEADER_BYTES as u64 + blocks.finish()?;
+        Ok(SnapshotReport { entries, bytes, written_at: now })
+    }
+}

@@ -1,0 +1,139 @@
+//! A thread that writes a snapshot from time to time, and a last one when it is stopped.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::error::{Problem, SnapshotError};
+use super::write::SnapshotReport;
+use crate::Clock;
+use crate::memory::MemoryStore;
+
+/// The least time between two snapshots; a shorter one is taken for this.
+pub const SNAPSHOT_EVERY_MIN: Duration = Duration::from_millis(100);
+
+/// Writes snapshots of a store in the background, until it is stopped or dropped.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use tidegate::{Clock, MemoryStore, SnapshotWriter, SystemClock};
+///
+/// # let directory = std::env::temp_dir().join(format!("tidegate-doc-writer-{}", std::process::id()));
+/// # std::fs::create_dir_all(&directory)?;
+/// let path = directory.join("limits.snapshot");
+/// let clock = SystemClock::new();
+/// let restored = MemoryStore::restore(&path, 64 << 20, clock.now());
+/// println!("{}", restored.found);
+/// let store = Arc::new(restored.store);
+/// let writer = SnapshotWriter::start(Arc::clone(&store), clock, &path, Duration::from_secs(10))?;
+/// // ... decisions ...
+/// println!("{} bytes", writer.stop()?.bytes);
+/// # std::fs::remove_dir_all(&directory)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct SnapshotWriter {
+    shared: Arc<Shared>,
+    path: PathBuf,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread and its owner tell each other.
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    phase: Phase,
+    last: Option<Result<SnapshotReport, SnapshotError>>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Running,
+    Stopping,
+}
+
+impl SnapshotWriter {
+    /// Starts a thread that writes a snapshot of `store` to `path`, waits for `every`, and so on. The first one
+    /// is written after the first wait.
+    pub fn start<C: Clock + Send + Sync + 'static>(
+        store: Arc<MemoryStore>,
+        clock: C,
+        path: impl Into<PathBuf>,
+        every: Duration,
+    ) -> Result<Self, SnapshotError> {
+        let (path, every) = (path.into(), every.max(SNAPSHOT_EVERY_MIN));
+        let shared = Arc::new(Shared::default());
+        let work = {
+            let (shared, path) = (Arc::clone(&shared), path.clone());
+            move || shared.write_until_stopped(every, || store.snapshot(&path, clock.now()))
+        };
+        match thread::Builder::new().name("tidegate-snapshot".to_owned()).spawn(work) {
+            Ok(thread) => Ok(Self { shared, path, thread: Some(thread) }),
+            Err(error) => Err(SnapshotError::new(&path, Problem::NoThread(error.to_string()))),
+        }
+    }
+
+    /// What came of the last attempt; none before the first. After an error the next attempt is made as if
+    /// nothing had happened, and the last good snapshot is still there.
+    pub fn last(&self) -> Option<Result<SnapshotReport, SnapshotError>> {
+        self.shared.lock().last.clone()
+    }
+
+    /// Where the snapshots are written.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a last snapshot, ends the thread and says what came of it.
+    pub fn stop(mut self) -> Result<SnapshotReport, SnapshotError> {
+        self.end();
+        self.last().unwrap_or_else(|| Err(SnapshotError::new(&self.path, Problem::Panicked)))
+    }
+
+    fn end(&mut self) {
+        self.shared.lock().phase = Phase::Stopping;
+        self.shared.wake.notify_all();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            self.shared.lock().last = Some(Err(SnapshotError::new(&self.path, Problem::Panicked)));
+        }
+    }
+}
+
+/// As [`stop`](SnapshotWriter::stop), with nobody to tell what came of it.
+impl Drop for SnapshotWriter {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            self.end();
+        }
+    }
+}
+
+impl Shared {
+    fn write_until_stopped(
+        &self,
+        every: Duration,
+        write: impl Fn() -> Result<SnapshotReport, SnapshotError>,
+    ) {
+        let mut phase = Phase::Running;
+        while phase == Phase::Running {
+            let waited =
+                self.wake.wait_timeout_while(self.lock(), every, |state| state.phase == Phase::Running);
+            phase = waited.unwrap_or_else(PoisonError::into_inner).0.phase;
+            let last = write();
+            self.lock().last = Some(last);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

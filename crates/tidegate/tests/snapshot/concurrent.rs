@@ -1,0 +1,121 @@
+//! Decisions go on while a snapshot is written: every key is in it with at least what it had used when the
+//! writing began, and at most what it had used when it ended.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tidegate::{Charge, Counter, MemoryStore, Plan, Timestamp};
+
+use crate::{Directory, LEDGER, MEMORY_MAX, NOW, PACKED, counter, restored, used};
+
+const THREADS: u64 = 4;
+const SNAPSHOTS: usize = 8;
+
+/// Keys, and how often each was charged: counted before it is and after it was.
+struct Keys {
+    counter: Counter,
+    begun: Vec<AtomicU64>,
+    done: Vec<AtomicU64>,
+}
+
+impl Keys {
+    fn new(limit: &str, keys: usize) -> Self {
+        let zeros = || (0..keys).map(|_| AtomicU64::new(0)).collect();
+        Self { counter: counter(limit), begun: zeros(), done: zeros() }
+    }
+
+    fn charge(&self, store: &MemoryStore, key: usize, now: Timestamp) {
+        self.begun[key].fetch_add(1, Ordering::SeqCst);
+        crate::charge(store, &self.counter, key as u64, now);
+        self.done[key].fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Charges a key that nobody counts, and gives it back, which removes its ledger.
+    fn charge_and_refund(&self, store: &MemoryStore, key: u64, now: Timestamp) {
+        let key = (key + u64::MAX / 2).to_le_bytes();
+        let mut plan = Plan::new();
+        plan.add(Charge { key: &key, counter: &self.counter, cost: 1 }).unwrap();
+        store.check(&plan, now);
+        store.refund(&plan, now);
+    }
+}
+
+fn seen(counts: &[AtomicU64]) -> Vec<u64> {
+    counts.iter().map(|count| count.load(Ordering::SeqCst)).collect()
+}
+
+/// Runs `work` on several threads over and over while snapshots are written, and holds each of these to what the
+/// keys had used.
+fn hold_to_counts(keys: &Keys, work: impl Fn(&MemoryStore, u64, Timestamp) + Sync) {
+    let directory = Directory::new();
+    let store = MemoryStore::bounded(MEMORY_MAX);
+    let (stop, clock) = (AtomicBool::new(false), AtomicU64::new(NOW.as_nanos()));
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (store, stop, clock, work) = (&store, &stop, &clock, &work);
+            scope.spawn(move || {
+                let mut random = 0x9E37_79B9 * (thread + 1);
+                while !stop.load(Ordering::Relaxed) {
+                    random ^= random << 13;
+                    random ^= random >> 7;
+                    random ^= random << 17;
+                    work(store, random >> 11, Timestamp::from_nanos(clock.fetch_add(1, Ordering::Relaxed)));
+                }
+            });
+        }
+        let mut grown = 0;
+        for _ in 0..SNAPSHOTS {
+            let at_least = seen(&keys.done);
+            store.snapshot(directory.file(), NOW).unwrap();
+            let at_most = seen(&keys.begun);
+            grown += at_most.iter().sum::<u64>() - at_least.iter().sum::<u64>();
+            let now = Timestamp::from_nanos(clock.load(Ordering::Relaxed));
+            let again = restored(&directory.file(), now);
+            for (key, (at_least, at_most)) in at_least.into_iter().zip(at_most).enumerate() {
+                let used = used(&again, &keys.counter, key as u64, now);
+                let in_range = (at_least..=at_most).contains(&used);
+                if !in_range {
+                    stop.store(true, Ordering::Relaxed);
+                }
+                assert!(in_range, "key {key} used {used}, not {at_least} to {at_most}");
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(grown > 0, "nothing was decided while a snapshot was written");
+    });
+}
+
+#[test]
+fn packed_states_while_pages_split() {
+    // Two keys in three are new for a long time, so pages are split all along.
+    let keys = Keys::new(PACKED, 300_000);
+    hold_to_counts(&keys, |store, random, now| {
+        let key = usize::try_from(random).unwrap() % if random.is_multiple_of(3) { 1_000 } else { 300_000 };
+        keys.charge(store, key, now);
+    });
+}
+
+#[test]
+fn ledgers_while_others_come_and_go() {
+    let keys = Keys::new(LEDGER, 20_000);
+    hold_to_counts(&keys, |store, random, now| match random % 4 {
+        0 => keys.charge(store, usize::try_from(random).unwrap() % 20_000, now),
+        _ => (0..8).for_each(|step| keys.charge_and_refund(store, random + step, now)),
+    });
+}
+
+#[test]
+fn large_ledgers_while_they_grow() {
+    // Larger than what is copied at a time, after a moment, and never too large for the store.
+    const LINES_MAX: u64 = 100_000;
+    let keys = Keys::new(LEDGER, 8);
+    hold_to_counts(&keys, |store, random, now| {
+        let key = usize::try_from(random).unwrap() % 8;
+        match random % 16 {
+            _ if keys.begun[key].load(Ordering::Relaxed) > LINES_MAX => {
+                keys.charge_and_refund(store, random, now)
+            }
+            0..8 => keys.charge(store, key, now),
+            _ => keys.charge_and_refund(store, random, now),
+        }
+    });
+}
