@@ -167,8 +167,7 @@ impl<C: Timer> Pacer<C> {
     /// keeps 10 seconds, 4 seconds' worth stay 4 seconds' worth.
     pub fn set_rate(&self, rate: impl IntoRate) -> Result<(), PacerError> {
         let rate = rate.into_rate()?;
-        let mut schedule = lock(&self.schedule);
-        schedule.set_rate(rate, self.clock.now());
+        lock(&self.schedule).set_rate(rate);
         Ok(())
     }
 

@@ -84,9 +84,9 @@ impl Schedule {
     }
 
     /// What was handed out stays as it is, to be paid for at the rate it was handed out at. What is kept stays the
-    /// same share of the most that can be, which is the same time.
-    pub(super) fn set_rate(&mut self, rate: Rate, now: Timestamp) {
-        self.keep_what_nobody_took(now);
+    /// same share of the most that can be, which is the same time. So is the time since it was last looked at: a
+    /// pause counts the same at any rate, and the change need not know what time it is.
+    pub(super) fn set_rate(&mut self, rate: Rate) {
         let new = self.shape.scale(rate);
         let change = Change { old: &self.scale, new: &new };
         self.state = State {

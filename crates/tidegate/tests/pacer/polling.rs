@@ -4,8 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
-use tidegate::{Clock, ManualClock, Timestamp};
+use tidegate::{Clock, ManualClock, Pacer, Timestamp};
 
 /// A future, what came of it if it has begun, and how often it was woken.
 pub struct Task<'a, T> {
@@ -60,6 +61,11 @@ impl<'a, T> Task<'a, T> {
             clock.set(clock.next_wake().expect("a future that waits is a sleeper"));
         }
     }
+}
+
+/// Permits that come without a wait. A blocking call that has to wait would hang a test that is alone.
+pub fn take_at_once(pacer: &Pacer<ManualClock>, permits: u64) {
+    assert_eq!(Task::new(pacer.acquire(permits)).poll(), Poll::Ready(Duration::ZERO), "{permits} permits");
 }
 
 pub fn nanos(clock: &ManualClock) -> u64 {

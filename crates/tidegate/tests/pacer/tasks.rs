@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate::{Acquisition, Clock, ManualClock, Pacer, PacerBuilder};
 
-use crate::polling::{Task, micros};
+use crate::polling::{Task, micros, take_at_once};
 
 fn on_manual_clock(builder: PacerBuilder) -> (ManualClock, Pacer<ManualClock>) {
     let clock = ManualClock::default();
@@ -30,7 +30,7 @@ const MS: Duration = Duration::from_millis(1);
 #[test]
 fn a_task_is_woken_when_its_time_has_come_and_not_before() {
     let (clock, pacer) = five_a_second();
-    assert_eq!(Task::new(pacer.acquire(1)).poll(), Poll::Ready(Duration::ZERO));
+    take_at_once(&pacer, 1);
     let mut second = Task::new(pacer.acquire(1));
     assert!(second.is_pending());
     assert_eq!((clock.sleepers(), clock.next_wake()), (1, Some(micros(200_000))));
@@ -48,7 +48,7 @@ fn permits_are_taken_at_the_first_poll() {
     let (clock, pacer) = five_a_second();
     let (mut made_first, mut polled_first) = (Task::new(pacer.acquire(1)), Task::new(pacer.acquire(1)));
     clock.advance(1_000 * MS);
-    pacer.acquire_blocking(6);
+    take_at_once(&pacer, 6);
     assert!(polled_first.is_pending());
     assert!(made_first.is_pending());
     assert_eq!(polled_first.finish(&clock), 200 * MS);
@@ -59,13 +59,13 @@ fn permits_are_taken_at_the_first_poll() {
 fn a_future_that_is_never_polled_takes_nothing() {
     let (_clock, pacer) = five_a_second();
     drop(pacer.acquire(1_000));
-    assert_eq!(pacer.acquire_blocking(1), Duration::ZERO);
+    take_at_once(&pacer, 1);
 }
 
 #[test]
 fn who_gives_up_last_gives_back_exactly() {
     let (clock, pacer) = five_a_second();
-    pacer.acquire_blocking(1);
+    take_at_once(&pacer, 1);
     let mut first = Task::new(pacer.acquire(10));
     let mut second = Task::new(pacer.acquire(100));
     assert!(first.is_pending() && second.is_pending());
@@ -80,7 +80,7 @@ fn who_gives_up_last_gives_back_exactly() {
 #[test]
 fn who_gives_up_with_others_behind_has_spent_its_permits() {
     let (clock, pacer) = five_a_second();
-    pacer.acquire_blocking(1);
+    take_at_once(&pacer, 1);
     let mut first = Task::new(pacer.acquire(10));
     let mut second = Task::new(pacer.acquire(1));
     assert!(first.is_pending() && second.is_pending());
@@ -93,7 +93,7 @@ fn who_gives_up_with_others_behind_has_spent_its_permits() {
 #[test]
 fn a_turn_that_others_took_is_not_given_back() {
     let (clock, pacer) = five_a_second();
-    pacer.acquire_blocking(1);
+    take_at_once(&pacer, 1);
     let mut first = Task::new(pacer.acquire(10));
     let mut second = Task::new(pacer.acquire(1));
     assert!(first.is_pending() && second.is_pending());
@@ -107,7 +107,7 @@ fn a_turn_that_others_took_is_not_given_back() {
 #[test]
 fn permits_that_were_used_are_not_given_back() {
     let (clock, pacer) = five_a_second();
-    pacer.acquire_blocking(1);
+    take_at_once(&pacer, 1);
     let mut task = Task::new(pacer.acquire(10));
     assert!(task.is_pending());
     clock.advance(200 * MS);
@@ -119,7 +119,7 @@ fn permits_that_were_used_are_not_given_back() {
 #[test]
 fn who_gives_up_after_a_change_of_rate_has_spent_its_permits() {
     let (_clock, pacer) = five_a_second();
-    pacer.acquire_blocking(1);
+    take_at_once(&pacer, 1);
     let mut task = Task::new(pacer.acquire(10));
     assert!(task.is_pending());
     pacer.set_rate("10/s").unwrap();
@@ -130,21 +130,21 @@ fn who_gives_up_after_a_change_of_rate_has_spent_its_permits() {
 #[test]
 fn giving_up_late_is_giving_up() {
     let (clock, pacer) = on_manual_clock(Pacer::builder().rate("5/s").max_burst_seconds(10));
-    pacer.acquire_blocking(1);
+    take_at_once(&pacer, 1);
     let mut task = Task::new(pacer.acquire(10));
     assert!(task.is_pending());
     clock.advance(1_200 * MS);
     // Its time came a second ago, but nobody looked.
     drop(task);
-    assert_eq!(pacer.acquire_blocking(5), Duration::ZERO);
-    assert_eq!(pacer.acquire_blocking(1), Duration::ZERO);
+    take_at_once(&pacer, 5);
+    take_at_once(&pacer, 1);
     assert_eq!(wait_now(&pacer), 200 * MS);
 }
 
 #[test]
 fn a_pacer_that_warms_up_takes_back_cold_permits() {
     let (clock, pacer) = on_manual_clock(Pacer::builder().rate("2/s").warm_up(4_000 * MS));
-    pacer.acquire_blocking(1);
+    take_at_once(&pacer, 1);
     let mut task = Task::new(pacer.acquire(3));
     assert!(task.is_pending());
     drop(task);
@@ -155,7 +155,7 @@ fn a_pacer_that_warms_up_takes_back_cold_permits() {
 #[test]
 fn a_try_waits_like_an_acquire() {
     let (clock, pacer) = five_a_second();
-    pacer.acquire_blocking(1);
+    take_at_once(&pacer, 1);
     let mut task = Task::new(pacer.try_acquire(1, 200 * MS));
     assert!(task.is_pending());
     clock.advance(200 * MS);
@@ -169,7 +169,7 @@ fn a_try_waits_like_an_acquire() {
 fn a_clock_that_steps_back() {
     let clock = ManualClock::at(micros(10_000_000));
     let pacer = Pacer::builder().rate("5/s").clock(clock.clone()).build().unwrap();
-    pacer.acquire_blocking(1);
+    take_at_once(&pacer, 1);
     clock.set(micros(9_000_000));
     assert_eq!(wait_now(&pacer), 1_200 * MS);
     assert_eq!(Task::new(pacer.acquire(1)).finish(&clock), 1_200 * MS);

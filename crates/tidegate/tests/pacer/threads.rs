@@ -3,9 +3,9 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tidegate::{Acquisition, Clock, ManualClock, Pacer, SystemClock};
+use tidegate::{Acquisition, Clock, ManualClock, Pacer, SystemClock, Timestamp};
 
-use crate::polling::{Task, nanos};
+use crate::polling::{Task, nanos, take_at_once};
 
 const THREADS: usize = 16;
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -14,18 +14,29 @@ fn five_a_second(clock: &ManualClock) -> Pacer<ManualClock> {
     Pacer::builder().rate("5/s").clock(clock.clone()).build().unwrap()
 }
 
-/// They have no other way on than to sleep on the clock.
-fn until_asleep(clock: &ManualClock, sleepers: usize) {
-    while clock.sleepers() != sleepers {
+/// They have no other way on than to sleep on the clock. Should they find one, the test fails: all are let go, for
+/// a test that hangs tells nothing.
+fn until(clock: &ManualClock, condition: impl Fn() -> bool) {
+    const LOOKS_MAX: u32 = 20_000_000;
+    for _ in 0..LOOKS_MAX {
+        if condition() {
+            return;
+        }
         std::thread::yield_now();
     }
+    clock.set(Timestamp::from_nanos(u64::MAX));
+    panic!("threads do not wait as they should");
+}
+
+fn until_asleep(clock: &ManualClock, sleepers: usize) {
+    until(clock, || clock.sleepers() == sleepers);
 }
 
 #[test]
 fn a_thread_waits_until_the_clock_is_there() {
     let clock = ManualClock::default();
     let pacer = five_a_second(&clock);
-    assert_eq!(pacer.acquire_blocking(1), Duration::ZERO);
+    take_at_once(&pacer, 1);
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| (pacer.acquire_blocking(1), nanos(&clock)));
         until_asleep(&clock, 1);
@@ -43,6 +54,7 @@ fn a_try_in_a_thread() {
     let pacer = five_a_second(&clock);
     let try_now = |timeout| pacer.try_acquire_blocking(1, timeout);
     assert_eq!(try_now(Duration::ZERO), Acquisition::Acquired { waited: Duration::ZERO });
+    // Were it not refused, this would hang, and the table of timeouts fails as well.
     assert_eq!(try_now(INTERVAL / 2), Acquisition::Refused { would_wait: INTERVAL });
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| try_now(INTERVAL));
@@ -71,9 +83,7 @@ fn waits_are_handed_out_one_interval_apart() {
             clock.advance(INTERVAL);
             // The one whose turn it is has to note the time before it moves on.
             until_asleep(&clock, sleepers);
-            while waits.lock().unwrap().len() < THREADS - sleepers {
-                std::thread::yield_now();
-            }
+            until(&clock, || waits.lock().unwrap().len() == THREADS - sleepers);
         }
     });
     let expected = (0..).map(|place| INTERVAL * place).take(THREADS);

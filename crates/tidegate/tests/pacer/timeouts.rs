@@ -1,9 +1,11 @@
 //! `try_acquire`: yes if the wait fits the timeout; else no, at once, and nothing is taken.
 
+use std::task::Poll;
 use std::time::Duration;
 
-use tidegate::Pacer;
+use tidegate::{Acquisition, ManualClock, Pacer};
 
+use crate::polling::{Task, take_at_once};
 use crate::table::check;
 
 #[test]
@@ -73,12 +75,10 @@ fn a_pacer_that_warms_up() {
 /// Exactly a third of a second is a little more than 333,333,333 ns, and a little less than 333,333,334.
 #[test]
 fn timeouts_are_compared_exactly() {
-    use tidegate::{Acquisition, ManualClock};
-
     let pacer = Pacer::builder().rate("3/s").clock(ManualClock::default()).build().unwrap();
-    assert_eq!(pacer.acquire_blocking(1), Duration::ZERO);
+    take_at_once(&pacer, 1);
     let would_wait = Duration::from_nanos(333_333_334);
-    let refused = Acquisition::Refused { would_wait };
-    assert_eq!(pacer.try_acquire_blocking(1, Duration::from_nanos(333_333_333)), refused);
-    assert!(crate::polling::Task::new(pacer.try_acquire(1, would_wait)).is_pending());
+    let mut just_too_short = Task::new(pacer.try_acquire(1, Duration::from_nanos(333_333_333)));
+    assert_eq!(just_too_short.poll(), Poll::Ready(Acquisition::Refused { would_wait }));
+    assert!(Task::new(pacer.try_acquire(1, would_wait)).is_pending());
 }
