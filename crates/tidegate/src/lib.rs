@@ -59,6 +59,7 @@
 mod blocking;
 mod clock;
 mod fence_gate;
+pub mod guide;
 mod holding;
 mod limiter;
 mod locks;
