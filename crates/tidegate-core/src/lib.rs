@@ -7,7 +7,7 @@
 //! ```
 //!
 //! This crate holds the words in the middle and nothing else: what a [`Limit`] is and how it is written, what
-//! each [algorithm](algorithm) means to the last unit, the [`Plan`] of counters that one request touches, and
+//! each [`algorithm`] means to the last unit, the [`Plan`] of counters that one request touches, and
 //! how the [`Outcome`]s of a plan become one [`Decision`]. It knows no async, no I/O and no clock; time is a
 //! [`Timestamp`] that the caller hands in. The crate `tidegate` adds a store, a clock and a limiter on top.
 //!
