@@ -70,7 +70,7 @@ impl Subject {
 
     /// A key whose state is these words, whether any limit would write them or not.
     pub fn with_words(limit: Limit, words: [u64; 2]) -> Self {
-        Self { limit, state: State { packed: Packed::from_words(words), ledger: Ledger::default() } }
+        Self { limit, state: State { packed: Packed::from_words(words), ..State::default() } }
     }
 
     /// Goes on with the same state under another limit.

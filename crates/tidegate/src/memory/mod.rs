@@ -236,8 +236,9 @@ impl MemoryStore {
         now: Timestamp,
         change: impl FnOnce(&mut S) -> (R, Timestamp),
     ) -> R {
+        let Place { shards, shard, tag } = place;
         let mut room = self.room(now);
-        let answer = place.shards.update(place.shard, place.tag, &mut room, change);
+        let answer = shards.update(shard, tag, &mut room, change);
         if room.live_evictions > 0 {
             self.live_evictions.fetch_add(room.live_evictions, Ordering::Relaxed);
         }

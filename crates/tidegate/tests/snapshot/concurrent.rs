@@ -112,7 +112,7 @@ fn large_ledgers_while_they_grow() {
         let key = usize::try_from(random).unwrap() % 8;
         match random % 16 {
             _ if keys.begun[key].load(Ordering::Relaxed) > LINES_MAX => {
-                keys.charge_and_refund(store, random, now)
+                keys.charge_and_refund(store, random, now);
             }
             0..8 => keys.charge(store, key, now),
             _ => keys.charge_and_refund(store, random, now),
