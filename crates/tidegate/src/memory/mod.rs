@@ -21,6 +21,8 @@ mod snapshot;
 mod sync;
 mod table;
 mod transaction;
+#[cfg(all(test, not(loom)))]
+mod walk_tests;
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{Counting, LedgerAlgorithm, PackedAlgorithm};
