@@ -17,8 +17,8 @@ use super::{Held, Ledgers, SHARDS};
 
 /// Entries that are copied while a shard is locked: 64 KiB.
 const PORTION_ENTRIES_MAX: usize = 4096;
-/// What it takes to look at a ledger, counted as that many entries copied: another line of memory to wait for.
-const LOOK_ENTRIES: usize = 4;
+/// What it takes to look at a ledger, counted as that many entries copied: two lines of memory to wait for.
+const LOOK_ENTRIES: usize = 16;
 /// A large ledger that changed under each of so many copies is copied at once. To change so much it has to lose
 /// or take back a portion's worth within microseconds.
 const STARTS_MAX: u32 = 8;
