@@ -10,7 +10,7 @@ fn sliding_log(limit: u64) -> LedgerAlgorithm {
     let limit: Limit = format!("{{algorithm: sliding_log, limit: {limit}, per: 1s}}").parse().unwrap();
     match limit.algorithm() {
         Algorithm::Ledger(algorithm) => algorithm.clone(),
-        Algorithm::Packed(_) => unreachable!("a sliding log is a ledger"),
+        Algorithm::Packed(_) | Algorithm::Leases(_) => unreachable!("a sliding log is a ledger"),
     }
 }
 

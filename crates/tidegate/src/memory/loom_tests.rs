@@ -65,6 +65,30 @@ fn a_reader_never_sees_half_a_write() {
 }
 
 #[test]
+fn a_copy_never_has_half_a_write() {
+    model(3, || {
+        let store = store();
+        let counter = counter("{algorithm: fixed_window, limit: 10, per: 1s}");
+        check(&store, &counter, 1);
+        let copier = thread::spawn({
+            let store = store.clone();
+            move || {
+                let mut held = Vec::new();
+                store.table.page(0).copy_to(&mut held);
+                held
+            }
+        });
+        let charge = Charge { key: &[1], counter: &counter, cost: 7 };
+        let before = store.read(store.seed.tag(&charge)).state;
+        // Both words of the state change: the window's end and the count.
+        store.check_one(&charge, Timestamp::from_nanos(5_000_000_000));
+        let after = store.read(store.seed.tag(&charge)).state;
+        let copy = copier.join().unwrap();
+        assert!(copy.len() == 1 && [before, after].contains(&copy[0].1), "{copy:?}");
+    });
+}
+
+#[test]
 fn no_key_is_lost_while_its_page_is_split() {
     model(2, || {
         let store = store();

@@ -22,6 +22,8 @@ mod single;
 mod snapshot;
 mod table;
 mod transaction;
+#[cfg(all(test, not(loom)))]
+mod walk_tests;
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{Counting, PackedAlgorithm};

@@ -111,10 +111,7 @@ fn large_ledgers_while_they_grow() {
     hold_to_counts(&keys, |store, random, now| {
         let key = usize::try_from(random).unwrap() % 8;
         match random % 16 {
-            _ if keys.begun[key].load(Ordering::Relaxed) > LINES_MAX => {
-                keys.charge_and_refund(store, random, now);
-            }
-            0..8 => keys.charge(store, key, now),
+            0..8 if keys.begun[key].load(Ordering::Relaxed) < LINES_MAX => keys.charge(store, key, now),
             _ => keys.charge_and_refund(store, random, now),
         }
     });

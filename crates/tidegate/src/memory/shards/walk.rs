@@ -18,8 +18,8 @@ use super::{Held, Kept, SHARDS, Shards};
 
 /// Lines that are copied while a shard is locked: 64 KiB of ledgers, 96 of leases.
 const PORTION_LINES_MAX: usize = 4096;
-/// What it takes to look at a state, counted as that many lines copied: another line of memory to wait for.
-const LOOK_LINES: usize = 4;
+/// What it takes to look at a state, counted as that many lines copied: two lines of memory to wait for.
+const LOOK_LINES: usize = 16;
 /// A large ledger that changed under each of so many copies is copied at once. To change so much it has to lose
 /// or take back a portion's worth within microseconds.
 const STARTS_MAX: u32 = 8;

@@ -17,8 +17,9 @@
 //! written while nothing is decided is exact.
 //!
 //! A counter may be in it twice, if it was moved by a split or a removal between two looks; the later entry is
-//! the newer one, and counts. Why none is missed is written down where the walks are: `table/walk.rs` and
-//! `shards/walk.rs`.
+//! the newer one, and counts. (If it has expired by the time of the restore and the earlier one has not, the
+//! earlier one stays: it, too, is from between the beginning and the end.) Why none is missed is written down
+//! where the walks are: `table/walk.rs` and `shards/walk.rs`.
 //!
 //! What was idle at the instant of the snapshot is left out, unless the store keeps idle states.
 

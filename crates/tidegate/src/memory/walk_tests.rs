@@ -1,0 +1,95 @@
+//! Walks over a store that changes under them, at every point where they let go of it.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+
+use tidegate_core::{Charge, Counter, Plan, Timestamp};
+
+use super::MemoryStore;
+
+const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000);
+const MEMORY_MAX: u64 = 64 << 20;
+
+/// A store of one counter.
+struct Subject {
+    store: MemoryStore,
+    counter: Counter,
+}
+
+impl Subject {
+    fn new(limit: &str) -> Self {
+        let counter = Counter::new("walk", 0, limit.parse().unwrap());
+        Self { store: MemoryStore::bounded(MEMORY_MAX), counter }
+    }
+
+    fn tag(&self, key: u64) -> u64 {
+        self.store.seed.tag(&Charge { key: &key.to_le_bytes(), counter: &self.counter, cost: 1 })
+    }
+
+    fn charge(&self, key: u64) {
+        self.store.check_one(&Charge { key: &key.to_le_bytes(), counter: &self.counter, cost: 1 }, NOW);
+    }
+
+    fn reset(&self, key: u64) {
+        let key = key.to_le_bytes();
+        let mut plan = Plan::new();
+        plan.add(Charge { key: &key, counter: &self.counter, cost: 0 }).unwrap();
+        self.store.reset(&plan);
+    }
+}
+
+#[test]
+fn a_walk_over_pages_that_are_split_misses_no_key_and_sees_the_newest_last() {
+    const KEYS: u64 = 20_000;
+    let subject = Subject::new("{algorithm: fixed_window, limit: 1000000, per: 1h}");
+    (0..KEYS).for_each(|key| subject.charge(key));
+    let mut seen = HashMap::new();
+    let (mut entries, mut next_key) = (0, KEYS);
+    let walked: Result<(), Infallible> = subject.store.table.walk(|page| {
+        for (tag, state) in page {
+            let before = seen.insert(*tag, *state);
+            assert!(before.is_none_or(|before| before <= *state), "what came later is older");
+        }
+        entries += page.len() as u64;
+        // As many new keys as there are on a page, and another unit for some of the old ones.
+        if next_key + 150 <= 2 * KEYS {
+            (next_key..next_key + 150).for_each(|key| subject.charge(key));
+            (next_key..next_key + 150).for_each(|key| subject.charge(key % KEYS));
+            next_key += 150;
+        }
+        Ok(())
+    });
+    walked.unwrap();
+    let split_after_its_copy = entries - seen.len() as u64;
+    assert!(split_after_its_copy > 1_000, "only {split_after_its_copy} keys moved during the walk");
+    for key in 0..KEYS {
+        let used = seen.get(&subject.tag(key)).map(|state| state.to_words()[1]);
+        assert!(matches!(used, Some(1 | 2)), "key {key} was seen with {used:?}");
+    }
+}
+
+#[test]
+fn a_walk_over_ledgers_of_which_some_are_removed_misses_none_of_the_others() {
+    const KEYS: u64 = 200_000;
+    // Every third key is removed at some time during the walk, in no particular order.
+    let is_removed = |key: u64| key.is_multiple_of(3);
+    let subject = Subject::new("{algorithm: sliding_log, limit: 10, per: 1h}");
+    (0..KEYS).for_each(|key| subject.charge(key));
+    let mut seen: HashMap<u64, u64> = HashMap::new();
+    let mut step = 0;
+    let walked: Result<(), Infallible> = subject.store.ledgers.walk(NOW, |ledger| {
+        *seen.entry(ledger.tag).or_default() += 1;
+        let key = step * 7_919 % KEYS;
+        if is_removed(key) {
+            subject.reset(key);
+            // Some come back, and some are new.
+            subject.charge(if key.is_multiple_of(2) { key } else { KEYS + key });
+        }
+        step += 1;
+        Ok(())
+    });
+    walked.unwrap();
+    let missed = (0..KEYS).filter(|key| !is_removed(*key) && !seen.contains_key(&subject.tag(*key))).count();
+    assert_eq!(missed, 0, "of {} that were there all along", KEYS - KEYS / 3);
+    assert!(seen.values().any(|times| *times > 1), "none was moved under the walk");
+}
