@@ -19,7 +19,7 @@
 //!
 //! ```text
 //! Limiter::check(key, cost)
-//!   Clock        -> now                      clock.rs
+//!   Clock        -> now                      clock/
 //!   limits       -> Plan of charges          limiter.rs, tidegate_core::Plan
 //!   MemoryStore  -> one Outcome per charge   memory/, by the algorithms of tidegate_core
 //!   merge        -> Decision                 tidegate_core::Decision
