@@ -3,7 +3,7 @@
 //! ```text
 //! trace    -> when requests come             trace.rs
 //! subject  -> a limit and what to see in it  subject.rs
-//! Run      -> decisions of a real limiter    run.rs
+//! Run      -> decisions of a real limiter    run.rs; of what is held: holders.rs
 //! Scene    -> the run, words, figures        scene.rs, tally.rs
 //! chart    -> an SVG of one                  chart.rs, of all: overview.rs
 //! ```
@@ -17,6 +17,7 @@
 mod bin;
 mod chart;
 mod geometry;
+mod holders;
 mod lanes;
 mod legend;
 mod marks;
@@ -29,9 +30,10 @@ mod tally;
 mod theme;
 mod trace;
 
-pub use run::{Fate, Level, Request, Run};
-pub use scene::Scene;
-pub use subject::{Edges, Room, SUBJECTS, Subject};
+pub use holders::{CRASH_EVERY, HELD_NS};
+pub use run::{Fate, Level, Lost, Request, Run};
+pub use scene::{Scene, Words};
+pub use subject::{Edges, Room, SUBJECTS, Subject, Units};
 pub use tally::{Tally, Worst};
 pub use trace::{END_NS, LIMIT, PHASES, Phase, START_NS, WINDOW_NS, arrivals};
 
@@ -75,7 +77,7 @@ pub fn draw_all() -> Result<Vec<Picture>, PicturesError> {
         figures: scene.in_figures(),
     };
     let mut pictures: Vec<Picture> = scenes.iter().map(one).collect();
-    let (file_name, figures) = (format!("{}.svg", overview::NAME), "All of them.".to_owned());
+    let (file_name, figures) = (format!("{}.svg", overview::NAME), "All of the algorithms.".to_owned());
     pictures.push(Picture { file_name, svg: overview::draw(&scenes), figures });
     Ok(pictures)
 }
