@@ -6,7 +6,7 @@
 //! tidegate-lab bench     every table; with `--features peers` beside other rate limiters
 //! tidegate-lab rss       memory per key alone
 //! tidegate-lab spray     more keys than fit: does memory stay bounded, does a hot key stay limited?
-//! tidegate-lab pictures  an SVG of each algorithm on the same bursty trace, into docs/pictures
+//! tidegate-lab pictures  an SVG of each algorithm and pacer on the same bursty trace, into docs/pictures
 //! ```
 //!
 //! # Layout
@@ -15,7 +15,7 @@
 //! |---|---|
 //! | [`mod@bench`] | what does a decision cost, and a key? |
 //! | [`spray`] | what happens to the bounds under a flood of keys? |
-//! | [`pictures`] | what does each algorithm make of the same requests? |
+//! | [`pictures`] | what does each algorithm, and each pacer, make of the same requests? |
 //! | [`process`] | how much memory does this process use? |
 //! | [`cli`] | the subcommands |
 //!

@@ -1,8 +1,9 @@
 //! All that one picture shows, as plain data.
 
-use tidegate::LimiterError;
+use tidegate::{LimiterError, PacerError};
 
 use super::holders::HELD_NS;
+use super::paced::{Paced, TIMEOUT_MS};
 use super::run::Run;
 use super::subject::{Edges, Room, Subject, Units};
 use super::tally::{Tally, Worst};
@@ -85,6 +86,23 @@ impl Scene {
                 let words = Words { level: "in flight", level_is, ..LIMIT_WORDS };
                 Self { words, options: format!("{} ms each", HELD_NS / NS_PER_MS), ..scene }
             }
+        })
+    }
+
+    /// Puts the trace through a pacer.
+    pub fn of_pacer(paced: &Paced) -> Result<Self, PacerError> {
+        Ok(Self {
+            name: paced.name.to_owned(),
+            limit: paced.limit(),
+            see: paced.see.to_owned(),
+            room: format!("{} in {TIMEOUT_MS} ms", paced.room()),
+            words: Words {
+                denied: "refused",
+                leave: paced.leave,
+                level: "waiting",
+                level_is: "waiting: who has come and not left yet",
+            },
+            ..Self::of_run(Run::of_pacer(paced)?)
         })
     }
 

@@ -1,8 +1,9 @@
-//! The pictures of the algorithms: what is in `docs/pictures` is what `tidegate-lab pictures` makes, and what it
+//! The pictures of the algorithms and pacers: what is in `docs/pictures` is what `tidegate-lab pictures` makes, and what it
 //! says is so.
 
 mod drawn;
 mod held;
+mod paced;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,9 @@ use std::process::{Command, Output};
 use std::{fs, str};
 
 use tidegate::{Limiter, Timestamp};
-use tidegate_lab::pictures::{self, Fate, LIMIT, START_NS, SUBJECTS, Scene, Subject, Units, WINDOW_NS};
+use tidegate_lab::pictures::{
+    self, Fate, LIMIT, PACERS, START_NS, SUBJECTS, Scene, Subject, Units, WINDOW_NS,
+};
 
 use drawn::Drawn;
 
@@ -86,7 +89,7 @@ fn the_files_in_docs_are_what_the_command_makes() {
         let stdout = str::from_utf8(&made.stdout).expect("text");
         assert!(stdout.contains(name.as_str()), "{name} is not among\n{stdout}");
     }
-    assert_eq!(fresh.len(), SUBJECTS.len() + 1);
+    assert_eq!(fresh.len(), SUBJECTS.len() + PACERS.len() + 1);
 }
 
 #[test]
