@@ -110,9 +110,9 @@ struct SprayArgs {
     step_ns: u64,
 }
 
-/// Draws what each algorithm makes of the same bursty trace, an SVG each, and one of all of them.
+/// Draws what each algorithm and pacer makes of the same bursty trace, an SVG each, and one of all algorithms.
 ///
-/// The decisions are those of the real limiter; the files are the same to the byte in every run.
+/// The decisions are those of the real limiter and pacer; the files are the same to the byte in every run.
 #[derive(Args)]
 struct PicturesArgs {
     /// Where to; made if it is not there

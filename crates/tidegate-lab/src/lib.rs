@@ -7,7 +7,7 @@
 //! tidegate-lab rss       memory per key alone
 //! tidegate-lab spray     more keys than fit: does memory stay bounded, does a hot key stay limited?
 //! tidegate-lab snapshot  what does a snapshot cost, and the decisions made while it is written?
-//! tidegate-lab pictures  an SVG of each algorithm on the same bursty trace, into docs/pictures
+//! tidegate-lab pictures  an SVG of each algorithm and pacer on the same bursty trace, into docs/pictures
 //! ```
 //!
 //! # Layout
@@ -18,7 +18,7 @@
 //! | [`spray`] | what happens to the bounds under a flood of keys? |
 //! | [`snapshot`] | what does a snapshot cost? |
 //! | [`snapshot_child`] | what does a process leave that is killed while it writes one? |
-//! | [`pictures`] | what does each algorithm make of the same requests? |
+//! | [`pictures`] | what does each algorithm, and each pacer, make of the same requests? |
 //! | [`process`] | how much memory does this process use? |
 //! | [`cli`] | the subcommands |
 //!

@@ -1,9 +1,9 @@
-//! A run cut into bins: what is drawn as one bar or one stack.
+//! Requests cut into bins: what is drawn as one bar or one stack.
 
-use super::run::{Request, Run};
+use super::run::Request;
 use super::tally::Tally;
 
-/// Requests that came within the same bin; at least one.
+/// Requests within the same bin; at least one.
 #[derive(Clone, Copy, Debug)]
 pub struct Bin<'a> {
     /// Where it begins.
@@ -13,14 +13,14 @@ pub struct Bin<'a> {
 }
 
 impl<'a> Bin<'a> {
-    /// Cuts a run at every multiple of `width_ns`.
-    pub fn all_of(run: &'a Run, width_ns: u64) -> impl Iterator<Item = Self> {
+    /// Cuts requests, which are in order, at every multiple of `width_ns`.
+    pub fn all_of(requests: &'a [Request], width_ns: u64) -> impl Iterator<Item = Self> {
         let together = move |one: &Request, next: &Request| one.at_ns / width_ns == next.at_ns / width_ns;
         let bin = move |requests: &'a [Request]| Self {
             from_ns: requests.first().map_or(0, |first| first.at_ns / width_ns * width_ns),
             requests,
         };
-        run.requests.chunk_by(together).map(bin)
+        requests.chunk_by(together).map(bin)
     }
 
     /// The same, but a request that is alone stands where it came: an even stream then looks even.

@@ -47,8 +47,13 @@ struct Lanes {
 impl Lanes {
     fn of(scene: &Scene) -> Self {
         let (requests_bottom, bars_zero) = (Px::whole(224), Px::whole(292));
-        let departures = scene.worst_leaving.map(|_| Px::whole(350));
-        let level_zero = departures.unwrap_or(Px::whole(330)) + Px::whole(20) + LEVEL_HEIGHT;
+        let departures =
+            scene.worst_leaving.map(|_| Px::whole(350) + lanes::departures_rise(AXIS, &scene.run));
+        let level_zero = match departures {
+            None => Px::whole(350) + LEVEL_HEIGHT,
+            // Below what leaves, the level is as near as its bound allows.
+            Some(y) => y + Px::whole(28) + LEVEL_UNIT * scene.run.room,
+        };
         Self { requests_bottom, bars_zero, departures, level_zero }
     }
 }
@@ -107,7 +112,7 @@ fn header(svg: &mut Svg, scene: &Scene) {
 /// The figures, each with its mark.
 fn figures(svg: &mut Svg, scene: &Scene, y: Px) {
     let Tally { at_once, delayed, denied } = scene.tally;
-    let worst = scene.worst.requests;
+    let (worst, refused) = (scene.worst.requests, scene.words.denied);
     let waiting = Fate::Delayed { by_ns: 1 };
     let mut figure = |column: usize, fate: Fate, text: String| {
         let x = COLUMNS[column];
@@ -117,17 +122,23 @@ fn figures(svg: &mut Svg, scene: &Scene, y: Px) {
     let worst = match scene.worst_leaving {
         None => {
             figure(0, Fate::Admitted, format!("{at_once} admitted"));
-            figure(1, Fate::Denied, format!("{denied} denied"));
+            figure(1, Fate::Denied, format!("{denied} {refused}"));
             format!("worst second: {worst} admitted")
         }
         Some(leaving) => {
             figure(0, Fate::Admitted, format!("{at_once} admitted at once"));
             figure(1, waiting, format!("{delayed} after a wait"));
-            figure(2, Fate::Denied, format!("{denied} denied"));
+            figure(2, Fate::Denied, format!("{denied} {refused}"));
             format!("worst second: {worst} admitted, {} leave", leaving.requests)
         }
     };
     svg.text("tg-figure", Anchor::End, Point { x: WIDTH - MARGIN, y }, &worst);
+    if !scene.run.lost.is_empty() {
+        let [.., x] = COLUMNS;
+        Sample::Lost.draw(svg, Point { x: x - Px::whole(13), y: y - Px::whole(5) });
+        let lost = format!("{} never give back", scene.run.lost.len());
+        svg.text("tg-figure", Anchor::Start, Point { x: x + Px::whole(15), y }, &lost);
+    }
 }
 
 fn requests(svg: &mut Svg, scene: &Scene, lanes: &Lanes) {
@@ -161,15 +172,15 @@ fn bars(svg: &mut Svg, scene: &Scene, lanes: &Lanes) {
     let scale = Scale { zero: lanes.bars_zero, unit: BAR_UNIT };
     beside(svg, lanes.bars_zero - Px::whole(10), ["per 0.25 s", "up: admitted"]);
     let below = Point { x: BESIDE, y: lanes.bars_zero + Px::whole(18) };
-    svg.text("tg-small tg-muted", Anchor::End, below, "down: denied");
+    svg.text("tg-small tg-muted", Anchor::End, below, &format!("down: {}", scene.words.denied));
     lanes::base(svg, AXIS, lanes.bars_zero);
-    let bins: Vec<_> = Bin::all_of(&scene.run, BIN_NS).collect();
+    let bins: Vec<_> = Bin::all_of(&scene.run.requests, BIN_NS).collect();
     lanes::bars(svg, &Bars { axis: AXIS, scale, width_ns: BIN_NS }, &bins);
 }
 
 fn departures(svg: &mut Svg, scene: &Scene, lanes: &Lanes) {
     let Some(y) = lanes.departures else { return };
-    beside(svg, y - Px::whole(3), ["leave", "evenly"]);
+    beside(svg, y - Px::whole(3), ["leave", scene.words.leave]);
     lanes::departures(svg, AXIS, y, &scene.run);
 }
 
@@ -177,8 +188,10 @@ fn level(svg: &mut Svg, scene: &Scene, lanes: &Lanes) {
     let scale = Scale { zero: lanes.level_zero, unit: LEVEL_UNIT };
     let bound = scale.y(scene.run.room) + Px::whole(4);
     svg.text("tg-small", Anchor::End, Point { x: BESIDE, y: bound }, &scene.room);
-    svg.text("tg-lane", Anchor::End, Point { x: BESIDE, y: lanes.level_zero - Px::whole(5) }, "in use");
+    let name = Point { x: BESIDE, y: lanes.level_zero - Px::whole(5) };
+    svg.text("tg-lane", Anchor::End, name, scene.words.level);
     lanes::level(svg, AXIS, scale, &scene.run);
+    lanes::lost(svg, AXIS, scale, &scene.run);
 }
 
 /// Two lines of words to the left of a lane.
@@ -189,10 +202,13 @@ fn beside(svg: &mut Svg, y: Px, [name, detail]: [&str; 2]) {
 
 fn legend(svg: &mut Svg, scene: &Scene, y: Px) {
     let entry = |left, sample, words| Entry { left: Px::whole(left), sample, words };
-    entry(106, Sample::Level, "in use: what counts against the limit").draw(svg, y);
+    entry(106, Sample::Level, scene.words.level_is).draw(svg, y);
     entry(356, Sample::Limit, "the most that fits").draw(svg, y);
     entry(510, Sample::Worst, "the worst second").draw(svg, y);
     if let Some(entry) = Entry::of_edges(Px::whole(650), scene.edges) {
         entry.draw(svg, y);
+    }
+    if !scene.run.lost.is_empty() {
+        entry(650, Sample::Lost, "lost until the ttl is over").draw(svg, y);
     }
 }

@@ -3,7 +3,7 @@
 use super::bin::Bin;
 use super::geometry::{Point, Px, TimeAxis};
 use super::marks::Marks;
-use super::run::{Fate, Run};
+use super::run::{Level, Run};
 use super::subject::Edges;
 use super::svg::{Anchor, Path, Svg};
 use super::tally::Tally;
@@ -87,7 +87,7 @@ pub fn phases(svg: &mut Svg, axis: TimeAxis, first_line: Px) {
 pub fn requests(svg: &mut Svg, axis: TimeAxis, bottom: Px, run: &Run) {
     let pitch = axis.length(STACK_NS);
     let mut marks = Marks::default();
-    for stack in Bin::all_of(run, STACK_NS).map(Bin::lone_in_place) {
+    for stack in Bin::all_of(&run.requests, STACK_NS).map(Bin::lone_in_place) {
         let x = axis.x(stack.from_ns) + pitch.half();
         for (height, request) in (0..).zip(stack.requests) {
             marks.add(request.fate, Point { x, y: bottom - pitch.half() - pitch * height });
@@ -96,13 +96,23 @@ pub fn requests(svg: &mut Svg, axis: TimeAxis, bottom: Px, run: &Run) {
     marks.draw(svg);
 }
 
-/// One dot for each request that goes on, when it does.
+/// One dot for each request that goes on, when it does; the lowest stand on `y`.
 pub fn departures(svg: &mut Svg, axis: TimeAxis, y: Px, run: &Run) {
+    let pitch = axis.length(STACK_NS);
     let mut marks = Marks::default();
-    for at_ns in run.departures_ns() {
-        marks.add(Fate::Admitted, Point { x: axis.x(at_ns) + axis.length(STACK_NS).half(), y });
+    for stack in Bin::all_of(&run.departures(), STACK_NS).map(Bin::lone_in_place) {
+        let x = axis.x(stack.from_ns) + pitch.half();
+        for (height, request) in (0..).zip(stack.requests) {
+            marks.add(request.fate, Point { x, y: y - pitch * height });
+        }
     }
     marks.draw(svg);
+}
+
+/// How far the highest of the departures stands above the lowest.
+pub fn departures_rise(axis: TimeAxis, run: &Run) -> Px {
+    let tallest = Bin::all_of(&run.departures(), STACK_NS).map(|stack| stack.requests.len()).max();
+    axis.length(STACK_NS) * tallest.unwrap_or(1).saturating_sub(1) as u64
 }
 
 /// Bars of what was admitted, upwards, and of what was denied, downwards.
@@ -120,27 +130,44 @@ pub fn came(svg: &mut Svg, bars: &Bars, bins: &[Bin<'_>]) {
 
 /// The level as a staircase over its area, and its bound.
 pub fn level(svg: &mut Svg, axis: TimeAxis, scale: Scale, run: &Run) {
-    let mut steps = Path::default();
-    steps.move_to(Point { x: axis.x(0), y: scale.zero });
-    // What changes several times in an instant is drawn as it is in the end.
-    let last_of_instant = run.levels.iter().enumerate().filter(|(number, level)| {
-        run.levels.get(number + 1).is_none_or(|next| axis.x(next.at_ns) != axis.x(level.at_ns))
-    });
-    for (_, level) in last_of_instant {
-        steps.across_to(axis.x(level.at_ns));
-        steps.up_or_down_to(scale.y(level.units));
-    }
-    steps.across_to(axis.x(END_NS));
-    let mut area = steps.clone();
-    area.up_or_down_to(scale.zero);
-    area.close();
-    svg.path("tg-area", &area);
+    let steps = staircase(axis, scale, &run.levels);
+    svg.path("tg-area", &area_below(&steps, scale));
     base(svg, axis, scale.zero);
     svg.path("tg-level", &steps);
     let mut bound = Path::default();
     bound.move_to(Point { x: axis.x(0), y: scale.y(run.room) });
     bound.across_to(axis.x(END_NS));
     svg.path("tg-limit", &bound);
+}
+
+/// The part of the level that was lost.
+pub fn lost(svg: &mut Svg, axis: TimeAxis, scale: Scale, run: &Run) {
+    if !run.lost.is_empty() {
+        let steps = staircase(axis, scale, &run.lost_levels());
+        svg.path("tg-bar tg-came-bar", &area_below(&steps, scale));
+    }
+}
+
+fn staircase(axis: TimeAxis, scale: Scale, levels: &[Level]) -> Path {
+    let mut steps = Path::default();
+    steps.move_to(Point { x: axis.x(0), y: scale.zero });
+    // What changes several times in an instant is drawn as it is in the end.
+    let last_of_instant = levels.iter().enumerate().filter(|(number, level)| {
+        levels.get(number + 1).is_none_or(|next| axis.x(next.at_ns) != axis.x(level.at_ns))
+    });
+    for (_, level) in last_of_instant.take_while(|(_, level)| level.at_ns <= END_NS) {
+        steps.across_to(axis.x(level.at_ns));
+        steps.up_or_down_to(scale.y(level.units));
+    }
+    steps.across_to(axis.x(END_NS));
+    steps
+}
+
+fn area_below(steps: &Path, scale: Scale) -> Path {
+    let mut area = steps.clone();
+    area.up_or_down_to(scale.zero);
+    area.close();
+    area
 }
 
 /// The line that a lane stands on.

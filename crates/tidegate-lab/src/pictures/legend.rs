@@ -33,6 +33,8 @@ pub enum Sample {
     Admitted,
     /// A bar of what was denied.
     Denied,
+    /// The part of the level that was lost.
+    Lost,
 }
 
 impl Entry {
@@ -48,14 +50,19 @@ impl Entry {
 
     /// Draws it; the words stand on `y`.
     pub fn draw(&self, svg: &mut Svg, y: Px) {
-        let (class, path) = self.sample.path(Point { x: self.left, y: y - Px::whole(4) });
-        svg.path(class, &path);
+        self.sample.draw(svg, Point { x: self.left, y: y - Px::whole(4) });
         let at = Point { x: self.left + SAMPLE + GAP, y };
         svg.text("tg-small tg-muted", Anchor::Start, at, self.words);
     }
 }
 
 impl Sample {
+    /// Draws it around the middle of its left end.
+    pub fn draw(&self, svg: &mut Svg, at: Point) {
+        let (class, path) = self.path(at);
+        svg.path(class, &path);
+    }
+
     /// Its class, and what to draw around the middle of the left end.
     fn path(&self, Point { x, y }: Point) -> (&'static str, Path) {
         let (right, rise) = (x + SAMPLE, Px::tenths(45));
@@ -74,6 +81,7 @@ impl Sample {
                 ("tg-edge", lines(&[Point { x, y: y - Px::whole(7) }, Point { x, y: y + Px::whole(7) }]))
             }
             Self::Admitted => ("tg-bar tg-admitted-bar", bar(Point { x: right, y: y + rise }, y - rise)),
+            Self::Lost => ("tg-bar tg-came-bar", bar(Point { x: right, y: y + rise }, y - rise)),
             Self::Denied => ("tg-bar tg-denied-bar", bar(Point { x: right, y: y + rise }, y - rise)),
         }
     }

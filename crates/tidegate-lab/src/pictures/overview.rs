@@ -27,7 +27,8 @@ const ROW_HEIGHT: Px = Px::whole(84);
 pub fn draw(scenes: &[Scene]) -> String {
     let rows_bottom = ROWS_TOP + ROW_HEIGHT * scenes.len() as u64;
     let height = rows_bottom + Px::whole(66);
-    let title = format!("The same requests, {} algorithms, {LIMIT} per second", scenes.len());
+    let title =
+        format!("The same requests, {} algorithms: {LIMIT} per second, or {LIMIT} at a time", scenes.len());
     let figures: Vec<String> =
         scenes.iter().map(|scene| format!("{}: {}", scene.name, scene.in_figures())).collect();
     let about = About {
@@ -88,7 +89,7 @@ fn bars(scale: Scale) -> Bars {
 }
 
 fn stacks(scene: &Scene) -> Vec<Bin<'_>> {
-    Bin::all_of(&scene.run, STACK_NS).map(Bin::lone_in_place).collect()
+    Bin::all_of(&scene.run.requests, STACK_NS).map(Bin::lone_in_place).collect()
 }
 
 fn legend(svg: &mut Svg, y: Px) {

@@ -1,14 +1,15 @@
 //! The trace put through a limiter: real decisions at given instants, and the level between them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tidegate::{Decision, Limiter, LimiterError, MemoryStore, Timestamp};
+use tidegate::{Clock, Decision, Limiter, LimiterError, MemoryStore, Timestamp};
 
 use super::trace::{self, END_NS, START_NS};
 
 /// How far apart the level is looked at when nothing comes: less than half a pixel.
-const GRID_NS: u64 = 5_000_000;
-const KEY: &str = "pictured";
+pub(super) const GRID_NS: u64 = 5_000_000;
+pub(super) const KEY: &str = "pictured";
 
 /// What came of every request, and how full the limit was all the while.
 ///
@@ -21,6 +22,17 @@ pub struct Run {
     pub levels: Vec<Level>,
     /// The most units that can be in use.
     pub room: u64,
+    /// Units that were not given back by those who held them; none where units are not held.
+    pub lost: Vec<Lost>,
+}
+
+/// A unit that comes back only because its time is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// When it was taken, since the trace began.
+    pub from_ns: u64,
+    /// When it is free again.
+    pub until_ns: u64,
 }
 
 /// A request and what became of it.
@@ -60,9 +72,9 @@ impl Run {
     pub fn of(limit: &str) -> Result<Self, LimiterError> {
         let limiter = Limiter::builder().limit(limit).store(Arc::new(MemoryStore::unbounded())).build()?;
         let room = limiter.peek_at(KEY, 0, instant(0)).remaining;
-        let mut run = Self { requests: Vec::new(), levels: Vec::new(), room };
+        let mut run = Self::new(room);
         let mut arrivals = trace::arrivals().peekable();
-        for grid_ns in (0..=END_NS).step_by(usize::try_from(GRID_NS).unwrap_or(usize::MAX)) {
+        for grid_ns in grid() {
             run.look(&limiter, grid_ns);
             while let Some(at_ns) = arrivals.next_if(|at_ns| *at_ns < grid_ns + GRID_NS) {
                 let fate = Fate::of(&limiter.check_at(KEY, 1, instant(at_ns)));
@@ -71,6 +83,11 @@ impl Run {
             }
         }
         Ok(run)
+    }
+
+    /// Nothing has happened yet.
+    pub(super) fn new(room: u64) -> Self {
+        Self { requests: Vec::new(), levels: Vec::new(), room, lost: Vec::new() }
     }
 
     /// When requests were admitted, in order.
@@ -83,10 +100,30 @@ impl Run {
         self.requests.iter().filter_map(Request::leaves_ns)
     }
 
-    /// Notes the level if it is another than before.
-    fn look(&mut self, limiter: &Limiter, at_ns: u64) {
+    /// The same as requests of which each comes when it goes on, for they are drawn alike.
+    pub fn departures(&self) -> Vec<Request> {
+        self.departures_ns().map(|at_ns| Request { at_ns, fate: Fate::Admitted }).collect()
+    }
+
+    /// The part of the level that was lost, from each instant on at which it changed.
+    pub fn lost_levels(&self) -> Vec<Level> {
+        let changes: BTreeSet<u64> =
+            self.lost.iter().flat_map(|lost| [lost.from_ns, lost.until_ns]).collect();
+        let units_at = |now_ns| {
+            let is_lost = |lost: &&Lost| (lost.from_ns..lost.until_ns).contains(&now_ns);
+            self.lost.iter().filter(is_lost).count() as u64
+        };
+        changes.into_iter().map(|at_ns| Level { at_ns, units: units_at(at_ns) }).collect()
+    }
+
+    /// Notes how much of a limit is in use.
+    pub(super) fn look<C: Clock>(&mut self, limiter: &Limiter<C>, at_ns: u64) {
         let remaining = limiter.peek_at(KEY, 0, instant(at_ns)).remaining;
-        let units = self.room.saturating_sub(remaining);
+        self.note(at_ns, self.room.saturating_sub(remaining));
+    }
+
+    /// Notes the level if it is another than before.
+    pub(super) fn note(&mut self, at_ns: u64, units: u64) {
         if self.levels.last().is_none_or(|last| last.units != units) {
             self.levels.push(Level { at_ns, units });
         }
@@ -104,7 +141,7 @@ impl Request {
 }
 
 impl Fate {
-    fn of(decision: &Decision) -> Self {
+    pub(super) fn of(decision: &Decision) -> Self {
         match u64::try_from(decision.delay.get()).unwrap_or(u64::MAX) {
             _ if !decision.is_allowed() => Self::Denied,
             0 => Self::Admitted,
@@ -113,6 +150,12 @@ impl Fate {
     }
 }
 
-fn instant(at_ns: u64) -> Timestamp {
+/// The instants at which the level is looked at even when nothing comes.
+pub(super) fn grid() -> impl Iterator<Item = u64> {
+    (0..=END_NS / GRID_NS).map(|number| number * GRID_NS)
+}
+
+/// An instant of the trace on the clock of a limiter.
+pub(super) fn instant(at_ns: u64) -> Timestamp {
     Timestamp::from_nanos(START_NS + at_ns)
 }

@@ -1,5 +1,9 @@
-//! The pictures of the algorithms: what is in `docs/pictures` is what `tidegate-lab pictures` makes, and what it
+//! The pictures of the algorithms and pacers: what is in `docs/pictures` is what `tidegate-lab pictures` makes, and what it
 //! says is so.
+
+mod drawn;
+mod held;
+mod paced;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +11,11 @@ use std::process::{Command, Output};
 use std::{fs, str};
 
 use tidegate::{Limiter, Timestamp};
-use tidegate_lab::pictures::{self, Fate, LIMIT, START_NS, SUBJECTS, Scene, Subject, WINDOW_NS};
+use tidegate_lab::pictures::{
+    self, Fate, LIMIT, PACERS, START_NS, SUBJECTS, Scene, Subject, Units, WINDOW_NS,
+};
+
+use drawn::Drawn;
 
 /// Below this a file is quick to load and to review.
 const FILE_BYTES_MAX: usize = 40 << 10;
@@ -40,6 +48,10 @@ fn scene(name: &str) -> Scene {
 
 /// The instants at which a limiter of its own admits, and those at which what it admits goes on.
 fn recount(subject: &Subject) -> (Vec<u64>, Vec<u64>) {
+    if subject.units == Units::Held {
+        let admitted = held::admitted_ns();
+        return (admitted.clone(), admitted);
+    }
     let limiter = Limiter::new(&subject.limit()).expect("a limit");
     let (mut admitted, mut leaving) = (Vec::new(), Vec::new());
     for at_ns in pictures::arrivals() {
@@ -77,17 +89,23 @@ fn the_files_in_docs_are_what_the_command_makes() {
         let stdout = str::from_utf8(&made.stdout).expect("text");
         assert!(stdout.contains(name.as_str()), "{name} is not among\n{stdout}");
     }
-    assert_eq!(fresh.len(), SUBJECTS.len() + 1);
+    assert_eq!(fresh.len(), SUBJECTS.len() + PACERS.len() + 1);
 }
 
 #[test]
 fn every_algorithm_is_pictured_once() {
+    let pictures = files(&committed());
+    let overview = Drawn::read(&pictures["overview.svg"]);
     for algorithm in tidegate::AlgorithmName::ALL {
         assert_eq!(
             SUBJECTS.iter().filter(|subject| subject.algorithm == algorithm).count(),
             1,
             "{algorithm}"
         );
+        let file_name = format!("{algorithm}.svg");
+        let picture = pictures.get(&file_name).unwrap_or_else(|| panic!("there is no {file_name}"));
+        Drawn::read(picture).assert_says(&file_name, algorithm.as_str());
+        overview.assert_says("overview.svg", algorithm.as_str());
     }
 }
 
@@ -130,25 +148,12 @@ fn the_figures_in_a_picture_agree_with_a_recount() {
         };
         let bracket = [format!("{denied} denied"), format!("{came_worst} admitted in 1 s")];
 
-        let document = roxmltree::Document::parse(&pictures[&format!("{name}.svg")]).expect("well-formed");
-        let is_text =
-            |node: &roxmltree::Node<'_, '_>| node.has_tag_name(("http://www.w3.org/2000/svg", "text"));
-        let texts: Vec<&str> =
-            document.descendants().filter(is_text).filter_map(|node| node.text()).collect();
+        let drawn = Drawn::read(&pictures[&format!("{name}.svg")]);
         for figure in figures.iter().chain(&bracket) {
-            assert!(texts.contains(&figure.as_str()), "{name} does not say `{figure}` but {texts:?}");
+            drawn.assert_says(name, figure);
         }
-        let strokes = |class: &str| {
-            let of_class = |node: &roxmltree::Node<'_, '_>| node.attribute("class") == Some(class);
-            let mut lanes = document.root_element().children().filter(of_class);
-            lanes
-                .next()
-                .and_then(|path| path.attribute("d"))
-                .map_or(0, |path| path.matches(['M', 'm']).count())
-        };
-        let marks =
-            [strokes("tg-dot tg-admitted"), strokes("tg-ring tg-delayed"), strokes("tg-cross tg-denied")];
-        assert_eq!(marks, [at_once, delayed, 2 * denied], "{name}: dots, rings, strokes of crosses");
+        assert_eq!(drawn.marks, [at_once, delayed, denied], "{name}: dots, rings, crosses");
+        assert_eq!(drawn.leaving, if delayed == 0 { 0 } else { admitted.len() }, "{name}");
 
         let overview = &pictures["overview.svg"];
         for figure in [format!(">{} admitted<", admitted.len()), format!(">worst second: {came_worst}<")] {
