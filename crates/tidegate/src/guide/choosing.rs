@@ -17,3 +17,5 @@
 #![doc = include_str!("../../pictures/sub_windows.svg")]
 //!
 #![doc = include_str!("../../pictures/sliding_log.svg")]
+//!
+#![doc = include_str!("../../pictures/concurrency.svg")]

@@ -34,4 +34,8 @@ pub mod testing {
 }
 pub mod waiting {
     #![doc = include_str!("waiting.md")]
+    //!
+    #![doc = include_str!("../../pictures/pacer_bursty.svg")]
+    //!
+    #![doc = include_str!("../../pictures/pacer_warming_up.svg")]
 }
