@@ -1,8 +1,8 @@
-//! Limits at work, on a clock that this program moves: `cargo run --release --example quickstart`.
+//! Limits at work, mostly on a clock that this program moves: `cargo run --release --example quickstart`.
 
 use std::time::Duration;
 
-use tidegate::{Limiter, LimiterError, ManualClock, Timestamp};
+use tidegate::{Limiter, LimiterError, ManualClock, Timestamp, Turn};
 
 fn main() -> Result<(), LimiterError> {
     let noon = Timestamp::from_nanos(1_767_268_800_000_000_000);
@@ -62,6 +62,31 @@ fn main() -> Result<(), LimiterError> {
             println!("  request {request}: hold it for {}", decision.delay);
         } else {
             println!("  request {request}: the queue is full for {}", decision.retry_after);
+        }
+    }
+
+    println!("\nOr a program waits its turn, in real time, first come first served:\n");
+    let limiter = Limiter::new("10/s burst 2")?;
+    for request in 1..=5 {
+        match limiter.delay_blocking("crawler", 1, Duration::from_secs(1)) {
+            Turn::Admitted { waited, .. } => println!("  request {request}: went after {waited}"),
+            Turn::Refused(why) => println!("  request {request}: {why}"),
+        }
+    }
+
+    println!("\nAnd where it matters how many run at a time, units are held and given back:\n");
+    let limiter = Limiter::new("{algorithm: concurrency, limit: 2, ttl: 30s}")?;
+    let mut slots = Vec::new();
+    for job in 1..=4 {
+        match limiter.acquire("reports", 1) {
+            Ok(slot) => {
+                println!("  job {job}: runs, {} left", slot.decision().remaining);
+                slots.push(slot);
+            }
+            Err(denied) => {
+                println!("  job {job}: has to wait, {} at most; the first one ends", denied.retry_after);
+                drop(slots.remove(0));
+            }
         }
     }
     Ok(())

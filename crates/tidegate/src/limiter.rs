@@ -64,6 +64,9 @@ impl Limiter {
 
 impl<C: Clock> Limiter<C> {
     /// Asks for `cost` units for `key` and takes them if every limit admits them.
+    ///
+    /// What a concurrency limit gives to a check nobody can give back; it is held for the limit's ttl. To hold it and
+    /// give it back, [`acquire`](Self::acquire).
     #[inline]
     pub fn check(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
         self.check_at(key, cost, self.clock.now())
