@@ -44,6 +44,7 @@ impl PlainStore {
                 match charge.counter.algorithm() {
                     Algorithm::Packed(one) => one.weigh(self.packed.entry(id).or_default(), ask),
                     Algorithm::Ledger(one) => one.weigh(self.ledgers.entry(id).or_default(), ask),
+                    Algorithm::Leases(_) => unreachable!("leases have tests of their own"),
                 }
             })
             .collect();
@@ -64,6 +65,7 @@ impl PlainStore {
                     one.settle(state, ask, fate);
                     one.report(state, ask, ruling)
                 }
+                Algorithm::Leases(_) => unreachable!("leases have tests of their own"),
             }
         };
         charges.iter().zip(verdicts).map(settle).collect()
