@@ -90,6 +90,11 @@ impl Leases {
         self.written.max(now)
     }
 
+    /// The highest number handed out.
+    pub fn last_fence(&self) -> Fence {
+        self.last_fence
+    }
+
     /// The number of the next lease: the time in microseconds, so that numbers grow even if this state is lost,
     /// and more than the last one, so that they grow within a microsecond.
     pub fn next_fence(&self, now: Timestamp) -> Fence {
