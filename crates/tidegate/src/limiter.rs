@@ -181,6 +181,11 @@ impl<C: Clock> Limiter<C> {
         self.limits().any(|limit| matches!(limit.algorithm(), Algorithm::Leases(_)))
     }
 
+    /// When the next of the limits that were changed goes out of force.
+    pub(crate) fn retires(&self, now: Timestamp) -> Option<Timestamp> {
+        self.retiring.iter().map(|old| old.until).filter(|until| now < *until).min()
+    }
+
     pub(crate) fn plan<'a>(&'a self, key: &'a [u8], cost: u64, now: Timestamp) -> Plan<'a> {
         let retiring = self.retiring.iter().filter(|old| now < old.until).map(|old| &old.counter);
         let mut plan = Plan::new();

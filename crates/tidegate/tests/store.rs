@@ -57,17 +57,17 @@ impl PlainStore {
             .collect();
         let allowed = verdicts.iter().all(|verdict| *verdict == Verdict::Allowed);
         let fate = if allowed { Verdict::Allowed } else { Verdict::Denied };
-        // One lease for all concurrency limits: the highest number, the earliest end.
-        let grants = charges.iter().filter_map(|charge| match charge.counter.algorithm() {
+        // One lease for all concurrency limits: the highest number, and the shortest ttl from the latest instant.
+        let parts = charges.iter().filter_map(|charge| match charge.counter.algorithm() {
             Algorithm::Leases(one) if charge.cost > 0 => {
-                Some(one.grant(&self.leases[&(charge.counter.id().get(), charge.key.to_vec())], now))
+                let leases = &self.leases[&(charge.counter.id().get(), charge.key.to_vec())];
+                Some((leases.next_fence(now), one.ttl(), leases.instant(now)))
             }
             _ => None,
         });
-        let grant = grants.reduce(|one, other| Grant {
-            expires: one.expires.min(other.expires),
-            fence: one.fence.max(other.fence),
-        });
+        let grant = parts
+            .reduce(|one, other| (one.0.max(other.0), one.1.min(other.1), one.2.max(other.2)))
+            .map(|(fence, ttl, instant)| Grant { expires: instant.saturating_add(ttl), fence });
         let settle = |(charge, verdict): (&Charge<'_>, Verdict)| {
             let (id, ask) =
                 ((charge.counter.id().get(), charge.key.to_vec()), Ask { now, cost: charge.cost });

@@ -1,7 +1,7 @@
 //! What would be decided later: copies of a plan's states, on which requests that still wait are played out.
 
 use tidegate_core::algorithm::Counting;
-use tidegate_core::{Algorithm, Ask, Charge, Ledger, Nanos, Packed, Plan, Timestamp, Wait};
+use tidegate_core::{Algorithm, Ask, Charge, Leases, Ledger, Nanos, Packed, Plan, Timestamp, Wait};
 
 use super::MemoryStore;
 use super::shards::shard_of;
@@ -17,6 +17,7 @@ pub(crate) struct Foresight {
 enum State {
     Packed(Packed),
     Ledger(Ledger),
+    Leases(Leases),
 }
 
 /// A request to play out.
@@ -41,20 +42,22 @@ pub(crate) enum Foreseen {
 }
 
 impl MemoryStore {
-    /// The states of a plan, to be played with; none if it has a concurrency limit, for nobody knows when leases
-    /// are given back.
-    pub(crate) fn foresee(&self, plan: &Plan<'_>) -> Option<Foresight> {
+    /// The states of a plan, to be played with. Nobody knows when leases are given back, so those of a concurrency
+    /// limit are good for how long it has to be waited for as things are, and for no more.
+    pub(crate) fn foresee(&self, plan: &Plan<'_>) -> Foresight {
         let state = |charge| {
             let tag = self.seed.tag(charge);
             match charge.counter.algorithm() {
-                Algorithm::Packed(_) => Some(State::Packed(self.read(tag).state)),
+                Algorithm::Packed(_) => State::Packed(self.read(tag).state),
                 Algorithm::Ledger(_) => {
-                    Some(State::Ledger(self.ledgers.lock(shard_of(tag)).with(tag, Ledger::clone)))
+                    State::Ledger(self.ledgers.lock(shard_of(tag)).with(tag, Ledger::clone))
                 }
-                Algorithm::Leases(_) => None,
+                Algorithm::Leases(_) => {
+                    State::Leases(self.leases.lock(shard_of(tag)).with(tag, Leases::clone))
+                }
             }
         };
-        Some(Foresight { states: plan.charges().iter().map(state).collect::<Option<_>>()? })
+        Foresight { states: plan.charges().iter().map(state).collect() }
     }
 }
 
@@ -86,6 +89,7 @@ impl Foresight {
         let wait = |(charge, state): (&Charge<'_>, &State)| match (charge.counter.algorithm(), state) {
             (Algorithm::Packed(one), State::Packed(state)) => one.wait(state, ask),
             (Algorithm::Ledger(one), State::Ledger(state)) => one.wait(state, ask),
+            (Algorithm::Leases(one), State::Leases(state)) => one.wait(state, ask),
             _ => Wait::NONE,
         };
         plan.charges().iter().zip(&self.states).map(wait).max().unwrap_or(Wait::NONE)

@@ -84,8 +84,8 @@ impl MemoryStore {
     /// acquired it; costs do not matter.
     pub fn renew(&self, plan: &Plan<'_>, token: &LeaseToken, now: Timestamp, ttl: Option<Nanos>) -> Renewal {
         let ttl = concurrency_of(plan).map(Concurrency::ttl).chain(ttl).min().unwrap_or_default();
-        let renewed = self.change_lease(plan, token, now, |leases| {
-            leases.renew(token.grant, leases.instant(now).saturating_add(ttl), now)
+        let renewed = self.change_lease(plan, token, now, |leases, instant| {
+            leases.renew(token.grant, instant.saturating_add(ttl), now)
         });
         match renewed {
             Ok(lease) => Renewal::Renewed(lease),
@@ -97,8 +97,9 @@ impl MemoryStore {
 
     /// Gives back what a lease holds. The plan is the one that acquired it; costs do not matter.
     pub fn release(&self, plan: &Plan<'_>, token: &LeaseToken, now: Timestamp) -> Release {
-        let released = self
-            .change_lease(plan, token, now, |leases| leases.release(token.grant, now).map(|_| token.grant));
+        let released = self.change_lease(plan, token, now, |leases, _| {
+            leases.release(token.grant, now).map(|_| token.grant)
+        });
         match released {
             Ok(_) => Release::Released,
             Err(Missing::Released) => Release::AlreadyReleased,
@@ -107,13 +108,14 @@ impl MemoryStore {
         }
     }
 
-    /// Changes a lease in all the states of a plan that hold it, atomically.
+    /// Changes a lease in all the states of a plan that hold it, atomically. `change` is told the latest instant that
+    /// any of them has seen.
     fn change_lease(
         &self,
         plan: &Plan<'_>,
         token: &LeaseToken,
         now: Timestamp,
-        change: impl Fn(&mut Leases) -> Option<Grant>,
+        change: impl Fn(&mut Leases, Timestamp) -> Option<Grant>,
     ) -> Result<Lease, Missing> {
         let tags: Few<u64> =
             plan.charges().iter().filter(is_lease).map(|charge| self.seed.tag(charge)).collect();
@@ -121,15 +123,18 @@ impl MemoryStore {
         let sealed_for = tags.iter().find(|tag| self.sealed(token.grant, **tag).token == *token);
         let sealed_for = *sealed_for.ok_or(Missing::NotOurs)?;
         let mut locked = lock_shards(&self.leases, tags.iter().map(|tag| shard_of(*tag)).collect());
-        let (mut changed, mut instant): (Option<Grant>, _) = (None, now);
+        let seen = |tag: &u64| {
+            get_mut(&mut locked, shard_of(*tag)).with(*tag, |leases: &Leases| leases.instant(now))
+        };
+        let instant = tags.iter().map(seen).max().unwrap_or(now);
+        let mut changed: Option<Grant> = None;
         for (algorithm, tag) in concurrency_of(plan).zip(tags) {
             let shard = get_mut(&mut locked, shard_of(tag));
             if !shard.holds(tag) {
                 continue;
             }
             let grant = self.update_kept(Place { shards: &self.leases, shard, tag }, now, |leases| {
-                let grant = change(leases);
-                instant = instant.max(leases.instant(now));
+                let grant = change(leases, instant);
                 (grant, now.saturating_add(algorithm.reset_after(leases, now)))
             });
             changed = changed.into_iter().chain(grant).min();

@@ -28,7 +28,8 @@ mod walk_tests;
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{Counting, PackedAlgorithm};
 use tidegate_core::{
-    Algorithm, Ask, Charge, Decision, Leases, Ledger, Outcome, Packed, Plan, Ruling, Timestamp, Verdict,
+    Algorithm, Ask, Charge, Decision, Fence, Grant, Leases, Ledger, Outcome, Packed, Plan, Ruling, Timestamp,
+    Verdict,
 };
 
 use crate::sync::{AtomicU64, Ordering};
@@ -63,6 +64,8 @@ pub struct MemoryStore {
     live_evictions: AtomicU64,
     /// One snapshot at a time.
     snapshotting: std::sync::Mutex<()>,
+    /// The highest number of a lease whose key's state is not there any more: no key hands out a lower one.
+    lost_fence: AtomicU64,
 }
 
 /// Where a state of variable size is, or is to be: its shard is locked.
@@ -113,6 +116,7 @@ impl MemoryStore {
             keeps_idle,
             live_evictions: AtomicU64::new(0),
             snapshotting: std::sync::Mutex::new(()),
+            lost_fence: AtomicU64::new(0),
         }
     }
 
@@ -149,8 +153,17 @@ impl MemoryStore {
                 PackedAlgorithm::FixedWindow(one) => self.decide_packed(tag, one, ask),
                 PackedAlgorithm::SlidingWindow(one) => self.decide_packed(tag, one, ask),
             },
-            Algorithm::Ledger(one) => Decision::of_one(self.decide_kept(&self.ledgers, tag, one, ask)),
-            Algorithm::Leases(one) => Decision::of_one(self.decide_kept(&self.leases, tag, one, ask)),
+            Algorithm::Ledger(one) => {
+                let charge = |ledger: &mut Ledger| one.charge(ledger, ask);
+                Decision::of_one(self.decide_kept(&self.ledgers, tag, one, ask, charge))
+            }
+            Algorithm::Leases(one) => {
+                let charge = |leases: &mut Leases| {
+                    let grant = self.above_lost(one.grant(leases, now));
+                    leases.hold(grant, ask.cost, now);
+                };
+                Decision::of_one(self.decide_kept(&self.leases, tag, one, ask, charge))
+            }
         }
     }
 
@@ -198,15 +211,26 @@ impl MemoryStore {
         }
     }
 
-    fn decide_kept<A>(&self, shards: &Shards<A::State>, tag: u64, algorithm: &A, ask: Ask) -> Outcome
+    fn decide_kept<A>(
+        &self,
+        shards: &Shards<A::State>,
+        tag: u64,
+        algorithm: &A,
+        ask: Ask,
+        charge: impl FnOnce(&mut A::State),
+    ) -> Outcome
     where
         A: Counting<State: Kept>,
     {
         let shard = &mut shards.lock(shard_of(tag));
         let ruling = Ruling::alone(shard.with(tag, |state| algorithm.weigh(state, ask)));
-        self.settle_kept(Place { shards, shard, tag }, algorithm, ask, ruling, |state| {
-            algorithm.charge(state, ask);
-        })
+        self.settle_kept(Place { shards, shard, tag }, algorithm, ask, ruling, charge)
+    }
+
+    /// The grant with a number that no state had handed out which is not there any more. Its shard is locked.
+    fn above_lost(&self, grant: Grant) -> Grant {
+        let least = Fence::new(self.lost_fence.load(Ordering::Relaxed).saturating_add(1));
+        Grant { fence: grant.fence.max(least), ..grant }
     }
 
     /// Charges a state as the ruling demands, and reports.
@@ -253,7 +277,12 @@ impl MemoryStore {
     }
 
     fn room(&self, now: Timestamp) -> shards::Room<'_> {
-        shards::Room { budget: &self.budget, now: self.idle_before(now), live_evictions: 0 }
+        shards::Room {
+            budget: &self.budget,
+            now: self.idle_before(now),
+            live_evictions: 0,
+            lost_fence: &self.lost_fence,
+        }
     }
 
     /// States that ended before this instant may be dropped.

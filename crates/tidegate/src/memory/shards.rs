@@ -5,7 +5,7 @@ mod walk;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use indexmap::IndexMap;
-use tidegate_core::{Leases, Ledger, Timestamp};
+use tidegate_core::{Fence, Leases, Ledger, Timestamp};
 
 use super::budget::Budget;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
@@ -39,6 +39,10 @@ pub(super) trait Kept: Default {
     fn heap_bytes(&self) -> usize;
     /// Units in it.
     fn units(&self) -> u64;
+    /// The highest number it handed out, which the key must not hand out again when the state is lost.
+    fn last_fence(&self) -> Fence {
+        Fence::default()
+    }
 }
 
 /// All states of a kind.
@@ -71,6 +75,8 @@ pub(super) struct Room<'a> {
     pub now: Timestamp,
     /// Live states that were given up.
     pub live_evictions: u64,
+    /// The highest number that a state which is not there any more handed out.
+    pub lost_fence: &'a AtomicU64,
 }
 
 impl<S: Kept> Shards<S> {
@@ -186,6 +192,11 @@ impl<S: Kept> Shards<S> {
     fn remove(&self, shard: &mut Shard<S>, at: usize, room: &mut Room<'_>) {
         if let Some((_, held)) = shard.held.swap_remove_index(at) {
             self.give_back(room, held.heap_bytes());
+            // Under the shard's lock, so whoever comes for the same key sees it.
+            let fence = held.state.last_fence();
+            if fence > Fence::default() {
+                room.lost_fence.fetch_max(fence.get(), Ordering::Relaxed);
+            }
         }
         let in_use = shard.held.len();
         if shard.places >= SHRINK_PLACES_MIN && in_use < shard.places / 4 {
@@ -281,6 +292,10 @@ impl Kept for Leases {
 
     fn units(&self) -> u64 {
         self.units()
+    }
+
+    fn last_fence(&self) -> Fence {
+        self.last_fence()
     }
 }
 

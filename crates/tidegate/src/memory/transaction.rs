@@ -9,7 +9,7 @@
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{Concurrency, Counting, LedgerAlgorithm, PackedAlgorithm};
 use tidegate_core::{
-    Algorithm, Ask, Charge, Grant, Leases, Ledger, Nanos, Packed, Plan, Ruling, Timestamp, Verdict,
+    Algorithm, Ask, Charge, Fence, Grant, Leases, Ledger, Nanos, Packed, Plan, Ruling, Timestamp, Verdict,
 };
 
 use super::page::{Locked, Slot};
@@ -52,7 +52,7 @@ impl MemoryStore {
             (seen.slot, seen.state)
         });
         let (verdicts, fate) = weigh(&lines, &beside);
-        let grant = grant(&lines, &beside, fate);
+        let grant = self.grant(&lines, &beside, fate, None);
         let rulings = verdicts.into_iter().map(|verdict| Ruling { verdict, fate });
         let preview = |(line, ruling): (&Line<'_>, Ruling)| match line {
             Line::Packed { algorithm, ask, state, .. } => algorithm.preview(state, *ask, ruling),
@@ -95,7 +95,7 @@ impl MemoryStore {
                 pressure = self.table.relieve(tag, self.idle_before(now), &self.budget);
                 continue;
             }
-            let grant = grant(&lines, &beside, fate).map(|grant| shortened(grant, ttl, now));
+            let grant = self.grant(&lines, &beside, fate, ttl);
             let rulings = verdicts.into_iter().map(|verdict| Ruling { verdict, fate });
             let settle = |(line, ruling): (&Line<'_>, Ruling)| match line {
                 Line::Packed { algorithm, ask, tag, slot, state } => {
@@ -123,6 +123,25 @@ impl MemoryStore {
             };
             return (lines.iter().zip(rulings).map(settle).collect(), grant);
         }
+    }
+
+    /// What all leases of an allowed plan are known by: a number higher than any of their keys has seen, and one end,
+    /// after the shortest ttl from the latest instant, for a lease that is over for one of its limits is over.
+    fn grant(
+        &self,
+        lines: &[Line<'_>],
+        beside: &Beside<'_>,
+        fate: Verdict,
+        ttl: Option<Nanos>,
+    ) -> Option<Grant> {
+        let parts = lines.iter().filter_map(|line| part(line, beside, fate));
+        let all = parts.reduce(|one, other| Part {
+            ttl: one.ttl.min(other.ttl),
+            instant: one.instant.max(other.instant),
+            fence: one.fence.max(other.fence),
+        })?;
+        let ttl = ttl.map_or(all.ttl, |ttl| ttl.min(all.ttl));
+        Some(self.above_lost(Grant { expires: all.instant.saturating_add(ttl), fence: all.fence }))
     }
 
     /// Locks the pages that the plan touches; none if one was split meanwhile.
@@ -213,25 +232,24 @@ fn weigh(lines: &[Line<'_>], beside: &Beside<'_>) -> (Few<Verdict>, Verdict) {
     (verdicts, fate)
 }
 
-/// What all leases of an allowed plan are known by: a number higher than any of their keys has seen, and the
-/// earliest end, for a lease that is over for one of its limits is over.
-fn grant(lines: &[Line<'_>], beside: &Beside<'_>, fate: Verdict) -> Option<Grant> {
-    let grant = |line: &Line<'_>| match line {
-        Line::Leases { algorithm, ask, tag } if algorithm.is_charged(*ask, fate) => {
-            get(&beside.leases, shard_of(*tag)).with(*tag, |leases| Some(algorithm.grant(leases, ask.now)))
-        }
-        _ => None,
-    };
-    lines.iter().filter_map(grant).reduce(|one, other| Grant {
-        expires: one.expires.min(other.expires),
-        fence: one.fence.max(other.fence),
-    })
+/// What a limit says of the lease that it is part of.
+struct Part {
+    ttl: Nanos,
+    /// The instant that counts for this limit: its key may have seen a later one than the caller's.
+    instant: Timestamp,
+    fence: Fence,
 }
 
-/// The grant for no longer than `ttl`.
-fn shortened(grant: Grant, ttl: Option<Nanos>, now: Timestamp) -> Grant {
-    let expires = ttl.map_or(grant.expires, |ttl| grant.expires.min(now.saturating_add(ttl)));
-    Grant { expires, ..grant }
+/// What a limit says of the lease that would be charged to it; none if none would be.
+fn part(line: &Line<'_>, beside: &Beside<'_>, fate: Verdict) -> Option<Part> {
+    let Line::Leases { algorithm, ask, tag } = line else { return None };
+    let part = |leases: &Leases| Part {
+        ttl: algorithm.ttl(),
+        instant: leases.instant(ask.now),
+        fence: leases.next_fence(ask.now),
+    };
+    let is_charged = algorithm.is_charged(*ask, fate);
+    is_charged.then(|| get(&beside.leases, shard_of(*tag)).with(*tag, part))
 }
 
 /// Locks these shards, in order.

@@ -145,6 +145,7 @@ impl<'a, C: Timer> Waiting<'a, C> {
             cost: self.request.cost,
             arrived: self.arrived,
             deadline: self.max_wait.map(deadline),
+            foreseen: None,
             waker: context.waker().clone(),
         }
     }

@@ -53,6 +53,22 @@ fn what_is_given_back_while_somebody_gets_in_line_wakes_it() {
     });
 }
 
+/// Unlike a lease, what was refunded is looked at without a lock, so it is the line's own lock alone that keeps the
+/// two from missing each other.
+#[test]
+fn what_is_refunded_while_somebody_gets_in_line_wakes_it() {
+    model(3, || {
+        let limiter = limiter(TWO_TAKEN, &ManualClock::default());
+        assert!(limiter.check("key", 2).is_allowed());
+        let refund = thread::spawn({
+            let limiter = limiter.clone();
+            move || limiter.refund("key", 2)
+        });
+        assert!(limiter.until_ready_blocking("key", 1).is_admitted());
+        refund.join().unwrap();
+    });
+}
+
 #[test]
 fn whoever_is_dropped_in_front_wakes_the_next() {
     model(3, || {

@@ -50,6 +50,8 @@ pub(super) struct Waiter {
     pub arrived: Timestamp,
     /// When it gives up.
     pub deadline: Option<Timestamp>,
+    /// When it leaves, if that was worked out. It may be sooner since.
+    pub foreseen: Option<Timestamp>,
     pub waker: Waker,
 }
 
@@ -65,8 +67,6 @@ pub(super) struct Queue {
     front_is_charged: bool,
     /// When the last one left, or leaves if it is still held: nobody behind it is decided before.
     left: Timestamp,
-    /// When the one in front was told to ask again.
-    due: Option<Timestamp>,
     /// What the states will be when all in line have left, if that was worked out.
     tail: Option<Tail>,
     /// Who is to be woken once the lock is released.
@@ -106,24 +106,31 @@ impl Queue {
         ticket
     }
 
+    /// Somebody got in line whose deadline has to be watched by the one in front, which may sleep for longer.
+    pub(super) fn watch(&mut self, ticket: Ticket) {
+        let is_next = self.deadlines.first().is_some_and(|(_, first)| *first == ticket);
+        if is_next && !self.front_is_charged && self.front() != Some(ticket) {
+            self.wake_front();
+        }
+    }
+
     /// The one in front is admitted and is held until then.
     pub(super) fn hold_front_until(&mut self, leaves: Timestamp) {
         self.front_is_charged = true;
         self.left = leaves;
-        self.due = None;
     }
 
     /// Why a newcomer need not get in line, if that is known.
     pub(super) fn refuses<C: Clock>(
         &mut self,
         request: &Request<'_, C>,
-        newcomer: &Waiter,
+        newcomer: &mut Waiter,
     ) -> Option<Refusal> {
         let now = newcomer.arrived;
-        let plan = request.plan(now);
-        let worked_out = self.tail.as_ref().is_some_and(|tail| tail.foresight.is_of(&plan));
-        if !worked_out && (newcomer.deadline.is_none() || !request.is_foreseeable()) {
-            return (!request.is_possible(now)).then_some(Refusal::Never);
+        let worked_out = self.tail.as_ref().is_some_and(|tail| tail.foresight.is_of(&request.plan(now)));
+        if !request.is_foreseeable() || !worked_out && newcomer.deadline.is_none() {
+            let refusal = (!request.is_possible(now)).then_some(Refusal::Never);
+            return refusal.or_else(|| self.comes_too_late(newcomer));
         }
         if !worked_out {
             self.play_out(request, now);
@@ -131,14 +138,23 @@ impl Queue {
         let tail = self.tail.as_mut()?;
         let from = tail.left.max(now);
         let pending = Pending { cost: newcomer.cost, from, deadline: newcomer.deadline };
-        match tail.foresight.admit(&plan, pending) {
+        match request.play(&mut tail.foresight, pending) {
             Foreseen::Leaves(leaves) => {
                 tail.left = leaves;
+                newcomer.foreseen = Some(leaves);
                 None
             }
             Foreseen::TooLate(leaves) => Some(too_long(now, leaves)),
             Foreseen::Never => Some(Refusal::Never),
         }
+    }
+
+    /// What is known of a newcomer though it is not known when those in front leave: not at once, and not before one
+    /// that is held does.
+    fn comes_too_late(&self, newcomer: &Waiter) -> Option<Refusal> {
+        let expects_none = !self.waiters.is_empty() && newcomer.deadline == Some(newcomer.arrived);
+        let is_held_up = self.front_is_charged && newcomer.gives_up_before(self.left);
+        (expects_none || is_held_up).then_some(Refusal::TooLong { wait: None })
     }
 
     /// A request in line asks whether it is its turn.
@@ -158,6 +174,7 @@ impl Queue {
         if self.front() != Some(ticket) {
             return Step::Behind;
         }
+        let foreseen = self.waiters[&ticket].foreseen;
         let step = self.step_front(request, ticket, now);
         match &step {
             Step::Leaves(departure) => {
@@ -167,6 +184,13 @@ impl Queue {
             Step::Refused(_) => self.remove(ticket),
             Step::Held(departure) => self.hold_front_until(departure.leaves),
             Step::AskAgain(_) | Step::Behind => {}
+        }
+        if let Step::Leaves(departure) | Step::Held(departure) = &step {
+            if foreseen.is_some_and(|foreseen| foreseen < departure.leaves) {
+                self.play_out(request, now);
+            }
+            // Nobody behind it leaves sooner, and where nothing is foreseen nobody has been told.
+            self.refuse_those(|deadline| deadline < departure.leaves);
         }
         step
     }
@@ -187,9 +211,8 @@ impl Queue {
                 }
                 Attempt::Wait(wait) => wait,
             };
-            let Some(wait) = wait.span() else { return Step::Refused(Refusal::Never) };
-            let due = at.saturating_add(wait.max(Nanos::new(1)));
-            if due > now || due == at {
+            let Some(due) = request.due(at, wait) else { return Step::Refused(Refusal::Never) };
+            if due > now {
                 return self.ask_again(request, ticket, due, now);
             }
             at = due;
@@ -204,40 +227,34 @@ impl Queue {
         due: Timestamp,
         now: Timestamp,
     ) -> Step {
-        let was_due = self.due.replace(due);
         let waiter = &self.waiters[&ticket];
         if request.is_foreseeable() {
-            if waiter.gives_up_before(due) {
-                return Step::Refused(too_long(waiter.arrived, due));
-            }
             // Others took units past the line, so all in it are later than was thought.
-            if was_due.is_some_and(|was_due| was_due < due) {
+            if waiter.foreseen.is_some_and(|foreseen| foreseen < due) {
                 self.play_out(request, now);
             }
-            return Step::AskAgain(due);
+            return self.refused.remove(&ticket).map_or(Step::AskAgain(due), Step::Refused);
         }
         if waiter.deadline.is_some_and(|deadline| deadline <= now) {
             return Step::Refused(Refusal::TooLong { wait: None });
         }
-        while let Some((deadline, late)) = self.deadlines.first().copied()
-            && deadline <= now
-        {
-            self.refuse(late, Refusal::TooLong { wait: None });
-        }
+        self.refuse_those(|deadline| deadline <= now);
         Step::AskAgain(self.deadlines.first().map_or(due, |(deadline, _)| due.min(*deadline)))
     }
 
     /// Works out when everyone in line will leave, and refuses those for whom that is too late.
     fn play_out<C: Clock>(&mut self, request: &Request<'_, C>, now: Timestamp) {
-        self.tail = None;
-        let Some(mut foresight) = request.foresee(now) else { return };
-        let plan = request.plan(now);
+        let mut foresight = request.foresee(now);
         let mut left = self.left.max(request.earliest(now));
         let mut refused = Vec::new();
-        for (ticket, waiter) in self.waiters.iter().skip(usize::from(self.front_is_charged)) {
+        for (ticket, waiter) in self.waiters.iter_mut().skip(usize::from(self.front_is_charged)) {
             let from = left.max(waiter.arrived);
-            match foresight.admit(&plan, Pending { cost: waiter.cost, from, deadline: waiter.deadline }) {
-                Foreseen::Leaves(leaves) => left = leaves,
+            let pending = Pending { cost: waiter.cost, from, deadline: waiter.deadline };
+            match request.play(&mut foresight, pending) {
+                Foreseen::Leaves(leaves) => {
+                    left = leaves;
+                    waiter.foreseen = Some(leaves);
+                }
                 Foreseen::TooLate(leaves) => refused.push((*ticket, too_long(waiter.arrived, leaves))),
                 Foreseen::Never => refused.push((*ticket, Refusal::Never)),
             }
@@ -255,7 +272,9 @@ impl Queue {
         if let Exit::Dropped(now) = exit {
             // Those behind it come sooner than was worked out.
             self.tail = None;
-            self.left = self.left.min(now);
+            if self.front_is_charged && self.front() == Some(ticket) {
+                self.left = self.left.min(now);
+            }
         }
         self.remove(ticket);
     }
@@ -269,6 +288,15 @@ impl Queue {
 
     fn front(&self) -> Option<Ticket> {
         self.waiters.first_key_value().map(|(ticket, _)| *ticket)
+    }
+
+    /// Refuses those whose deadline is too early for what is not known any better.
+    fn refuse_those(&mut self, is_too_early: impl Fn(Timestamp) -> bool) {
+        while let Some((deadline, late)) = self.deadlines.first().copied()
+            && is_too_early(deadline)
+        {
+            self.refuse(late, Refusal::TooLong { wait: None });
+        }
     }
 
     fn refuse(&mut self, ticket: Ticket, refusal: Refusal) {
@@ -287,7 +315,6 @@ impl Queue {
         }
         if was_front {
             self.front_is_charged = false;
-            self.due = None;
             self.wake_front();
         }
     }

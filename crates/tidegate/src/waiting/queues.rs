@@ -57,7 +57,7 @@ impl Queues {
         // Locked while the store is asked: who gives units back after that finds the request in line.
         let mut shard = self.lock(&request.key);
         let arrival = match shard.get_mut(&request.key) {
-            Some(queue) => self.arrive_behind(queue, request, waiter),
+            Some(queue) => self.get_in_line(queue, request, waiter),
             None => self.arrive_alone(&mut shard, request, waiter),
         };
         self.finish(shard, &request.key);
@@ -65,50 +65,48 @@ impl Queues {
     }
 
     fn arrive_alone<C: Clock>(&self, shard: &mut Shard, request: &Request<'_, C>, waiter: Waiter) -> Arrival {
-        let now = waiter.arrived;
-        let (admitted, leaves) = match request.attempt(now) {
+        let admitted = match request.attempt(waiter.arrived) {
             Attempt::Admitted(admitted) if admitted.decision.delay == Nanos::ZERO => {
                 return Arrival::Leaves(admitted);
             }
-            Attempt::Admitted(admitted) => (Some(admitted), now.saturating_add(admitted.decision.delay)),
-            Attempt::Wait(wait) => match wait.span() {
-                Some(wait) => (None, now.saturating_add(wait)),
-                None => return Arrival::Refused(Refusal::Never),
-            },
+            Attempt::Admitted(admitted) => admitted,
+            Attempt::Wait(_) => {
+                let queue = shard.entry(request.key.clone()).or_default();
+                return self.get_in_line(queue, request, waiter);
+            }
         };
-        let is_known = admitted.is_some() || request.is_foreseeable();
-        let refusal = match is_known && waiter.gives_up_before(leaves) {
-            true => Some(too_long(now, leaves)),
+        let leaves = waiter.arrived.saturating_add(admitted.decision.delay);
+        let refusal = match waiter.gives_up_before(leaves) {
+            true => Some(too_long(waiter.arrived, leaves)),
             false => self.is_full(0).then_some(Refusal::QueueFull),
         };
         if let Some(refusal) = refusal {
-            admitted.iter().for_each(|admitted| request.give_back(admitted));
+            request.give_back(&admitted);
             return Arrival::Refused(refusal);
         }
         let queue = shard.entry(request.key.clone()).or_default();
         let ticket = self.enter(queue, waiter);
-        match admitted {
-            Some(admitted) => {
-                queue.hold_front_until(leaves);
-                Arrival::Held { admitted, leaves, ticket }
-            }
-            None => Arrival::Waits(ticket),
-        }
+        queue.hold_front_until(leaves);
+        Arrival::Held { admitted, leaves, ticket }
     }
 
-    fn arrive_behind<C: Clock>(
+    fn get_in_line<C: Clock>(
         &self,
         queue: &mut Queue,
         request: &Request<'_, C>,
-        waiter: Waiter,
+        mut waiter: Waiter,
     ) -> Arrival {
         if self.is_full(queue.len()) {
             return Arrival::Refused(Refusal::QueueFull);
         }
-        match queue.refuses(request, &waiter) {
-            Some(refusal) => Arrival::Refused(refusal),
-            None => Arrival::Waits(self.enter(queue, waiter)),
+        if let Some(refusal) = queue.refuses(request, &mut waiter) {
+            return Arrival::Refused(refusal);
         }
+        let ticket = self.enter(queue, waiter);
+        if !request.is_foreseeable() {
+            queue.watch(ticket);
+        }
+        Arrival::Waits(ticket)
     }
 
     /// A request in line asks whether it is its turn.

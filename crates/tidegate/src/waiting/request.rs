@@ -4,7 +4,7 @@ use tidegate_core::{Ask, Nanos, Plan, Timestamp, Wait};
 
 use super::LATE_NS_MAX;
 use crate::holding::Admitted;
-use crate::memory::Foresight;
+use crate::memory::{Foreseen, Foresight, Pending};
 use crate::{Clock, Limiter};
 
 /// So much, for this key, of this limiter.
@@ -15,6 +15,9 @@ pub(crate) struct Request<'a, C> {
     /// How long what it is given may be held, if that is less than the limits would give.
     pub ttl: Option<Nanos>,
 }
+
+/// When all limits that were changed are gone.
+const END_OF_TIME: Timestamp = Timestamp::from_nanos(u64::MAX);
 
 /// What became of asking.
 pub(super) enum Attempt {
@@ -32,10 +35,8 @@ impl<'a, C: Clock> Request<'a, C> {
     /// Asks, and takes what it asks for if that is admitted.
     pub(super) fn attempt(&self, at: Timestamp) -> Attempt {
         // A request that waits makes one attempt, when it is admitted: it asks without asking until then.
-        if self.limiter.counts_denied()
-            && let Some(foresight) = self.foresee(at)
-        {
-            let wait = foresight.wait(&self.plan(at), Ask { now: at, cost: self.cost });
+        if self.limiter.counts_denied() {
+            let wait = self.foresee(at).wait(&self.plan(at), Ask { now: at, cost: self.cost });
             if wait > Wait::NONE {
                 return Attempt::Wait(wait);
             }
@@ -72,14 +73,37 @@ impl<'a, C: Clock> Request<'a, C> {
         Timestamp::from_nanos(now.as_nanos().saturating_sub(late_ns_max))
     }
 
-    /// Whether it can be admitted at all, however long it waits.
+    /// Whether it can be admitted at all, however long it waits: when limits on their way out are gone.
     pub(super) fn is_possible(&self, now: Timestamp) -> bool {
-        self.limiter.peek_at(&self.key, self.cost, now).retry_after < Wait::NEVER
+        let outcomes = self.limiter.store().peek(&self.plan(END_OF_TIME), now);
+        outcomes.iter().all(|outcome| outcome.retry_after < Wait::NEVER)
     }
 
-    /// The states it depends on, if it depends on nothing else.
-    pub(super) fn foresee(&self, now: Timestamp) -> Option<Foresight> {
+    /// When to ask again if it has to wait this long at `at`: no later than when a limit goes that may be the one
+    /// it waits for. None if it never is to.
+    pub(super) fn due(&self, at: Timestamp, wait: Wait) -> Option<Timestamp> {
+        let due = wait.span().map(|wait| at.saturating_add(wait.max(Nanos::new(1))));
+        due.into_iter().chain(self.limiter.retires(at)).min().filter(|due| *due > at)
+    }
+
+    /// The states it depends on.
+    pub(super) fn foresee(&self, now: Timestamp) -> Foresight {
         self.limiter.store().foresee(&self.plan(now))
+    }
+
+    /// Plays a request of its key out, which limits on their way out do not hold up for longer than they last.
+    pub(super) fn play(&self, foresight: &mut Foresight, mut pending: Pending) -> Foreseen {
+        loop {
+            let plan = self.plan(pending.from);
+            let wait = foresight.wait(&plan, Ask { now: pending.from, cost: pending.cost });
+            let admitted = wait.span().map(|wait| pending.from.saturating_add(wait));
+            match self.limiter.retires(pending.from) {
+                Some(retires) if admitted.is_none_or(|admitted| admitted >= retires) => {
+                    pending.from = retires;
+                }
+                _ => return foresight.admit(&plan, pending),
+            }
+        }
     }
 
     pub(super) fn plan(&self, now: Timestamp) -> Plan<'_> {

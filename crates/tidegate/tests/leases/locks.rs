@@ -1,0 +1,104 @@
+//! Locks: one at a time, and old holders kept out.
+
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
+
+use tidegate::{Fence, FenceGate, Locks, ManualClock, MemoryStore, Release, Renewal, StaleFence, Timestamp};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn locks() -> (Locks<ManualClock>, ManualClock) {
+    let clock = ManualClock::at(Timestamp::from_nanos(1_700_000_000_000_000_000));
+    (Locks::over(Arc::new(MemoryStore::bounded(1 << 20)), clock.clone()), clock)
+}
+
+#[test]
+fn eight_threads_count_as_one() {
+    const THREADS: u64 = 8;
+    const TURNS: u64 = 200;
+    let locks = Locks::new();
+    let counter = Mutex::new(0_u64);
+    let highest = Mutex::new(Fence::default());
+    let barrier = Barrier::new(8);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                barrier.wait();
+                for _ in 0..TURNS {
+                    let held = locks.until_locked_blocking("counter", 3_600 * SECOND).unwrap();
+                    // In two steps: two holders at once would lose a count.
+                    let seen = *counter.lock().unwrap();
+                    std::thread::yield_now();
+                    *counter.lock().unwrap() = seen + 1;
+                    let before = std::mem::replace(&mut *highest.lock().unwrap(), held.fence());
+                    assert!(before < held.fence());
+                }
+            });
+        }
+    });
+    assert_eq!(counter.into_inner().unwrap(), THREADS * TURNS);
+}
+
+#[test]
+fn a_paused_holder_is_refused_by_its_old_number() {
+    let (locks, clock) = locks();
+    let file = FenceGate::default();
+    let mut paused = locks.lock("file", 10 * SECOND).unwrap();
+    assert_eq!(file.admit(paused.fence()), Ok(()));
+    assert_eq!(file.admit(paused.fence()), Ok(()));
+    clock.advance(10 * SECOND);
+    let other = locks.lock("file", 10 * SECOND).unwrap();
+    // Until the other one has been there, the file cannot know.
+    assert_eq!(file.admit(paused.fence()), Ok(()));
+    assert_eq!(file.admit(other.fence()), Ok(()));
+    let stale = StaleFence { shown: paused.fence(), highest: other.fence() };
+    assert_eq!(file.admit(paused.fence()), Err(stale));
+    assert!(stale.to_string().contains(&paused.fence().to_string()));
+    assert_eq!(paused.renew(), Renewal::Expired);
+    assert_eq!(paused.release(), Release::Expired);
+    assert_eq!(file.admit(other.fence()), Ok(()));
+    assert_eq!(file.highest(), other.fence());
+    // A gate that comes back knows what it has kept.
+    let again = FenceGate::starting_at(file.highest());
+    assert_eq!(again.admit(stale.shown), Err(stale));
+    assert_eq!(again.admit(other.fence()), Ok(()));
+}
+
+#[test]
+fn each_lock_lasts_as_long_as_it_says() {
+    let (locks, clock) = locks();
+    let short = locks.lock("short", SECOND).unwrap();
+    let long = locks.lock("long", 100 * SECOND).unwrap();
+    let denied = locks.lock("short", 5 * SECOND).unwrap_err();
+    assert_eq!(denied.retry_after.span().unwrap().get(), 1_000_000_000);
+    clock.advance(SECOND);
+    assert!(locks.lock("short", SECOND).is_ok());
+    assert!(locks.lock("long", SECOND).is_err());
+    assert_eq!(short.release(), Release::Expired);
+    assert_eq!(long.release(), Release::Released);
+}
+
+#[test]
+fn a_clock_that_is_behind_does_not_let_two_in() {
+    let (locks, clock) = locks();
+    drop(locks.lock("file", 10 * SECOND).unwrap());
+    clock.set(Timestamp::from_nanos(1_699_999_000_000_000_000));
+    let held = locks.lock("file", 10 * SECOND).unwrap();
+    assert!(locks.lock("file", 10 * SECOND).is_err());
+    assert_eq!(held.release(), Release::Released);
+}
+
+#[test]
+fn a_peek_at_a_lock_changes_nothing_and_is_right() {
+    let (locks, clock) = locks();
+    let limiter = locks.limiter();
+    assert!(limiter.peek("file", 1).is_allowed());
+    assert!(limiter.peek("file", 1).is_allowed());
+    let held = locks.lock("file", 10 * SECOND).unwrap();
+    assert!(!limiter.peek("file", 1).is_allowed());
+    clock.advance(4 * SECOND);
+    assert_eq!(limiter.peek("file", 1).retry_after.span().unwrap().get(), 6_000_000_000);
+    assert!(limiter.peek("file", 0).is_allowed());
+    drop(held);
+    assert!(limiter.peek("file", 1).is_allowed());
+}

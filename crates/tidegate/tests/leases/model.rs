@@ -1,0 +1,301 @@
+//! Leases against the plainest model: a list that is counted again at every step.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tidegate::{
+    Clock, Decision, Fence, Lease, LeaseToken, Limiter, ManualClock, Nanos, Release, Renewal, Timestamp, Wait,
+};
+
+const KEY: &str = "key";
+const LIMIT: u64 = 5;
+const TTL_NS: u64 = 1_000_000;
+
+/// One lease that was handed out, and all tokens there are of it.
+struct Held {
+    units: u64,
+    expires_ns: u64,
+    is_released: bool,
+    fence: Fence,
+    tokens: Vec<LeaseToken>,
+}
+
+#[derive(Default)]
+struct Model {
+    leases: Vec<Held>,
+    /// Leases that nobody has a token of: units and end.
+    checked: Vec<(u64, u64)>,
+    last_fence: u64,
+    /// The latest instant at which anything was written; none if the key is as good as never seen.
+    written_ns: Option<u64>,
+    now_ns: u64,
+}
+
+impl Model {
+    fn instant_ns(&self) -> u64 {
+        self.written_ns.unwrap_or(0).max(self.now_ns)
+    }
+
+    fn write(&mut self) {
+        self.written_ns = Some(self.instant_ns());
+    }
+
+    fn live(&self) -> Vec<(u64, u64)> {
+        let held =
+            self.leases.iter().filter(|held| !held.is_released).map(|held| (held.expires_ns, held.units));
+        let checked = self.checked.iter().map(|(units, expires_ns)| (*expires_ns, *units));
+        let mut live: Vec<_> =
+            held.chain(checked).filter(|(expires_ns, _)| *expires_ns > self.instant_ns()).collect();
+        live.sort_unstable();
+        live
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.live().iter().map(|(_, units)| units).sum()
+    }
+
+    /// When so much fits, counted from now.
+    fn retry_after(&self, units: u64) -> Wait {
+        let (mut left, live) = (self.in_flight(), self.live());
+        if units > LIMIT {
+            return Wait::NEVER;
+        }
+        for (expires_ns, freed) in live {
+            left -= freed;
+            if left + units <= LIMIT {
+                return Wait::of(Nanos::new(u128::from(expires_ns - self.now_ns)));
+            }
+        }
+        Wait::NONE
+    }
+
+    /// What an acquire or a check of `units` has to answer; charged if it is allowed.
+    fn decides(&mut self, units: u64, decision: &Decision) -> Result<bool, TestCaseError> {
+        let fits = self.in_flight() + units <= LIMIT;
+        prop_assert_eq!(decision.is_allowed(), fits);
+        let left = LIMIT - self.in_flight() - if fits { units } else { 0 };
+        prop_assert_eq!(decision.remaining, left);
+        prop_assert_eq!(decision.retry_after, if fits { Wait::NONE } else { self.retry_after(units) });
+        prop_assert_eq!(decision.delay, Nanos::ZERO);
+        if fits && units > 0 {
+            self.write();
+            self.last_fence = (self.last_fence + 1).max(self.instant_ns() / 1_000);
+        }
+        Ok(fits)
+    }
+
+    /// A new lease, as it has to be.
+    fn grants(&mut self, units: u64, ttl_ns: u64, lease: &Lease) -> Result<(), TestCaseError> {
+        let expires_ns = self.instant_ns() + ttl_ns;
+        prop_assert_eq!(lease.expires.as_nanos(), expires_ns);
+        prop_assert_eq!(lease.fence, Fence::new(self.last_fence));
+        prop_assert!(lease.fence.get() >= self.instant_ns() / 1_000);
+        let tokens = vec![lease.token];
+        self.leases.push(Held { units, expires_ns, is_released: false, fence: lease.fence, tokens });
+        Ok(())
+    }
+
+    /// Why a lease that is not there is not, going by the token that was shown.
+    fn missing(&self, shown_expires_ns: u64) -> Release {
+        if shown_expires_ns <= self.instant_ns() { Release::Expired } else { Release::AlreadyReleased }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Shown {
+    Newest,
+    Oldest,
+    OnAnotherKey,
+    Garbled(usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Acquire(u64),
+    AcquireFor(u64, u64),
+    Check(u64),
+    Renew(prop::sample::Index, Shown),
+    Release(prop::sample::Index, Shown),
+    Ahead(u64),
+    Back(u64),
+    Reset,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let shown = || {
+        prop_oneof![
+            6 => Just(Shown::Newest),
+            2 => Just(Shown::Oldest),
+            1 => Just(Shown::OnAnotherKey),
+            1 => (0_usize..64).prop_map(Shown::Garbled),
+        ]
+    };
+    let index = any::<prop::sample::Index>;
+    prop_oneof![
+        6 => (0_u64..=LIMIT + 1).prop_map(Op::Acquire),
+        3 => (1_u64..=LIMIT, 1_u64..2 * TTL_NS).prop_map(|(units, ttl_ns)| Op::AcquireFor(units, ttl_ns)),
+        2 => (0_u64..=LIMIT + 1).prop_map(Op::Check),
+        4 => (index(), shown()).prop_map(|(lease, shown)| Op::Renew(lease, shown)),
+        4 => (index(), shown()).prop_map(|(lease, shown)| Op::Release(lease, shown)),
+        4 => prop_oneof![0_u64..2_000, 0..TTL_NS, Just(TTL_NS)].prop_map(Op::Ahead),
+        1 => (0..TTL_NS).prop_map(Op::Back),
+        1 => Just(Op::Reset),
+    ]
+}
+
+/// The key and the token that are shown, and whether the store has to know them.
+fn show(held: &Held, shown: Shown) -> (&'static str, LeaseToken, bool) {
+    let newest = *held.tokens.last().unwrap();
+    match shown {
+        Shown::Newest => (KEY, newest, true),
+        Shown::Oldest => (KEY, held.tokens[0], true),
+        Shown::OnAnotherKey => ("another key", newest, false),
+        Shown::Garbled(digit) => (KEY, garbled(newest, digit), false),
+    }
+}
+
+/// The token with one digit changed.
+pub fn garbled(token: LeaseToken, digit: usize) -> LeaseToken {
+    let mut text = token.to_string().into_bytes();
+    text[digit] = if text[digit] == b'0' { b'1' } else { b'0' };
+    String::from_utf8(text).unwrap().parse().unwrap()
+}
+
+fn expires_ns(token: LeaseToken) -> u64 {
+    u64::from_str_radix(&token.to_string()[..16], 16).unwrap()
+}
+
+struct World {
+    limiter: Limiter<ManualClock>,
+    clock: ManualClock,
+    model: Model,
+}
+
+impl World {
+    fn acquire(&mut self, units: u64) -> Result<(), TestCaseError> {
+        let peek = self.limiter.peek(KEY, units);
+        let (decision, lease) = self.limiter.lease(KEY, units);
+        prop_assert_eq!(peek, decision);
+        let fits = self.model.decides(units, &decision)?;
+        prop_assert_eq!(lease.is_some(), fits && units > 0);
+        lease.map_or(Ok(()), |lease| self.model.grants(units, TTL_NS, &lease))
+    }
+
+    fn acquire_for(&mut self, units: u64, ttl_ns: u64) -> Result<(), TestCaseError> {
+        let acquired = self.limiter.acquire_for(KEY, units, Duration::from_nanos(ttl_ns));
+        match acquired {
+            Ok(holding) => {
+                prop_assert!(self.model.decides(units, holding.decision())?);
+                self.model.grants(units, ttl_ns.min(TTL_NS), holding.lease().unwrap())?;
+                // Not to be given back: its token is shown later.
+                std::mem::forget(holding);
+            }
+            Err(decision) => prop_assert!(!self.model.decides(units, &decision)?),
+        }
+        Ok(())
+    }
+
+    fn renew(&mut self, lease: usize, shown: Shown) -> Result<(), TestCaseError> {
+        let (key, token, is_ours) = show(&self.model.leases[lease], shown);
+        let renewal = self.limiter.renew(key, &token);
+        if !is_ours {
+            prop_assert_eq!(renewal, Renewal::WrongOwner);
+            return Ok(());
+        }
+        let is_live = self.is_live(lease);
+        if self.model.written_ns.is_some() {
+            self.model.write();
+        }
+        if !is_live {
+            let expected = match self.model.missing(expires_ns(token)) {
+                Release::Expired => Renewal::Expired,
+                _ => Renewal::AlreadyReleased,
+            };
+            prop_assert_eq!(renewal, expected);
+            return Ok(());
+        }
+        let Renewal::Renewed(renewed) = renewal else {
+            return Err(TestCaseError::fail(format!("{renewal:?}")));
+        };
+        let instant_ns = self.model.instant_ns();
+        let held = &mut self.model.leases[lease];
+        held.expires_ns = instant_ns + TTL_NS;
+        held.tokens.push(renewed.token);
+        prop_assert_eq!(renewed.expires.as_nanos(), held.expires_ns);
+        prop_assert_eq!(renewed.fence, held.fence);
+        Ok(())
+    }
+
+    fn release(&mut self, lease: usize, shown: Shown) -> Result<(), TestCaseError> {
+        let (key, token, is_ours) = show(&self.model.leases[lease], shown);
+        let release = self.limiter.release(key, &token);
+        if !is_ours {
+            prop_assert_eq!(release, Release::WrongOwner);
+            return Ok(());
+        }
+        let is_live = self.is_live(lease);
+        if self.model.written_ns.is_some() {
+            self.model.write();
+        }
+        let expected = if is_live { Release::Released } else { self.model.missing(expires_ns(token)) };
+        prop_assert_eq!(release, expected);
+        self.model.leases[lease].is_released |= is_live;
+        Ok(())
+    }
+
+    fn is_live(&self, lease: usize) -> bool {
+        let held = &self.model.leases[lease];
+        !held.is_released && held.expires_ns > self.model.instant_ns()
+    }
+
+    fn apply(&mut self, op: Op) -> Result<(), TestCaseError> {
+        let leases = self.model.leases.len();
+        match op {
+            Op::Acquire(units) => self.acquire(units)?,
+            Op::AcquireFor(units, ttl_ns) => self.acquire_for(units, ttl_ns)?,
+            Op::Check(units) => {
+                let decision = self.limiter.check(KEY, units);
+                if self.model.decides(units, &decision)? && units > 0 {
+                    self.model.checked.push((units, self.model.instant_ns() + TTL_NS));
+                }
+            }
+            Op::Renew(lease, shown) if leases > 0 => self.renew(lease.index(leases), shown)?,
+            Op::Release(lease, shown) if leases > 0 => self.release(lease.index(leases), shown)?,
+            Op::Renew(..) | Op::Release(..) => {}
+            Op::Ahead(ns) => self.move_to(self.model.now_ns + ns),
+            Op::Back(ns) => self.move_to(self.model.now_ns - ns),
+            Op::Reset => {
+                self.limiter.reset(KEY);
+                self.model.leases.iter_mut().for_each(|held| held.is_released = true);
+                self.model.checked.clear();
+                self.model.written_ns = None;
+            }
+        }
+        let peek = self.limiter.peek(KEY, 0);
+        prop_assert_eq!(peek.remaining, LIMIT - self.model.in_flight());
+        Ok(())
+    }
+
+    fn move_to(&mut self, now_ns: u64) {
+        self.model.now_ns = now_ns;
+        self.clock.set(Timestamp::from_nanos(now_ns));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn leases_are_as_a_list_of_them_would_be(ops in prop::collection::vec(op(), 1..120)) {
+        let clock = ManualClock::at(Timestamp::from_nanos(1_700_000_000_000_000_123));
+        let limit = "{algorithm: concurrency, limit: 5, ttl: 1ms}";
+        let limiter = Limiter::builder().limit(limit).clock(clock.clone()).build().unwrap();
+        let model = Model { now_ns: clock.now().as_nanos(), ..Model::default() };
+        let mut world = World { limiter, clock, model };
+        for op in ops {
+            world.apply(op)?;
+        }
+        // Every lease has a number of its own, in the order in which they were handed out.
+        prop_assert!(world.model.leases.is_sorted_by(|one, next| one.fence < next.fence));
+    }
+}

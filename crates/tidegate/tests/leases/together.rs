@@ -1,0 +1,146 @@
+//! Concurrency limits beside others, beside each other, and changed while leases are out.
+
+use std::time::Duration;
+
+use tidegate::{Limiter, ManualClock, Release, Renewal, Timestamp};
+
+const KEY: &str = "key";
+const SECOND: Duration = Duration::from_secs(1);
+
+fn limiter(limits: &[&str]) -> (Limiter<ManualClock>, ManualClock) {
+    let clock = ManualClock::at(Timestamp::from_nanos(1_700_000_000_000_000_000));
+    let builder = Limiter::builder().clock(clock.clone());
+    (limits.iter().fold(builder, |builder, limit| builder.limit(*limit)).build().unwrap(), clock)
+}
+
+#[test]
+fn a_rate_that_denies_takes_no_slot() {
+    for rate in ["1 per minute", "{algorithm: sliding_log, limit: 1, per: 1m}"] {
+        let (limiter, clock) = limiter(&[rate, "{algorithm: concurrency, limit: 3, ttl: 10s}"]);
+        let first = limiter.acquire(KEY, 1).unwrap();
+        for _ in 0..10 {
+            let denied = limiter.acquire(KEY, 1).unwrap_err();
+            assert_eq!(denied.decided_by, 0);
+            assert_eq!(denied.retry_after.span().unwrap().get(), 60_000_000_000);
+        }
+        drop(first);
+        clock.advance(60 * SECOND);
+        // All three slots are there, if the rate had more than one.
+        let roomy =
+            limiter.changed(["9 per second", "{algorithm: concurrency, limit: 3, ttl: 10s}"]).unwrap();
+        clock.advance(60 * SECOND);
+        assert!(roomy.acquire(KEY, 3).is_ok(), "{rate}");
+    }
+}
+
+#[test]
+fn no_slot_charges_nothing_to_the_rate() {
+    for rate in ["3 per minute", "{algorithm: sliding_log, limit: 3, per: 1m}"] {
+        let (limiter, _) = limiter(&["{algorithm: concurrency, limit: 1, ttl: 10s}", rate]);
+        for left in [2, 1, 0] {
+            let holding = limiter.acquire(KEY, 1).unwrap();
+            for _ in 0..10 {
+                assert!(limiter.acquire(KEY, 1).is_err());
+                assert!(!limiter.check(KEY, 1).is_allowed());
+            }
+            drop(holding);
+            let peek = limiter.peek(KEY, 0);
+            assert_eq!(peek.remaining, left.min(1), "{rate}");
+        }
+        assert!(limiter.acquire(KEY, 1).is_err());
+    }
+}
+
+#[test]
+fn of_two_ttls_the_shorter_ends_the_lease_for_both() {
+    let limits =
+        ["{algorithm: concurrency, limit: 2, ttl: 60s}", "{algorithm: concurrency, limit: 3, ttl: 10s}"];
+    let (limiter, clock) = limiter(&limits);
+    let mut leases = Vec::new();
+    for _ in 0..2 {
+        let (_, lease) = limiter.lease(KEY, 1);
+        leases.push(lease.unwrap());
+    }
+    assert!(limiter.lease(KEY, 1).1.is_none());
+    assert!(leases[0].fence < leases[1].fence);
+    for lease in &leases {
+        assert_eq!(lease.expires.as_nanos(), 1_700_000_010_000_000_000);
+    }
+    clock.advance(5 * SECOND);
+    let Renewal::Renewed(renewed) = limiter.renew(KEY, &leases[0].token) else { panic!("it is held") };
+    assert_eq!(renewed.expires.as_nanos(), 1_700_000_015_000_000_000);
+    assert_eq!(limiter.release(KEY, &leases[1].token), Release::Released);
+    assert_eq!(limiter.peek(KEY, 0).remaining, 1);
+    clock.advance(10 * SECOND);
+    assert_eq!(limiter.peek(KEY, 0).remaining, 2);
+    assert_eq!(limiter.release(KEY, &leases[0].token), Release::Expired);
+    let (_, next) = limiter.lease(KEY, 2);
+    assert!(next.unwrap().fence > leases[1].fence);
+}
+
+/// Two keys' states may have seen different times; a lease of both is not over for either of them at once.
+#[test]
+fn limits_whose_clocks_differ_agree_on_one_lease() {
+    let slow = "{algorithm: concurrency, limit: 2, ttl: 10s, name: slow}";
+    let fast = "{algorithm: concurrency, limit: 2, ttl: 10s, name: fast}";
+    let (both, clock) = limiter(&[slow, fast]);
+    let alone = both.changed([fast]).unwrap();
+    assert!(alone.check(KEY, 1).is_allowed());
+    clock.set(Timestamp::from_nanos(1_699_999_900_000_000_000));
+    let holding = both.acquire(KEY, 1).unwrap();
+    assert!(both.acquire(KEY, 1).is_err());
+    assert_eq!(holding.release(), Release::Released);
+    assert!(both.acquire(KEY, 1).is_ok());
+}
+
+#[test]
+fn a_limit_lowered_and_raised_keeps_the_leases_that_are_out() {
+    let at_a_time = |limit: u64| format!("{{algorithm: concurrency, limit: {limit}, ttl: 10s}}");
+    let (four, clock) = limiter(&[&at_a_time(4)]);
+    let mut held: Vec<_> = (0..4).map(|_| four.acquire(KEY, 1).unwrap()).collect();
+    let two = four.changed([at_a_time(2)]).unwrap();
+    assert_eq!(two.peek(KEY, 0).remaining, 0);
+    assert!(two.acquire(KEY, 1).is_err());
+    // Two are to come back before anybody gets one.
+    drop(held.pop());
+    drop(held.pop());
+    assert_eq!(two.acquire(KEY, 1).unwrap_err().retry_after.span().unwrap().get(), 10_000_000_000);
+    drop(held.pop());
+    let under_two = two.acquire(KEY, 1).unwrap();
+    let six = two.changed([at_a_time(6)]).unwrap();
+    assert_eq!(six.peek(KEY, 0).remaining, 4);
+    // Tokens are good under any of them.
+    let token = under_two.lease().unwrap().token;
+    assert!(matches!(six.renew(KEY, &token), Renewal::Renewed(_)));
+    assert_eq!(six.release(KEY, &token), Release::Released);
+    assert_eq!(under_two.release(), Release::AlreadyReleased);
+    let zero = six.changed([at_a_time(0)]).unwrap();
+    assert_eq!(zero.acquire(KEY, 1).unwrap_err().retry_after, tidegate::Wait::NEVER);
+    clock.advance(10 * SECOND);
+    assert_eq!(four.peek(KEY, 0).remaining, 4);
+}
+
+/// One of each kind at once: what a peek says is what the check after it says.
+#[test]
+fn a_peek_answers_as_the_check_after_it() {
+    let limits = [
+        "{algorithm: concurrency, limit: 3, ttl: 2s}",
+        "{algorithm: sliding_log, limit: 7, per: 5s}",
+        "{algorithm: concurrency, limit: 5, ttl: 3s}",
+        "4/s burst 4",
+    ];
+    let (limiter, clock) = limiter(&limits);
+    for step in 0..400_u64 {
+        clock.advance(Duration::from_millis(step * 37 % 450));
+        let cost = step % 4;
+        let peek = limiter.peek(KEY, cost);
+        match step % 3 {
+            0 => assert_eq!(limiter.check(KEY, cost), peek, "step {step}"),
+            1 => assert_eq!(limiter.lease(KEY, cost).0, peek, "step {step}"),
+            _ => assert_eq!(
+                limiter.acquire(KEY, cost).map_or_else(|denied| denied, |held| *held.decision()),
+                peek
+            ),
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Waiting for a limit, on a clock that only the test moves.
+
+mod concurrency;
+mod corners;
+mod dropping;
+mod executor;
+mod line;
+mod max_wait;
+mod model;
+mod real_time;
+mod thieves;

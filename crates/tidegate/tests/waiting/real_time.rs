@@ -1,0 +1,140 @@
+//! The machine's own clock, and whatever runs tasks. Nothing here says how fast; only that it is not too fast.
+
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+
+use tidegate::{Clock, LATE_NS_MAX, Limiter, SystemClock, Turn};
+
+/// Woken tasks, by number.
+struct Wakes {
+    task: usize,
+    woken: Sender<usize>,
+}
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        // Nobody listens any more once all tasks are done.
+        let _ = self.woken.send(self.task);
+    }
+}
+
+/// Runs tasks on this thread until all are done, each polled when it was woken and not otherwise.
+fn run_all<F: Future>(futures: impl IntoIterator<Item = F>, mut done: impl FnMut(usize, F::Output)) {
+    let (woken, next): (_, Receiver<usize>) = mpsc::channel();
+    let mut tasks: Vec<_> = futures.into_iter().map(|future| Some(Box::pin(future))).collect();
+    let wakers: Vec<Waker> =
+        (0..tasks.len()).map(|task| Waker::from(Arc::new(Wakes { task, woken: woken.clone() }))).collect();
+    (0..tasks.len()).for_each(|task| woken.send(task).unwrap());
+    let mut left = tasks.len();
+    while left > 0 {
+        let task = next.recv().unwrap();
+        let Some(future) = &mut tasks[task] else { continue };
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&wakers[task])) {
+            tasks[task] = None;
+            left -= 1;
+            done(task, output);
+        }
+    }
+}
+
+#[test]
+fn two_thousand_leave_in_order_and_never_faster_than_the_limit() {
+    const WAITERS: usize = 2_000;
+    const INTERVAL_NS: u64 = 100_000;
+    let limiter = Limiter::new("10000/s burst 1").unwrap();
+    let clock = SystemClock::new();
+    let began_ns = clock.now().as_nanos();
+    let mut left: Vec<(usize, u64)> = Vec::new();
+    run_all((0..WAITERS).map(|_| limiter.until_ready("key", 1)), |task, turn| {
+        assert!(turn.is_admitted(), "{task}: {turn:?}");
+        left.push((task, clock.now().as_nanos()));
+    });
+    assert!(left.iter().map(|(task, _)| *task).eq(0..WAITERS));
+    // The one in front may have been late, so those behind it may follow closer than that, but nobody leaves before
+    // the limit let it go from the start.
+    for (number, (_, left_ns)) in left.iter().enumerate() {
+        let least_ns = began_ns + number as u64 * INTERVAL_NS - LATE_NS_MAX.min(number as u64 * INTERVAL_NS);
+        assert!(*left_ns >= least_ns, "{number} left {} ns too early", least_ns - left_ns);
+    }
+    for pair in left.windows(1 + 500) {
+        let took_ns = pair[500].1 - pair[0].1;
+        assert!(took_ns + LATE_NS_MAX >= 500 * INTERVAL_NS, "500 left in {took_ns} ns");
+    }
+}
+
+/// The turns of many tasks on a runtime, in the order in which they were admitted.
+fn on_runtime(runtime: &tokio::runtime::Runtime) {
+    const TASKS: u64 = 200;
+    let limiter = Arc::new(Limiter::new("20000/s burst 1").unwrap());
+    let waits = Arc::new(Mutex::new(Vec::new()));
+    runtime.block_on(async {
+        let spawn = |_| {
+            let (limiter, waits) = (limiter.clone(), waits.clone());
+            tokio::spawn(async move {
+                let Turn::Admitted { waited, .. } = limiter.until_ready("key", 1).await else {
+                    panic!("refused")
+                };
+                waits.lock().unwrap().push(waited);
+            })
+        };
+        let tasks: Vec<_> = (0..TASKS).map(spawn).collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    assert_eq!(waits.lock().unwrap().len() as u64, TASKS);
+}
+
+#[test]
+fn a_runtime_of_one_thread_will_do() {
+    on_runtime(&tokio::runtime::Builder::new_current_thread().build().unwrap());
+}
+
+#[test]
+fn a_runtime_of_many_threads_will_do() {
+    on_runtime(&tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().unwrap());
+}
+
+#[test]
+fn a_task_that_a_runtime_aborts_steps_out_of_the_line() {
+    let limiter = Arc::new(Limiter::new("1 per hour burst 1").unwrap());
+    assert!(limiter.check("key", 1).is_allowed());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    runtime.block_on(async {
+        let spawn = |_| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move { limiter.until_ready("key", 1).await })
+        };
+        let tasks: Vec<_> = (0..20).map(spawn).collect();
+        for task in &tasks {
+            task.abort();
+        }
+        for task in tasks {
+            assert!(task.await.unwrap_err().is_cancelled());
+        }
+        // What comes back goes to the one that stayed.
+        let stays = spawn(20);
+        tokio::task::yield_now().await;
+        limiter.reset("key");
+        assert!(stays.await.unwrap().is_admitted());
+    });
+}
+
+#[test]
+fn threads_will_do() {
+    const THREADS: u64 = 8;
+    const TURNS: u64 = 50;
+    let limiter = Limiter::new("10000/s burst 1").unwrap();
+    let clock = SystemClock::new();
+    let began_ns = clock.now().as_nanos();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                (0..TURNS).for_each(|_| assert!(limiter.until_ready_blocking("key", 1).is_admitted()));
+            });
+        }
+    });
+    let least_ns = (THREADS * TURNS - 1) * 100_000 - LATE_NS_MAX;
+    assert!(clock.now().as_nanos() >= began_ns + least_ns);
+}
