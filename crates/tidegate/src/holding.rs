@@ -62,7 +62,7 @@ impl<C: Clock> Limiter<C> {
         cost: u64,
         ttl: Duration,
     ) -> Result<Holding<'_, C>, Decision> {
-        Holding::acquire(Limited::Borrowed(self), key.as_ref(), cost, Some(Nanos::new(ttl.as_nanos())))
+        Holding::acquire(Limited::Borrowed(self), key.as_ref(), cost, Some(span(ttl)))
     }
 
     /// As [`acquire`](Self::acquire), with a holding that can go wherever the limiter can.
@@ -80,9 +80,19 @@ impl<C: Clock> Limiter<C> {
         self.lease_at(key.as_ref(), cost, None, self.clock().now())
     }
 
-    /// Lets a [`lease`](Self::lease) of `key` last a ttl from now.
+    /// As [`lease`](Self::lease), for no longer than `ttl` if that is less than the limits would give.
+    pub fn lease_for(&self, key: impl AsRef<[u8]>, cost: u64, ttl: Duration) -> (Decision, Option<Lease>) {
+        self.lease_at(key.as_ref(), cost, Some(span(ttl)), self.clock().now())
+    }
+
+    /// Lets a [`lease`](Self::lease) of `key` last from now on as long as its limits give.
     pub fn renew(&self, key: impl AsRef<[u8]>, token: &LeaseToken) -> Renewal {
-        self.renew_for(key.as_ref(), token, None)
+        self.renewed(key.as_ref(), token, None)
+    }
+
+    /// As [`renew`](Self::renew), for no longer than `ttl` if that is less than the limits would give.
+    pub fn renew_for(&self, key: impl AsRef<[u8]>, token: &LeaseToken, ttl: Duration) -> Renewal {
+        self.renewed(key.as_ref(), token, Some(span(ttl)))
     }
 
     /// Gives a [`lease`](Self::lease) of `key` back.
@@ -90,7 +100,7 @@ impl<C: Clock> Limiter<C> {
         let (key, now) = (key.as_ref(), self.clock().now());
         let release = self.store().release(&self.plan(key, 0, now), token, now);
         if release == Release::Released {
-            self.queues().nudge(key);
+            self.kin().nudge(key, now);
         }
         release
     }
@@ -106,7 +116,7 @@ impl<C: Clock> Limiter<C> {
         (Decision::merge(&outcomes), lease)
     }
 
-    fn renew_for(&self, key: &[u8], token: &LeaseToken, ttl: Option<Nanos>) -> Renewal {
+    fn renewed(&self, key: &[u8], token: &LeaseToken, ttl: Option<Nanos>) -> Renewal {
         let now = self.clock().now();
         self.store().renew(&self.plan(key, 0, now), token, now, ttl)
     }
@@ -149,7 +159,7 @@ impl<'a, C: Clock> Holding<'a, C> {
     /// Holds on for a ttl from now.
     pub fn renew(&mut self) -> Renewal {
         let Some(lease) = &mut self.lease else { return Renewal::AlreadyReleased };
-        let renewal = self.limiter.get().renew_for(&self.key, &lease.token, self.ttl);
+        let renewal = self.limiter.get().renewed(&self.key, &lease.token, self.ttl);
         if let Renewal::Renewed(renewed) = renewal {
             *lease = renewed;
         }
@@ -167,6 +177,10 @@ impl<'a, C: Clock> Holding<'a, C> {
             None => Release::AlreadyReleased,
         }
     }
+}
+
+pub(crate) fn span(duration: Duration) -> Nanos {
+    Nanos::new(duration.as_nanos())
 }
 
 /// What limits gave.

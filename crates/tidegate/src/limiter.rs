@@ -1,13 +1,19 @@
 //! The limiter: a rule of one or more limits, a store that counts and a clock.
 
-use std::fmt;
+mod builder;
+mod error;
+
+pub use builder::{IntoLimit, LimiterBuilder};
+pub use error::LimiterError;
+
 use std::sync::Arc;
 
-use tidegate_core::{Algorithm, Charge, Counter, Decision, Limit, LimitError, Plan, Timestamp};
+use tidegate_core::{Algorithm, Charge, Counter, Decision, Limit, Plan, Timestamp};
 
-use crate::memory::{MEMORY_BYTES_DEFAULT, MemoryStats, MemoryStore};
-use crate::waiting::{QUEUE_MAX_DEFAULT, Queues};
+use crate::memory::{MemoryStats, MemoryStore};
+use crate::waiting::{Kin, Queues};
 use crate::{Clock, SystemClock};
+use error::Kind;
 
 /// The most limits of one limiter. As many again may be on their way out after changes, and both fit a plan.
 pub const LIMITS_MAX: usize = tidegate_core::PLAN_CHARGES_MAX / 2;
@@ -35,7 +41,8 @@ pub struct Limiter<C = SystemClock> {
     /// Limits that were changed, enforced beside the new ones for a while.
     retiring: Vec<Retiring>,
     store: Arc<MemoryStore>,
-    queues: Queues,
+    queues: Arc<Queues>,
+    kin: Kin,
     clock: C,
 }
 
@@ -52,13 +59,7 @@ impl Limiter {
 
     /// Starts to put a limiter together.
     pub fn builder() -> LimiterBuilder {
-        LimiterBuilder {
-            rule: "default".to_owned(),
-            limits: Vec::new(),
-            store: None,
-            queue_max: QUEUE_MAX_DEFAULT,
-            clock: None,
-        }
+        LimiterBuilder::new()
     }
 }
 
@@ -99,14 +100,14 @@ impl<C: Clock> Limiter<C> {
     pub fn refund(&self, key: impl AsRef<[u8]>, cost: u64) {
         let (key, now) = (key.as_ref(), self.clock.now());
         self.store.refund(&self.plan(key, cost, now), now);
-        self.queues.nudge(key);
+        self.kin.nudge(key, now);
     }
 
     /// Forgets all that `key` used.
     pub fn reset(&self, key: impl AsRef<[u8]>) {
-        let key = key.as_ref();
-        self.store.reset(&self.plan(key, 0, self.clock.now()));
-        self.queues.nudge(key);
+        let (key, now) = (key.as_ref(), self.clock.now());
+        self.store.reset(&self.plan(key, 0, now));
+        self.kin.nudge(key, now);
     }
 
     /// The limits in force, in the order of [`Decision::decided_by`].
@@ -155,8 +156,9 @@ impl<C: Clock> Limiter<C> {
             return Err(LimiterError(Kind::TooManyChanges));
         }
         let (store, clock) = (Arc::clone(&self.store), self.clock.clone());
-        let queues = Queues::new(self.queues.queue_max());
-        Ok(Self { rule: self.rule.clone(), counters, retiring, store, queues, clock })
+        let queues = Arc::new(Queues::new(self.queues.queue_max()));
+        let kin = self.kin.joined_by(&queues);
+        Ok(Self { rule: self.rule.clone(), counters, retiring, store, queues, kin, clock })
     }
 
     pub(crate) fn store(&self) -> &MemoryStore {
@@ -165,6 +167,10 @@ impl<C: Clock> Limiter<C> {
 
     pub(crate) fn queues(&self) -> &Queues {
         &self.queues
+    }
+
+    pub(crate) fn kin(&self) -> &Kin {
+        &self.kin
     }
 
     pub(crate) fn clock(&self) -> &C {
@@ -194,135 +200,6 @@ impl<C: Clock> Limiter<C> {
             let _ = plan.add(Charge { key, counter, cost });
         }
         plan
-    }
-}
-
-/// Puts a [`Limiter`] together.
-pub struct LimiterBuilder<C = SystemClock> {
-    rule: String,
-    limits: Vec<Result<Limit, LimiterError>>,
-    store: Option<Arc<MemoryStore>>,
-    queue_max: usize,
-    clock: Option<C>,
-}
-
-impl<C> LimiterBuilder<C> {
-    /// Adds a limit: in the text form (`10/s burst 20`), the long form (`{algorithm: sliding_log, limit: 5, per:
-    /// 1m}`), or a [`Limit`].
-    #[must_use]
-    pub fn limit(mut self, limit: impl IntoLimit) -> Self {
-        self.limits.push(limit.into_limit());
-        self
-    }
-
-    /// Names the rule. Limiters over one store that share a name share their counters.
-    #[must_use]
-    pub fn rule(mut self, name: impl Into<String>) -> Self {
-        self.rule = name.into();
-        self
-    }
-
-    /// Counts in this store instead of one of its own of 256 MiB.
-    #[must_use]
-    pub fn store(mut self, store: Arc<MemoryStore>) -> Self {
-        self.store = Some(store);
-        self
-    }
-
-    /// The most requests that may wait for one key; [`QUEUE_MAX_DEFAULT`] unless it is set.
-    #[must_use]
-    pub fn queue_max(mut self, requests: usize) -> Self {
-        self.queue_max = requests;
-        self
-    }
-
-    /// Takes the time from another clock.
-    #[must_use]
-    pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<D> {
-        let Self { rule, limits, store, queue_max, .. } = self;
-        LimiterBuilder { rule, limits, store, queue_max, clock: Some(clock) }
-    }
-}
-
-impl<C: Clock + Default> LimiterBuilder<C> {
-    /// The limiter, if every limit is one.
-    pub fn build(self) -> Result<Limiter<C>, LimiterError> {
-        let counters = counters(&self.rule, self.limits.into_iter().collect::<Result<_, _>>()?)?;
-        let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::bounded(MEMORY_BYTES_DEFAULT)));
-        let clock = self.clock.unwrap_or_default();
-        let queues = Queues::new(self.queue_max);
-        Ok(Limiter { rule: self.rule, counters, retiring: Vec::new(), store, queues, clock })
-    }
-}
-
-/// A limit, or the text of one.
-pub trait IntoLimit {
-    /// The limit, if the text is one.
-    fn into_limit(self) -> Result<Limit, LimiterError>;
-}
-
-impl IntoLimit for Limit {
-    fn into_limit(self) -> Result<Limit, LimiterError> {
-        Ok(self)
-    }
-}
-
-impl IntoLimit for &str {
-    fn into_limit(self) -> Result<Limit, LimiterError> {
-        self.parse().map_err(|error| LimiterError(Kind::Limit { text: self.to_owned(), error }))
-    }
-}
-
-impl IntoLimit for &String {
-    fn into_limit(self) -> Result<Limit, LimiterError> {
-        self.as_str().into_limit()
-    }
-}
-
-impl IntoLimit for String {
-    fn into_limit(self) -> Result<Limit, LimiterError> {
-        self.as_str().into_limit()
-    }
-}
-
-/// Why there is no limiter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LimiterError(Kind);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Kind {
-    NoLimits,
-    TooManyLimits(usize),
-    TooManyChanges,
-    DuplicateName(String),
-    Limit { text: String, error: LimitError },
-}
-
-impl fmt::Display for LimiterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Kind::NoLimits => f.write_str("there is no limit (hint: add one, for example `100 per minute`)"),
-            Kind::TooManyLimits(count) => {
-                write!(f, "{count} limits are too many (hint: {LIMITS_MAX} are the most for one limiter)")
-            }
-            Kind::TooManyChanges => write!(
-                f,
-                "more than {LIMITS_MAX} changed limits are still enforced (hint: change limits less often than once a window)"
-            ),
-            Kind::DuplicateName(name) => {
-                write!(f, "two limits are named `{name}` (hint: names tell limits apart; choose another)")
-            }
-            Kind::Limit { text, error } => write!(f, "in limit `{text}`: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for LimiterError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.0 {
-            Kind::Limit { error, .. } => Some(error),
-            _ => None,
-        }
     }
 }
 

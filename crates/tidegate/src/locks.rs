@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::{AlgorithmName, Decision, LimitSpec, Nanos, WINDOW_NS_MAX};
+use tidegate_core::{AlgorithmName, Decision, LimitSpec, WINDOW_NS_MAX};
 
 use crate::blocking::block_on;
+use crate::holding::span;
 use crate::waiting::{Refusal, Request, UntilAcquired};
-use crate::{Clock, Holding, Limiter, MemoryStore, SystemClock, Timer};
+use crate::{Clock, Holding, Lease, LeaseToken, Limiter, MemoryStore, Release, Renewal, SystemClock, Timer};
 
 /// A lock for each key, held by one at a time, for no longer than it said.
 ///
@@ -67,9 +68,25 @@ impl<C: Clock> Locks<C> {
         self.limiter.acquire_for(key, 1, ttl)
     }
 
-    /// The limiter behind the locks, for holders that are somewhere else and show a token.
-    pub fn limiter(&self) -> &Limiter<C> {
-        &self.limiter
+    /// Answers as [`lock`](Self::lock) would and changes nothing.
+    pub fn peek(&self, key: impl AsRef<[u8]>) -> Decision {
+        self.limiter.peek(key, 1)
+    }
+
+    /// As [`lock`](Self::lock), with the lease itself, for a holder that is somewhere else: it is not given back by
+    /// itself before its time is over.
+    pub fn lease(&self, key: impl AsRef<[u8]>, ttl: Duration) -> (Decision, Option<Lease>) {
+        self.limiter.lease_for(key, 1, ttl)
+    }
+
+    /// Lets a [`lease`](Self::lease) of `key` last for `ttl` from now.
+    pub fn renew(&self, key: impl AsRef<[u8]>, token: &LeaseToken, ttl: Duration) -> Renewal {
+        self.limiter.renew_for(key, token, ttl)
+    }
+
+    /// Gives a [`lease`](Self::lease) of `key` back.
+    pub fn release(&self, key: impl AsRef<[u8]>, token: &LeaseToken) -> Release {
+        self.limiter.release(key, token)
     }
 }
 
@@ -99,6 +116,6 @@ impl<C: Timer> Locks<C> {
     }
 
     fn request(&self, key: &[u8], ttl: Duration) -> Request<'_, C> {
-        Request { ttl: Some(Nanos::new(ttl.as_nanos())), ..Request::new(&self.limiter, key, 1) }
+        Request { ttl: Some(span(ttl)), ..Request::new(&self.limiter, key, 1) }
     }
 }

@@ -15,13 +15,16 @@
 //! is the limit's. In exchange, requests may leave closer together than they were decided, by that much at most.
 
 mod future;
+mod kin;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod playing;
 mod queue;
 mod queues;
 mod request;
 
 pub use future::{UntilAcquired, UntilReady};
+pub(crate) use kin::Kin;
 pub(crate) use queues::Queues;
 pub(crate) use request::Request;
 

@@ -6,10 +6,10 @@ use std::task::Waker;
 use tidegate_core::{Nanos, Timestamp};
 
 use super::Refusal;
+use super::playing::Tail;
 use super::request::{Attempt, Request};
 use crate::Clock;
 use crate::holding::Admitted;
-use crate::memory::{Foreseen, Foresight, Pending};
 
 /// A place in a line: lower ones come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,25 +58,19 @@ pub(super) struct Waiter {
 /// A line. The one in front is the only one that asks the store.
 #[derive(Default)]
 pub(super) struct Queue {
-    waiters: BTreeMap<Ticket, Waiter>,
+    pub(super) waiters: BTreeMap<Ticket, Waiter>,
     deadlines: BTreeSet<(Timestamp, Ticket)>,
     /// Those who had to leave and have not heard of it yet.
     refused: BTreeMap<Ticket, Refusal>,
     next_ticket: u64,
     /// Whether the one in front has been admitted, and only waits for the instant at which it leaves.
-    front_is_charged: bool,
+    pub(super) front_is_charged: bool,
     /// When the last one left, or leaves if it is still held: nobody behind it is decided before.
-    left: Timestamp,
+    pub(super) left: Timestamp,
     /// What the states will be when all in line have left, if that was worked out.
-    tail: Option<Tail>,
+    pub(super) tail: Option<Tail>,
     /// Who is to be woken once the lock is released.
     woken: Vec<Waker>,
-}
-
-struct Tail {
-    foresight: Foresight,
-    /// When the last one in line leaves.
-    left: Timestamp,
 }
 
 impl Waiter {
@@ -118,43 +112,6 @@ impl Queue {
     pub(super) fn hold_front_until(&mut self, leaves: Timestamp) {
         self.front_is_charged = true;
         self.left = leaves;
-    }
-
-    /// Why a newcomer need not get in line, if that is known.
-    pub(super) fn refuses<C: Clock>(
-        &mut self,
-        request: &Request<'_, C>,
-        newcomer: &mut Waiter,
-    ) -> Option<Refusal> {
-        let now = newcomer.arrived;
-        let worked_out = self.tail.as_ref().is_some_and(|tail| tail.foresight.is_of(&request.plan(now)));
-        if !request.is_foreseeable() || !worked_out && newcomer.deadline.is_none() {
-            let refusal = (!request.is_possible(now)).then_some(Refusal::Never);
-            return refusal.or_else(|| self.comes_too_late(newcomer));
-        }
-        if !worked_out {
-            self.play_out(request, now);
-        }
-        let tail = self.tail.as_mut()?;
-        let from = tail.left.max(now);
-        let pending = Pending { cost: newcomer.cost, from, deadline: newcomer.deadline };
-        match request.play(&mut tail.foresight, pending) {
-            Foreseen::Leaves(leaves) => {
-                tail.left = leaves;
-                newcomer.foreseen = Some(leaves);
-                None
-            }
-            Foreseen::TooLate(leaves) => Some(too_long(now, leaves)),
-            Foreseen::Never => Some(Refusal::Never),
-        }
-    }
-
-    /// What is known of a newcomer though it is not known when those in front leave: not at once, and not before one
-    /// that is held does.
-    fn comes_too_late(&self, newcomer: &Waiter) -> Option<Refusal> {
-        let expects_none = !self.waiters.is_empty() && newcomer.deadline == Some(newcomer.arrived);
-        let is_held_up = self.front_is_charged && newcomer.gives_up_before(self.left);
-        (expects_none || is_held_up).then_some(Refusal::TooLong { wait: None })
     }
 
     /// A request in line asks whether it is its turn.
@@ -242,27 +199,6 @@ impl Queue {
         Step::AskAgain(self.deadlines.first().map_or(due, |(deadline, _)| due.min(*deadline)))
     }
 
-    /// Works out when everyone in line will leave, and refuses those for whom that is too late.
-    fn play_out<C: Clock>(&mut self, request: &Request<'_, C>, now: Timestamp) {
-        let mut foresight = request.foresee(now);
-        let mut left = self.left.max(request.earliest(now));
-        let mut refused = Vec::new();
-        for (ticket, waiter) in self.waiters.iter_mut().skip(usize::from(self.front_is_charged)) {
-            let from = left.max(waiter.arrived);
-            let pending = Pending { cost: waiter.cost, from, deadline: waiter.deadline };
-            match request.play(&mut foresight, pending) {
-                Foreseen::Leaves(leaves) => {
-                    left = leaves;
-                    waiter.foreseen = Some(leaves);
-                }
-                Foreseen::TooLate(leaves) => refused.push((*ticket, too_long(waiter.arrived, leaves))),
-                Foreseen::Never => refused.push((*ticket, Refusal::Never)),
-            }
-        }
-        refused.into_iter().for_each(|(ticket, refusal)| self.refuse(ticket, refusal));
-        self.tail = Some(Tail { foresight, left });
-    }
-
     /// A request leaves of its own accord.
     pub(super) fn leave(&mut self, ticket: Ticket, exit: Exit) {
         self.refused.remove(&ticket);
@@ -270,8 +206,7 @@ impl Queue {
             return;
         }
         if let Exit::Dropped(now) = exit {
-            // Those behind it come sooner than was worked out.
-            self.tail = None;
+            self.may_be_sooner();
             if self.front_is_charged && self.front() == Some(ticket) {
                 self.left = self.left.min(now);
             }
@@ -279,9 +214,11 @@ impl Queue {
         self.remove(ticket);
     }
 
-    pub(super) fn nudge(&mut self) {
-        self.tail = None;
+    /// Units came back: those in line may come sooner than was worked out, but nobody before this instant.
+    pub(super) fn nudge(&mut self, now: Timestamp) {
+        self.may_be_sooner();
         if !self.front_is_charged {
+            self.left = self.left.max(now);
             self.wake_front();
         }
     }
@@ -299,7 +236,7 @@ impl Queue {
         }
     }
 
-    fn refuse(&mut self, ticket: Ticket, refusal: Refusal) {
+    pub(super) fn refuse(&mut self, ticket: Ticket, refusal: Refusal) {
         let waker = self.waiters.get(&ticket).map(|waiter| waiter.waker.clone());
         self.remove(ticket);
         self.refused.insert(ticket, refusal);

@@ -140,10 +140,10 @@ impl Queues {
     }
 
     /// Tells whoever is in front that units may have come back.
-    pub(crate) fn nudge(&self, key: &[u8]) {
+    pub(super) fn nudge(&self, key: &[u8], now: Timestamp) {
         let mut shard = self.lock(key);
         if let Some(queue) = shard.get_mut(key) {
-            queue.nudge();
+            queue.nudge(now);
         }
         self.finish(shard, key);
     }

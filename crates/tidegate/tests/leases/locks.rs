@@ -91,14 +91,29 @@ fn a_clock_that_is_behind_does_not_let_two_in() {
 #[test]
 fn a_peek_at_a_lock_changes_nothing_and_is_right() {
     let (locks, clock) = locks();
-    let limiter = locks.limiter();
-    assert!(limiter.peek("file", 1).is_allowed());
-    assert!(limiter.peek("file", 1).is_allowed());
+    assert!(locks.peek("file").is_allowed());
+    assert!(locks.peek("file").is_allowed());
     let held = locks.lock("file", 10 * SECOND).unwrap();
-    assert!(!limiter.peek("file", 1).is_allowed());
+    assert!(!locks.peek("file").is_allowed());
     clock.advance(4 * SECOND);
-    assert_eq!(limiter.peek("file", 1).retry_after.span().unwrap().get(), 6_000_000_000);
-    assert!(limiter.peek("file", 0).is_allowed());
+    assert_eq!(locks.peek("file").retry_after.span().unwrap().get(), 6_000_000_000);
     drop(held);
-    assert!(limiter.peek("file", 1).is_allowed());
+    assert!(locks.peek("file").is_allowed());
+}
+
+#[test]
+fn a_lock_is_leased_to_somebody_else_for_as_long_as_it_says() {
+    let (locks, clock) = locks();
+    let lease = locks.lease("file", 10 * SECOND).1.unwrap();
+    assert_eq!(locks.lease("file", 10 * SECOND).1, None);
+    clock.advance(9 * SECOND);
+    let Renewal::Renewed(renewed) = locks.renew("file", &lease.token, 10 * SECOND) else {
+        panic!("it is held")
+    };
+    assert_eq!(renewed.fence, lease.fence);
+    clock.advance(10 * SECOND);
+    assert_eq!(locks.release("file", &renewed.token), Release::Expired);
+    let next = locks.lease("file", 10 * SECOND).1.unwrap();
+    assert_eq!(locks.renew("file", &renewed.token, 10 * SECOND), Renewal::Expired);
+    assert_eq!(locks.release("file", &next.token), Release::Released);
 }

@@ -118,8 +118,8 @@ fn what_is_refunded_or_reset_wakes_the_one_in_front() {
         assert_eq!(executor.polls(next), polls + 1, "{way}");
         executor.run();
         let next = executor.finished(next).unwrap().at.as_nanos() - start().as_nanos();
-        // Decided as of when it was given back, or a little earlier.
-        assert!((69_990_000_000..=70_000_000_000).contains(&next), "{way}: {next}");
+        // The one before it was decided as of when it was given back, and not a little earlier.
+        assert_eq!(next, 70_000_000_000, "{way}");
     }
 }
 

@@ -1,0 +1,48 @@
+//! Why there is no limiter.
+
+use std::fmt;
+
+use tidegate_core::LimitError;
+
+use super::LIMITS_MAX;
+
+/// Why there is no limiter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimiterError(pub(super) Kind);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    NoLimits,
+    TooManyLimits(usize),
+    TooManyChanges,
+    DuplicateName(String),
+    Limit { text: String, error: LimitError },
+}
+
+impl fmt::Display for LimiterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::NoLimits => f.write_str("there is no limit (hint: add one, for example `100 per minute`)"),
+            Kind::TooManyLimits(count) => {
+                write!(f, "{count} limits are too many (hint: {LIMITS_MAX} are the most for one limiter)")
+            }
+            Kind::TooManyChanges => write!(
+                f,
+                "more than {LIMITS_MAX} changed limits are still enforced (hint: change limits less often than once a window)"
+            ),
+            Kind::DuplicateName(name) => {
+                write!(f, "two limits are named `{name}` (hint: names tell limits apart; choose another)")
+            }
+            Kind::Limit { text, error } => write!(f, "in limit `{text}`: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for LimiterError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0 {
+            Kind::Limit { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
