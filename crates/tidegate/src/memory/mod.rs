@@ -26,7 +26,7 @@ mod transaction;
 mod walk_tests;
 
 use smallvec::SmallVec;
-use tidegate_core::algorithm::{Counting, PackedAlgorithm};
+use tidegate_core::algorithm::{Concurrency, Counting, LedgerAlgorithm, PackedAlgorithm};
 use tidegate_core::{
     Algorithm, Ask, Charge, Decision, Fence, Grant, Leases, Ledger, Outcome, Packed, Plan, Ruling, Timestamp,
     Verdict,
@@ -153,18 +153,26 @@ impl MemoryStore {
                 PackedAlgorithm::FixedWindow(one) => self.decide_packed(tag, one, ask),
                 PackedAlgorithm::SlidingWindow(one) => self.decide_packed(tag, one, ask),
             },
-            Algorithm::Ledger(one) => {
-                let charge = |ledger: &mut Ledger| one.charge(ledger, ask);
-                Decision::of_one(self.decide_kept(&self.ledgers, tag, one, ask, charge))
-            }
-            Algorithm::Leases(one) => {
-                let charge = |leases: &mut Leases| {
-                    let grant = self.above_lost(one.grant(leases, now));
-                    leases.hold(grant, ask.cost, now);
-                };
-                Decision::of_one(self.decide_kept(&self.leases, tag, one, ask, charge))
-            }
+            Algorithm::Ledger(one) => self.check_ledger(tag, one, ask),
+            Algorithm::Leases(one) => self.check_leases(tag, one, ask),
         }
+    }
+
+    // Apart from the short way, which would be too long to be part of its callers with them.
+
+    #[inline(never)]
+    fn check_ledger(&self, tag: u64, algorithm: &LedgerAlgorithm, ask: Ask) -> Decision {
+        let charge = |ledger: &mut Ledger| algorithm.charge(ledger, ask);
+        Decision::of_one(self.decide_kept(&self.ledgers, tag, algorithm, ask, charge))
+    }
+
+    #[inline(never)]
+    fn check_leases(&self, tag: u64, algorithm: &Concurrency, ask: Ask) -> Decision {
+        let charge = |leases: &mut Leases| {
+            let grant = self.above_lost(algorithm.grant(leases, ask.now));
+            leases.hold(grant, ask.cost, ask.now);
+        };
+        Decision::of_one(self.decide_kept(&self.leases, tag, algorithm, ask, charge))
     }
 
     /// Gives back what a plan charged: the newest units of each key, no more than it used. Leases are
