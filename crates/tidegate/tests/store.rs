@@ -216,25 +216,34 @@ fn a_flood_of_one_limit_resets_nobody_who_is_over_it() {
 }
 
 #[test]
-fn neither_kind_of_state_crowds_the_other_out() {
-    let packed = Counter::new("crowd", 0, "1 per hour".parse().unwrap());
-    let ledger = Counter::new("crowd", 1, "{algorithm: sliding_log, limit: 1, per: 1h}".parse().unwrap());
+fn no_kind_of_state_crowds_another_out() {
+    const MEMORY_MAX: u64 = 4 << 20;
+    let limits = [
+        "1 per hour",
+        "{algorithm: sliding_log, limit: 1, per: 1h}",
+        "{algorithm: concurrency, limit: 1, ttl: 1h}",
+    ];
+    let counters: Vec<Counter> =
+        limits.iter().map(|limit| Counter::new(limit, 0, limit.parse().unwrap())).collect();
     let now = Timestamp::from_nanos(1_000);
-    for (crowd, other) in [(&packed, &ledger), (&ledger, &packed)] {
-        let store = MemoryStore::bounded(1 << 20);
-        for number in 0..100_000_u64 {
-            store.check_one(&Charge { key: &number.to_le_bytes(), counter: crowd, cost: 1 }, now);
+    let ask = |store: &MemoryStore, counter: &Counter, number: u64| {
+        store.check_one(&Charge { key: &number.to_le_bytes(), counter, cost: 1 }, now).verdict
+    };
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let store = MemoryStore::bounded(MEMORY_MAX);
+        // Two kinds take all they can get, then the third comes.
+        let [first, second, last] = order.map(|place| &counters[place]);
+        for crowd in [first, second] {
+            for number in 0..200_000 {
+                ask(&store, crowd, number);
+            }
         }
-        let admitted = |_| {
-            (0..100_u64)
-                .filter(|number| {
-                    let charge = Charge { key: &number.to_le_bytes(), counter: other, cost: 1 };
-                    store.check_one(&charge, now).verdict == Verdict::Allowed
-                })
-                .count()
-        };
-        assert_eq!((0..2).map(admitted).collect::<Vec<_>>(), [100, 0], "{}", other.limit());
-        assert!(store.stats().bytes_used <= 1 << 20);
+        for verdict in [Verdict::Allowed, Verdict::Denied] {
+            for number in 0..500 {
+                assert_eq!(ask(&store, last, number), verdict, "{} last, key {number}", last.limit());
+            }
+        }
+        assert!(store.stats().bytes_used <= MEMORY_MAX, "{} bytes", store.stats().bytes_used);
     }
 }
 

@@ -1,51 +1,77 @@
 //! The bytes that a store may use, shared by all it keeps.
+//!
+//! No kind of state may crowd the others out, so a sixteenth of the bytes is set aside for each: for pages here, for
+//! ledgers and leases as their [`Share`](super::shards::Share).
 
 use crate::sync::{AtomicU64, Ordering};
 
+/// What is set aside for a kind of state is the whole divided by this.
+const RESERVES: u64 = 16;
+
 /// Counts bytes in use against a maximum.
 pub(super) struct Budget {
-    bytes_max: u64,
-    bytes_used: AtomicU64,
+    /// What is not set aside for pages.
+    shared_max: u64,
+    shared_used: AtomicU64,
+    /// Set aside for pages.
+    pages_max: u64,
+    pages_used: AtomicU64,
 }
 
 impl Budget {
     pub(super) fn new(bytes_max: u64) -> Self {
-        Self { bytes_max, bytes_used: AtomicU64::new(0) }
+        let pages_max = Self::reserve(bytes_max);
+        let (shared_used, pages_used) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { shared_max: bytes_max - pages_max, shared_used, pages_max, pages_used }
     }
 
-    /// Takes `bytes` if they are left.
-    pub(super) fn take(&self, bytes: usize) -> bool {
-        let add = |used: u64| used.checked_add(bytes as u64).filter(|used| *used <= self.bytes_max);
-        self.bytes_used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
+    /// What is set aside for each kind of state in a store of `bytes_max`.
+    pub(super) fn reserve(bytes_max: u64) -> u64 {
+        bytes_max / RESERVES
+    }
+
+    /// Takes `bytes` for pages and their directory if they are left.
+    pub(super) fn take_for_pages(&self, bytes: usize) -> bool {
+        let add = |max| move |used: u64| used.checked_add(bytes as u64).filter(|used| *used <= max);
+        let take =
+            |used: &AtomicU64, max| used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add(max)).is_ok();
+        take(&self.pages_used, self.pages_max) || take(&self.shared_used, self.shared_max)
+    }
+
+    /// Whether `bytes` are left for pages.
+    pub(super) fn has_for_pages(&self, bytes: usize) -> bool {
+        let used = self.pages_used.load(Ordering::Relaxed).saturating_add(bytes as u64);
+        used <= self.pages_max || self.has(bytes as u64)
     }
 
     /// Whether `bytes` are left.
-    pub(super) fn has(&self, bytes: usize) -> bool {
-        self.used().checked_add(bytes as u64).is_some_and(|used| used <= self.bytes_max)
+    pub(super) fn has(&self, bytes: u64) -> bool {
+        let used = self.shared_used.load(Ordering::Relaxed);
+        used.checked_add(bytes).is_some_and(|used| used <= self.shared_max)
     }
 
     /// Takes `bytes` that cannot be done without.
-    pub(super) fn take_always(&self, bytes: usize) {
-        self.bytes_used.fetch_add(bytes as u64, Ordering::Relaxed);
+    pub(super) fn take_always(&self, bytes: u64) {
+        self.shared_used.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Gives `bytes` back.
-    pub(super) fn give_back(&self, bytes: usize) {
-        self.bytes_used.fetch_sub(bytes as u64, Ordering::Relaxed);
+    pub(super) fn give_back(&self, bytes: u64) {
+        self.shared_used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Bytes that may be in use.
     pub(super) fn max(&self) -> u64 {
-        self.bytes_max
+        self.shared_max + self.pages_max
     }
 
-    /// Bytes in use.
+    /// Bytes in use or set aside for ledgers and leases.
     pub(super) fn used(&self) -> u64 {
-        self.bytes_used.load(Ordering::Relaxed)
+        self.shared_used.load(Ordering::Relaxed) + self.pages_used.load(Ordering::Relaxed)
     }
 
     /// Whether more is in use than there should be.
     pub(super) fn is_overdrawn(&self) -> bool {
-        self.used() > self.bytes_max
+        self.shared_used.load(Ordering::Relaxed) > self.shared_max
     }
 }

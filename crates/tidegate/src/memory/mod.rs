@@ -37,7 +37,7 @@ use budget::Budget;
 pub(crate) use foresight::{Foreseen, Foresight, Pending};
 pub use leases::{Lease, LeaseToken, NotAToken, Release, Renewal};
 use seed::Seed;
-use shards::{Kept, Shard, Shards, shard_of};
+use shards::{Kept, Shard, Shards, Share, shard_of};
 use table::Table;
 
 pub use snapshot::{Found, Restored, SNAPSHOT_EVERY_MIN, SnapshotError, SnapshotReport, SnapshotWriter};
@@ -104,13 +104,15 @@ impl MemoryStore {
     }
 
     fn new(memory_max: u64, keeps_idle: bool) -> Self {
-        // No kind of state may crowd the others out: each can always have an eighth.
-        let share_max = memory_max - memory_max / 8;
+        // Any kind of state may have all that is not set aside for the other two.
+        let reserved = Budget::reserve(memory_max);
+        let share = Share { reserved, max: memory_max - 2 * reserved };
         let budget = Budget::new(memory_max);
+        let (ledgers, leases) = (Shards::new(share, &budget), Shards::new(share, &budget));
         Self {
-            table: Table::new(usize::try_from(share_max).unwrap_or(usize::MAX), &budget),
-            ledgers: Shards::new(share_max),
-            leases: Shards::new(share_max),
+            table: Table::new(usize::try_from(share.max).unwrap_or(usize::MAX), &budget),
+            ledgers,
+            leases,
             budget,
             seed: Seed::random(),
             keeps_idle,
@@ -214,7 +216,7 @@ impl MemoryStore {
     /// What the store holds and had to give up.
     pub fn stats(&self) -> MemoryStats {
         MemoryStats {
-            bytes_used: self.budget.used(),
+            bytes_used: self.budget.used().saturating_sub(self.ledgers.spare() + self.leases.spare()),
             live_evictions: self.live_evictions.load(Ordering::Relaxed),
         }
     }

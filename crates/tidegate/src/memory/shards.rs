@@ -49,7 +49,22 @@ pub(super) trait Kept: Default {
 pub(super) struct Shards<S> {
     shards: Box<[Mutex<Shard<S>>]>,
     bytes_used: AtomicU64,
-    bytes_max: u64,
+    share: Share,
+}
+
+/// What a kind of state may have of a store's bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Share {
+    /// Set aside for it, used or not.
+    pub reserved: u64,
+    pub max: u64,
+}
+
+impl Share {
+    /// What `used` bytes cost the store.
+    fn cost(self, used: u64) -> u64 {
+        used.max(self.reserved)
+    }
 }
 
 /// The states of some keys.
@@ -80,11 +95,17 @@ pub(super) struct Room<'a> {
 }
 
 impl<S: Kept> Shards<S> {
-    pub(super) fn new(bytes_max: u64) -> Self {
+    pub(super) fn new(share: Share, budget: &Budget) -> Self {
+        budget.take_always(share.cost(0));
         let shards = (0..SHARDS)
             .map(|_| Mutex::new(Shard { held: IndexMap::default(), hand: 0, places: 0 }))
             .collect();
-        Self { shards, bytes_used: AtomicU64::new(0), bytes_max }
+        Self { shards, bytes_used: AtomicU64::new(0), share }
+    }
+
+    /// Bytes that are set aside and not used.
+    pub(super) fn spare(&self) -> u64 {
+        self.share.reserved.saturating_sub(self.bytes_used.load(Ordering::Relaxed))
     }
 
     pub(super) fn lock(&self, shard: usize) -> MutexGuard<'_, Shard<S>> {
@@ -112,7 +133,7 @@ impl<S: Kept> Shards<S> {
         self.give_back(room, bytes_before);
         if is_blank {
             self.forget(shard, tag, room);
-        } else if self.is_over(room) && bytes as u64 > self.bytes_max / LARGEST_SHARE {
+        } else if self.is_over(room) && bytes as u64 > self.share.max / LARGEST_SHARE {
             // Many small ones would have to go for one that is too large for this store.
             self.give_up(shard, tag, room);
         }
@@ -213,22 +234,25 @@ impl<S: Kept> Shards<S> {
     }
 
     fn take(&self, room: &Room<'_>, bytes: usize) {
-        room.budget.take_always(bytes);
-        self.bytes_used.fetch_add(bytes as u64, Ordering::Relaxed);
+        let before = self.bytes_used.fetch_add(bytes as u64, Ordering::Relaxed);
+        room.budget.take_always(self.share.cost(before + bytes as u64) - self.share.cost(before));
     }
 
     fn give_back(&self, room: &Room<'_>, bytes: usize) {
-        room.budget.give_back(bytes);
-        self.bytes_used.fetch_sub(bytes as u64, Ordering::Relaxed);
+        let before = self.bytes_used.fetch_sub(bytes as u64, Ordering::Relaxed);
+        room.budget.give_back(self.share.cost(before) - self.share.cost(before - bytes as u64));
     }
 
     fn has(&self, room: &Room<'_>, bytes: usize) -> bool {
-        let used = self.bytes_used.load(Ordering::Relaxed).saturating_add(bytes as u64);
-        used <= self.bytes_max && room.budget.has(bytes)
+        let before = self.bytes_used.load(Ordering::Relaxed);
+        let used = before.saturating_add(bytes as u64);
+        used <= self.share.max && room.budget.has(self.share.cost(used) - self.share.cost(before))
     }
 
+    /// Whether something of this kind has to go. What is set aside for it is its own, whatever others use.
     fn is_over(&self, room: &Room<'_>) -> bool {
-        self.bytes_used.load(Ordering::Relaxed) > self.bytes_max || room.budget.is_overdrawn()
+        let used = self.bytes_used.load(Ordering::Relaxed);
+        used > self.share.max || used > self.share.reserved && room.budget.is_overdrawn()
     }
 }
 

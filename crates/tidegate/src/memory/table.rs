@@ -80,7 +80,10 @@ impl Table {
             pages_max,
             growing: Mutex::new(()),
         };
-        budget.take_always(pages_min as usize * (PAGE_BYTES + size_of::<u32>()));
+        // Without these there is no table, so a store is never so small that they are not there.
+        if !budget.take_for_pages(pages_min as usize * (PAGE_BYTES + size_of::<u32>())) {
+            budget.take_always(u64::from(pages_min) * (PAGE_BYTES + size_of::<u32>()) as u64);
+        }
         for page in 0..pages_min {
             table.directory[page as usize].store(page, Ordering::Release);
             table.page(page).lock().set_depth(DEPTH_MIN);
@@ -107,7 +110,7 @@ impl Table {
 
     /// Whether no page can be added.
     pub(super) fn is_at_max(&self, budget: &Budget) -> bool {
-        self.pages.load(Ordering::Relaxed) == self.pages_max || !budget.has(PAGE_BYTES)
+        self.pages.load(Ordering::Relaxed) == self.pages_max || !budget.has_for_pages(PAGE_BYTES)
     }
 
     /// Makes room in the full page of `tag`: by forgetting what is idle if that is enough, else by splitting it.
@@ -129,7 +132,10 @@ impl Table {
             }
         }
         let deep_enough = 1 << page.depth() < self.entries() || self.deepen(budget);
-        if deep_enough && self.pages.load(Ordering::Acquire) < self.pages_max && budget.take(PAGE_BYTES) {
+        if deep_enough
+            && self.pages.load(Ordering::Acquire) < self.pages_max
+            && budget.take_for_pages(PAGE_BYTES)
+        {
             self.split(&mut page, tag);
             return Pressure::Bearable;
         }
@@ -158,7 +164,7 @@ impl Table {
     /// Looks at one more bit of every address. `growing` is held.
     fn deepen(&self, budget: &Budget) -> bool {
         let entries = self.entries();
-        if 2 * entries > self.directory.len() || !budget.take(entries * size_of::<u32>()) {
+        if 2 * entries > self.directory.len() || !budget.take_for_pages(entries * size_of::<u32>()) {
             return false;
         }
         for entry in 0..entries {
