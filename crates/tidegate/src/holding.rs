@@ -55,7 +55,8 @@ impl<C: Clock> Limiter<C> {
         Holding::acquire(Limited::Borrowed(self), key.as_ref(), cost, None)
     }
 
-    /// As [`acquire`](Self::acquire), for no longer than `ttl` if that is less than the limits would give.
+    /// As [`acquire`](Self::acquire), for no longer than `ttl`, a millisecond at least, if that is less than the
+    /// limits would give.
     pub fn acquire_for(
         &self,
         key: impl AsRef<[u8]>,
@@ -76,11 +77,13 @@ impl<C: Clock> Limiter<C> {
 
     /// As [`acquire`](Self::acquire), with the lease itself, for a holder that is somewhere else: it is not given back
     /// by itself before its time is over.
+    #[must_use = "a lease that nobody has is held until its ttl is over"]
     pub fn lease(&self, key: impl AsRef<[u8]>, cost: u64) -> (Decision, Option<Lease>) {
         self.lease_at(key.as_ref(), cost, None, self.clock().now())
     }
 
     /// As [`lease`](Self::lease), for no longer than `ttl` if that is less than the limits would give.
+    #[must_use = "a lease that nobody has is held until its ttl is over"]
     pub fn lease_for(&self, key: impl AsRef<[u8]>, cost: u64, ttl: Duration) -> (Decision, Option<Lease>) {
         self.lease_at(key.as_ref(), cost, Some(span(ttl)), self.clock().now())
     }
@@ -136,7 +139,7 @@ impl<'a, C: Clock> Holding<'a, C> {
         admitted: Admitted,
         ttl: Option<Nanos>,
     ) -> Self {
-        let Admitted { decision, lease } = admitted;
+        let Admitted { decision, lease, .. } = admitted;
         Self { limiter: Limited::Borrowed(limiter), key, decision, lease, ttl }
     }
 
@@ -156,7 +159,7 @@ impl<'a, C: Clock> Holding<'a, C> {
         self.lease.map_or(Fence::default(), |lease| lease.fence)
     }
 
-    /// Holds on for a ttl from now.
+    /// Holds on for a ttl from now. What holds nothing has been released already.
     pub fn renew(&mut self) -> Renewal {
         let Some(lease) = &mut self.lease else { return Renewal::AlreadyReleased };
         let renewal = self.limiter.get().renewed(&self.key, &lease.token, self.ttl);
@@ -183,11 +186,12 @@ pub(crate) fn span(duration: Duration) -> Nanos {
     Nanos::new(duration.as_nanos())
 }
 
-/// What limits gave.
+/// What limits gave, and as of when.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admitted {
     pub decision: Decision,
     pub lease: Option<Lease>,
+    pub at: Timestamp,
 }
 
 impl<C> Limited<'_, C> {

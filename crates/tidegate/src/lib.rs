@@ -83,7 +83,7 @@ pub use tidegate_core::{
     Algorithm, AlgorithmName, Charge, Counter, CounterId, Decision, Fence, Limit, LimitError, LimitSpec,
     Nanos, Outcome, Plan, PlanFull, Rate, Timestamp, Verdict, Wait,
 };
-pub use waiting::{LATE_NS_MAX, QUEUE_MAX_DEFAULT, Refusal, Turn, UntilAcquired, UntilReady};
+pub use waiting::{LATE_NS_MAX, QUEUE_MAX_DEFAULT, Refusal, Turn, UntilAcquired, UntilReady, WAITERS_MAX};
 
 /// The example of the README is compiled and run like any other.
 #[cfg(doctest)]

@@ -112,7 +112,7 @@ impl<C: Clock> Limiter<C> {
 
     /// The limits in force, in the order of [`Decision::decided_by`].
     pub fn limits(&self) -> impl Iterator<Item = &Limit> {
-        self.counters.iter().chain(self.retiring.iter().map(|old| &old.counter)).map(Counter::limit)
+        self.in_force(self.clock.now()).map(Counter::limit)
     }
 
     /// What the store holds and had to give up.
@@ -157,7 +157,7 @@ impl<C: Clock> Limiter<C> {
         }
         let (store, clock) = (Arc::clone(&self.store), self.clock.clone());
         let queues = Arc::new(Queues::new(self.queues.queue_max()));
-        let kin = self.kin.joined_by(&queues);
+        let kin = self.store.kins().join(&self.rule, &queues);
         Ok(Self { rule: self.rule.clone(), counters, retiring, store, queues, kin, clock })
     }
 
@@ -178,13 +178,13 @@ impl<C: Clock> Limiter<C> {
     }
 
     /// Whether a denied request leaves a trace.
-    pub(crate) fn counts_denied(&self) -> bool {
-        self.limits().any(|limit| limit.algorithm().counts_denied())
+    pub(crate) fn counts_denied(&self, now: Timestamp) -> bool {
+        self.in_force(now).any(|counter| counter.algorithm().counts_denied())
     }
 
     /// Whether units may come back because somebody gives them back.
-    pub(crate) fn has_leases(&self) -> bool {
-        self.limits().any(|limit| matches!(limit.algorithm(), Algorithm::Leases(_)))
+    pub(crate) fn has_leases(&self, now: Timestamp) -> bool {
+        self.in_force(now).any(|counter| matches!(counter.algorithm(), Algorithm::Leases(_)))
     }
 
     /// When the next of the limits that were changed goes out of force.
@@ -192,10 +192,14 @@ impl<C: Clock> Limiter<C> {
         self.retiring.iter().map(|old| old.until).filter(|until| now < *until).min()
     }
 
+    fn in_force(&self, now: Timestamp) -> impl Iterator<Item = &Counter> {
+        let retiring = self.retiring.iter().filter(move |old| now < old.until).map(|old| &old.counter);
+        self.counters.iter().chain(retiring)
+    }
+
     pub(crate) fn plan<'a>(&'a self, key: &'a [u8], cost: u64, now: Timestamp) -> Plan<'a> {
-        let retiring = self.retiring.iter().filter(|old| now < old.until).map(|old| &old.counter);
         let mut plan = Plan::new();
-        for counter in self.counters.iter().chain(retiring) {
+        for counter in self.in_force(now) {
             // `counters` and `retiring` are no longer than half a plan each.
             let _ = plan.add(Charge { key, counter, cost });
         }

@@ -8,7 +8,10 @@ use tidegate_core::{AlgorithmName, Decision, LimitSpec, WINDOW_NS_MAX};
 use crate::blocking::block_on;
 use crate::holding::span;
 use crate::waiting::{Refusal, Request, UntilAcquired};
-use crate::{Clock, Holding, Lease, LeaseToken, Limiter, MemoryStore, Release, Renewal, SystemClock, Timer};
+use crate::{
+    Clock, Holding, Lease, LeaseToken, Limiter, MemoryStats, MemoryStore, Release, Renewal, SystemClock,
+    Timer,
+};
 
 /// A lock for each key, held by one at a time, for no longer than it said.
 ///
@@ -22,6 +25,11 @@ use crate::{Clock, Holding, Lease, LeaseToken, Limiter, MemoryStore, Release, Re
 /// drop(held);
 /// assert!(locks.lock("invoice:2025-11", Duration::from_secs(30)).is_ok());
 /// ```
+///
+/// The locks of a store are bounded by its memory, as all it keeps. One that is full of locks that are held gives up the
+/// one nearest its end for a new one: [`stats`](Self::stats) counts that in `live_evictions`, the holder hears
+/// [`Release::AlreadyReleased`], and its fence keeps it out. Make the store as large as the locks held at a time need,
+/// at about 300 bytes each; [`new`](Self::new) makes one for tens of thousands.
 ///
 /// A holder that stops for longer than its lock lasts does not know that it lost it. What the lock protects does, if
 /// it is shown the holder's [fence](Holding::fence) with every change and refuses any that is lower than one it has
@@ -46,7 +54,7 @@ impl Default for Locks {
     }
 }
 
-impl<C: Clock + Default> Locks<C> {
+impl<C: Clock> Locks<C> {
     /// Locks in this store, by this clock.
     pub fn over(store: Arc<MemoryStore>, clock: C) -> Self {
         let spec = LimitSpec {
@@ -63,7 +71,8 @@ impl<C: Clock + Default> Locks<C> {
 }
 
 impl<C: Clock> Locks<C> {
-    /// Locks `key` for `ttl` if nobody holds it. The error says when it will be free at the latest.
+    /// Locks `key` for `ttl`, a millisecond at least, if nobody holds it. The error says when it will be free at the
+    /// latest.
     pub fn lock(&self, key: impl AsRef<[u8]>, ttl: Duration) -> Result<Holding<'_, C>, Decision> {
         self.limiter.acquire_for(key, 1, ttl)
     }
@@ -73,8 +82,14 @@ impl<C: Clock> Locks<C> {
         self.limiter.peek(key, 1)
     }
 
+    /// What the store holds and had to give up.
+    pub fn stats(&self) -> MemoryStats {
+        self.limiter.stats()
+    }
+
     /// As [`lock`](Self::lock), with the lease itself, for a holder that is somewhere else: it is not given back by
     /// itself before its time is over.
+    #[must_use = "a lease that nobody has is held until its ttl is over"]
     pub fn lease(&self, key: impl AsRef<[u8]>, ttl: Duration) -> (Decision, Option<Lease>) {
         self.limiter.lease_for(key, 1, ttl)
     }
@@ -115,7 +130,17 @@ impl<C: Timer> Locks<C> {
         block_on(self.until_locked(key, ttl))
     }
 
+    /// As [`lock_within`](Self::lock_within), with the thread at hand.
+    pub fn lock_within_blocking(
+        &self,
+        key: impl AsRef<[u8]>,
+        ttl: Duration,
+        max_wait: Duration,
+    ) -> Result<Holding<'_, C>, Refusal> {
+        block_on(self.lock_within(key, ttl, max_wait))
+    }
+
     fn request(&self, key: &[u8], ttl: Duration) -> Request<'_, C> {
-        Request { ttl: Some(span(ttl)), ..Request::new(&self.limiter, key, 1) }
+        Request::new(&self.limiter, key, 1).held_for(span(ttl))
     }
 }

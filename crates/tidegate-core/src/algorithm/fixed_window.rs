@@ -81,6 +81,10 @@ impl Counting for FixedWindow {
         };
     }
 
+    fn began_after(&self, state: &Packed, instant: Timestamp) -> bool {
+        held(*state, instant).is_some_and(|window| self.end_of_new_window(instant) < window.end_ns)
+    }
+
     #[inline]
     fn remaining(&self, state: &Packed, now: Timestamp) -> u64 {
         self.rate.limit().saturating_sub(used(*state, now))

@@ -54,6 +54,13 @@ pub trait Counting {
     /// forgotten because a limit was over without them do not come back.
     fn refund(&self, state: &mut Self::State, ask: Ask);
 
+    /// Whether the state is of a window that began after an instant, so that nothing of what was charged then is in
+    /// it.
+    #[inline]
+    fn began_after(&self, _state: &Self::State, _instant: Timestamp) -> bool {
+        false
+    }
+
     /// The largest cost that would fit now.
     fn remaining(&self, state: &Self::State, now: Timestamp) -> u64;
 
@@ -171,6 +178,9 @@ macro_rules! counting_by_variant {
             #[inline]
             fn refund(&self, state: &mut $state, ask: Ask) {
                 match self { $(Self::$variant(one) => one.refund(state, ask)),+ }
+            }
+            fn began_after(&self, state: &$state, instant: Timestamp) -> bool {
+                match self { $(Self::$variant(one) => one.began_after(state, instant)),+ }
             }
             #[inline]
             fn remaining(&self, state: &$state, now: Timestamp) -> u64 {

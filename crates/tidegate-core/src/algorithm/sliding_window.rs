@@ -176,6 +176,10 @@ impl Counting for SlidingWindow {
         *state = if windows.prev + windows.cur == 0 { Packed::NEVER_SEEN } else { self.pack(windows) };
     }
 
+    fn began_after(&self, state: &Packed, instant: Timestamp) -> bool {
+        self.windows(*state, instant).start_ns > instant.as_nanos()
+    }
+
     #[inline(always)]
     fn remaining(&self, state: &Packed, now: Timestamp) -> u64 {
         #[allow(clippy::cast_possible_truncation, reason = "at most the limit")]

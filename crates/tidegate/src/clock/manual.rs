@@ -103,19 +103,23 @@ impl Future for ManualSleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        // What is replaced is dropped when nothing is locked: a waker may own a task that sleeps, too.
         let mut sleepers = lock(&self.clock.shared.sleepers);
         // Looked at under the lock: who moves the clock after this finds the sleeper.
-        if self.clock.now() >= self.place.0 {
-            sleepers.waiting.remove(&self.place);
-            return Poll::Ready(());
-        }
-        sleepers.waiting.insert(self.place, context.waker().clone());
-        Poll::Pending
+        let is_over = self.clock.now() >= self.place.0;
+        let replaced = match is_over {
+            true => sleepers.waiting.remove(&self.place),
+            false => sleepers.waiting.insert(self.place, context.waker().clone()),
+        };
+        drop(sleepers);
+        drop(replaced);
+        if is_over { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
 impl Drop for ManualSleep {
     fn drop(&mut self) {
-        lock(&self.clock.shared.sleepers).waiting.remove(&self.place);
+        let removed = lock(&self.clock.shared.sleepers).waiting.remove(&self.place);
+        drop(removed);
     }
 }

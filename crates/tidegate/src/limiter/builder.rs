@@ -6,8 +6,9 @@ use tidegate_core::Limit;
 
 use super::error::Kind;
 use super::{Limiter, LimiterError, counters};
+use crate::clock::ClockSource;
 use crate::memory::{MEMORY_BYTES_DEFAULT, MemoryStore};
-use crate::waiting::{Kin, QUEUE_MAX_DEFAULT, Queues};
+use crate::waiting::{QUEUE_MAX_DEFAULT, Queues};
 use crate::{Clock, SystemClock};
 
 /// Puts a [`Limiter`] together.
@@ -16,7 +17,7 @@ pub struct LimiterBuilder<C = SystemClock> {
     limits: Vec<Result<Limit, LimiterError>>,
     store: Option<Arc<MemoryStore>>,
     queue_max: usize,
-    clock: Option<C>,
+    clock: ClockSource<C>,
 }
 
 impl LimiterBuilder {
@@ -26,7 +27,7 @@ impl LimiterBuilder {
             limits: Vec::new(),
             store: None,
             queue_max: QUEUE_MAX_DEFAULT,
-            clock: None,
+            clock: ClockSource::Made(SystemClock::new),
         }
     }
 }
@@ -40,7 +41,8 @@ impl<C> LimiterBuilder<C> {
         self
     }
 
-    /// Names the rule. Limiters over one store that share a name share their counters.
+    /// Names the rule. Limiters over one store that share a name share their counters; each has lines of its own for
+    /// those who wait.
     #[must_use]
     pub fn rule(mut self, name: impl Into<String>) -> Self {
         self.rule = name.into();
@@ -54,7 +56,8 @@ impl<C> LimiterBuilder<C> {
         self
     }
 
-    /// The most requests that may wait for one key; [`QUEUE_MAX_DEFAULT`] unless it is set.
+    /// The most requests that may wait for one key; [`QUEUE_MAX_DEFAULT`] unless it is set. For all keys together it
+    /// is [`WAITERS_MAX`](crate::WAITERS_MAX).
     #[must_use]
     pub fn queue_max(mut self, requests: usize) -> Self {
         self.queue_max = requests;
@@ -65,18 +68,18 @@ impl<C> LimiterBuilder<C> {
     #[must_use]
     pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<D> {
         let Self { rule, limits, store, queue_max, .. } = self;
-        LimiterBuilder { rule, limits, store, queue_max, clock: Some(clock) }
+        LimiterBuilder { rule, limits, store, queue_max, clock: ClockSource::Given(clock) }
     }
 }
 
-impl<C: Clock + Default> LimiterBuilder<C> {
+impl<C: Clock> LimiterBuilder<C> {
     /// The limiter, if every limit is one.
     pub fn build(self) -> Result<Limiter<C>, LimiterError> {
         let counters = counters(&self.rule, self.limits.into_iter().collect::<Result<_, _>>()?)?;
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::bounded(MEMORY_BYTES_DEFAULT)));
-        let clock = self.clock.unwrap_or_default();
+        let clock = self.clock.clock();
         let queues = Arc::new(Queues::new(self.queue_max));
-        let kin = Kin::of(&queues);
+        let kin = store.kins().join(&self.rule, &queues);
         Ok(Limiter { rule: self.rule, counters, retiring: Vec::new(), store, queues, kin, clock })
     }
 }

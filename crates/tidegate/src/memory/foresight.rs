@@ -61,6 +61,25 @@ impl MemoryStore {
     }
 }
 
+impl MemoryStore {
+    /// The wait until all limits of a plan admit it, which nothing is charged for, not even an attempt.
+    pub(crate) fn wait(&self, plan: &Plan<'_>, now: Timestamp) -> Wait {
+        let wait = |charge: &Charge<'_>| {
+            let (tag, ask) = (self.seed.tag(charge), Ask { now, cost: charge.cost });
+            match charge.counter.algorithm() {
+                Algorithm::Packed(one) => one.wait(&self.read(tag).state, ask),
+                Algorithm::Ledger(one) => {
+                    self.ledgers.lock(shard_of(tag)).with(tag, |ledger| one.wait(ledger, ask))
+                }
+                Algorithm::Leases(one) => {
+                    self.leases.lock(shard_of(tag)).with(tag, |leases| one.wait(leases, ask))
+                }
+            }
+        };
+        plan.charges().iter().map(wait).max().unwrap_or(Wait::NONE)
+    }
+}
+
 impl Foresight {
     /// Whether these are the states of such a plan. One whose limits were changed gets shorter with time.
     pub(crate) fn is_of(&self, plan: &Plan<'_>) -> bool {

@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use tidegate_core::algorithm::{Concurrency, Counting};
-use tidegate_core::{Algorithm, Fence, Grant, Leases, Nanos, Plan, Timestamp};
+use tidegate_core::{Algorithm, Fence, Grant, Leases, Nanos, Plan, Timestamp, WINDOW_NS_MIN};
 
 use super::shards::shard_of;
 use super::transaction::{Few, get_mut, is_lease, lock_shards};
@@ -40,11 +40,11 @@ pub struct LeaseToken {
 pub enum Release {
     /// The units are free again.
     Released,
-    /// It was released before, or reset.
+    /// It was released before its time was over; or reset, or given up because memory was full.
     AlreadyReleased,
-    /// Its time was over; somebody else may hold the units by now.
+    /// Its time is over, and somebody else may hold the units by now. So is that of one that was released before.
     Expired,
-    /// The token is not one of this key's.
+    /// The token is not one of this key's, or of another store's.
     WrongOwner,
 }
 
@@ -54,11 +54,11 @@ pub enum Release {
 pub enum Renewal {
     /// It lasts a ttl from now, with the same fence. Tokens from before the renewal stay good.
     Renewed(Lease),
-    /// It was released before, or reset.
+    /// It was released before its time was over; or reset, or given up because memory was full.
     AlreadyReleased,
-    /// Its time was over; somebody else may hold the units by now.
+    /// Its time is over, and somebody else may hold the units by now.
     Expired,
-    /// The token is not one of this key's.
+    /// The token is not one of this key's, or of another store's.
     WrongOwner,
 }
 
@@ -72,7 +72,7 @@ enum Missing {
 impl MemoryStore {
     /// Decides a plan as [`check`](Self::check) does, and hands out the lease of what it takes from concurrency
     /// limits. There is none if the plan is denied, has no such limit, or takes nothing from it. It lasts as long as
-    /// the shortest ttl of its limits, and no longer than `ttl`.
+    /// the shortest ttl of its limits, and no longer than `ttl`, of which a millisecond is the least.
     pub fn acquire(&self, plan: &Plan<'_>, now: Timestamp, ttl: Option<Nanos>) -> (Outcomes, Option<Lease>) {
         let (outcomes, grant) = self.transact(plan, now, ttl);
         let first = plan.charges().iter().find(is_lease);
@@ -83,6 +83,7 @@ impl MemoryStore {
     /// Lets a lease last from `now` on as long as it would if it was acquired now. The plan is the one that
     /// acquired it; costs do not matter.
     pub fn renew(&self, plan: &Plan<'_>, token: &LeaseToken, now: Timestamp, ttl: Option<Nanos>) -> Renewal {
+        let ttl = ttl.map(at_least_the_least);
         let ttl = concurrency_of(plan).map(Concurrency::ttl).chain(ttl).min().unwrap_or_default();
         let renewed = self.change_lease(plan, token, now, |leases, instant| {
             leases.renew(token.grant, instant.saturating_add(ttl), now)
@@ -150,6 +151,11 @@ impl MemoryStore {
         let seal = self.seed.seal([grant.expires.as_nanos(), grant.fence.get(), tag]);
         Lease { token: LeaseToken { grant, seal }, fence: grant.fence, expires: grant.expires }
     }
+}
+
+/// A lease that is over as soon as it is handed out would keep nobody out.
+pub(super) fn at_least_the_least(ttl: Nanos) -> Nanos {
+    ttl.max(Nanos::new(WINDOW_NS_MIN.into()))
 }
 
 fn concurrency_of<'p>(plan: &Plan<'p>) -> impl Iterator<Item = &'p Concurrency> {

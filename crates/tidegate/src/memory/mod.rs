@@ -33,6 +33,7 @@ use tidegate_core::{
 };
 
 use crate::sync::{AtomicU64, Ordering};
+use crate::waiting::Kins;
 use budget::Budget;
 pub(crate) use foresight::{Foreseen, Foresight, Pending};
 pub use leases::{Lease, LeaseToken, NotAToken, Release, Renewal};
@@ -62,6 +63,8 @@ pub struct MemoryStore {
     seed: Seed,
     keeps_idle: bool,
     live_evictions: AtomicU64,
+    /// Who waits for what is counted here.
+    kins: Kins,
     /// One snapshot at a time.
     snapshotting: std::sync::Mutex<()>,
     /// The highest number of a lease whose key's state is not there any more: no key hands out a lower one.
@@ -117,6 +120,7 @@ impl MemoryStore {
             seed: Seed::random(),
             keeps_idle,
             live_evictions: AtomicU64::new(0),
+            kins: Kins::default(),
             snapshotting: std::sync::Mutex::new(()),
             lost_fence: AtomicU64::new(0),
         }
@@ -178,14 +182,23 @@ impl MemoryStore {
     }
 
     /// Gives back what a plan charged: the newest units of each key, no more than it used. Leases are
-    /// [released](Self::release) instead.
+    /// [released](Self::release) instead. Wakes nobody: who waits, waits for a limiter.
     pub fn refund(&self, plan: &Plan<'_>, now: Timestamp) {
+        self.refund_since(plan, now, now);
+    }
+
+    /// As [`refund`](Self::refund), of what was charged at an instant: nothing from windows that began after it.
+    pub(crate) fn refund_since(&self, plan: &Plan<'_>, charged_at: Timestamp, now: Timestamp) {
         for charge in plan.charges().iter().filter(|charge| charge.cost > 0) {
             let tag = self.seed.tag(charge);
             let ask = Ask { now, cost: charge.cost };
             match charge.counter.algorithm() {
                 Algorithm::Packed(algorithm) => {
-                    self.update_packed(tag, |state| algorithm.refund(state, ask));
+                    self.update_packed(tag, |state| {
+                        if !algorithm.began_after(state, charged_at) {
+                            algorithm.refund(state, ask);
+                        }
+                    });
                 }
                 Algorithm::Ledger(algorithm) => {
                     let shard = &mut self.ledgers.lock(shard_of(tag));
@@ -211,6 +224,10 @@ impl MemoryStore {
                 Algorithm::Leases(_) => self.forget_kept(&self.leases, tag),
             }
         }
+    }
+
+    pub(crate) fn kins(&self) -> &Kins {
+        &self.kins
     }
 
     /// What the store holds and had to give up.

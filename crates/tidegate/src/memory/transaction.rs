@@ -12,6 +12,7 @@ use tidegate_core::{
     Algorithm, Ask, Charge, Fence, Grant, Leases, Ledger, Nanos, Packed, Plan, Ruling, Timestamp, Verdict,
 };
 
+use super::leases::at_least_the_least;
 use super::page::{Locked, Slot};
 use super::shards::{Kept, Shard, Shards, shard_of};
 use super::single::Wanted;
@@ -140,7 +141,7 @@ impl MemoryStore {
             instant: one.instant.max(other.instant),
             fence: one.fence.max(other.fence),
         })?;
-        let ttl = ttl.map_or(all.ttl, |ttl| ttl.min(all.ttl));
+        let ttl = ttl.map_or(all.ttl, |ttl| at_least_the_least(ttl).min(all.ttl));
         Some(self.above_lost(Grant { expires: all.instant.saturating_add(ttl), fence: all.fence }))
     }
 

@@ -8,6 +8,7 @@ use super::error::{Kind, PacerError};
 use super::schedule::Schedule;
 use super::shape::{COLD_FACTOR_TERM_MAX, ColdFactor, Shape};
 use super::{IntoRate, Pacer};
+use crate::clock::ClockSource;
 use crate::sync::Mutex;
 use crate::{Clock, SystemClock};
 
@@ -35,12 +36,18 @@ pub struct PacerBuilder<C = SystemClock> {
     burst: Option<Duration>,
     warm_up: Option<Duration>,
     cold_factor: Option<ColdFactor>,
-    clock: Option<C>,
+    clock: ClockSource<C>,
 }
 
 impl PacerBuilder {
     pub(super) fn new() -> Self {
-        Self { rate: None, burst: None, warm_up: None, cold_factor: None, clock: None }
+        Self {
+            rate: None,
+            burst: None,
+            warm_up: None,
+            cold_factor: None,
+            clock: ClockSource::Made(SystemClock::new),
+        }
     }
 }
 
@@ -89,7 +96,7 @@ impl<C> PacerBuilder<C> {
             burst: self.burst,
             warm_up: self.warm_up,
             cold_factor: self.cold_factor,
-            clock: Some(clock),
+            clock: ClockSource::Given(clock),
         }
     }
 
@@ -110,12 +117,12 @@ impl<C> PacerBuilder<C> {
     }
 }
 
-impl<C: Clock + Default> PacerBuilder<C> {
+impl<C: Clock> PacerBuilder<C> {
     /// The pacer, if all it was given is in range and goes together.
     pub fn build(self) -> Result<Pacer<C>, PacerError> {
         let shape = self.shape()?;
         let rate = self.rate.ok_or(PacerError(Kind::NoRate))??;
-        let clock = self.clock.unwrap_or_default();
+        let clock = self.clock.clock();
         let schedule = Mutex::new(Schedule::new(shape, rate, clock.now()));
         Ok(Pacer { schedule, clock })
     }

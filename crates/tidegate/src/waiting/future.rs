@@ -92,6 +92,12 @@ impl<'a, C: Timer> Waiting<'a, C> {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Departure, Refusal>> {
+        let polled = self.go_on(context);
+        self.request.tell();
+        polled
+    }
+
+    fn go_on(&mut self, context: &mut Context<'_>) -> Poll<Result<Departure, Refusal>> {
         let limiter = self.request.limiter;
         let (clock, queues) = (limiter.clock(), limiter.queues());
         loop {
@@ -119,11 +125,18 @@ impl<'a, C: Timer> Waiting<'a, C> {
                         }
                         Step::Behind => return Poll::Pending,
                         Step::AskAgain(at) => {
-                            let (_, sleep) = match sleep.take() {
+                            let (_, timer) = match sleep.take() {
                                 Some(same) if same.0 == at => sleep.insert(same),
                                 _ => sleep.insert((at, clock.sleep_until(at))),
                             };
-                            ready!(Pin::new(sleep).poll(context));
+                            ready!(Pin::new(timer).poll(context));
+                            // It is not asked again once it was ready.
+                            *sleep = None;
+                            if clock.now() < at {
+                                // A timer that is early by another clock than its own: others go first.
+                                context.waker().wake_by_ref();
+                                return Poll::Pending;
+                            }
                         }
                     }
                 }
@@ -174,5 +187,6 @@ impl<C: Timer> Drop for Waiting<'_, C> {
         };
         let limiter = self.request.limiter;
         limiter.queues().leave(&self.request.key, ticket, Exit::Dropped(limiter.clock().now()));
+        self.request.tell();
     }
 }

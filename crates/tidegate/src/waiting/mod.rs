@@ -24,8 +24,9 @@ mod queues;
 mod request;
 
 pub use future::{UntilAcquired, UntilReady};
-pub(crate) use kin::Kin;
+pub(crate) use kin::{Kin, Kins};
 pub(crate) use queues::Queues;
+pub use queues::WAITERS_MAX;
 pub(crate) use request::Request;
 
 use std::fmt;
@@ -94,6 +95,9 @@ impl std::error::Error for Refusal {}
 /// line: a program that waits for a key should always wait for it.
 impl<C: Timer> Limiter<C> {
     /// Waits until `cost` units for `key` are admitted, and takes them.
+    ///
+    /// What a concurrency limit gives this way is held for the limit's ttl, as with [`check`](Self::check); to hold it
+    /// and give it back, [`until_acquired`](Self::until_acquired).
     ///
     /// Dropped before it is done, the future leaves no hole in the line and has charged nothing. It has to be polled
     /// when it is woken, for those behind it wait for it.

@@ -34,7 +34,7 @@ impl Queue {
     ) -> Option<Refusal> {
         let now = newcomer.arrived;
         let worked_out = self.tail.as_ref().is_some_and(|tail| tail.foresight.is_of(&request.plan(now)));
-        if !request.is_foreseeable() || !worked_out && newcomer.deadline.is_none() {
+        if !request.is_foreseeable(now) || !worked_out && newcomer.deadline.is_none() {
             let refusal = (!request.is_possible(now)).then_some(Refusal::Never);
             return refusal.or_else(|| self.comes_too_late(newcomer));
         }

@@ -44,6 +44,12 @@ pub(super) enum Exit {
     Dropped(Timestamp),
 }
 
+/// Wakers that a line is done with.
+pub(super) struct Wakers {
+    pub woken: Vec<Waker>,
+    _gone: Vec<Waker>,
+}
+
 /// A request that waits.
 pub(super) struct Waiter {
     pub cost: u64,
@@ -71,6 +77,9 @@ pub(super) struct Queue {
     pub(super) tail: Option<Tail>,
     /// Who is to be woken once the lock is released.
     woken: Vec<Waker>,
+    /// Wakers that are of no use any more. They may own a task, which must not be dropped while the line is locked: it
+    /// may be in it.
+    gone: Vec<Waker>,
 }
 
 impl Waiter {
@@ -88,8 +97,9 @@ impl Queue {
         self.waiters.is_empty() && self.refused.is_empty()
     }
 
-    pub(super) fn take_woken(&mut self) -> Vec<Waker> {
-        std::mem::take(&mut self.woken)
+    /// Who is to be woken, and wakers to be dropped, when nothing is locked.
+    pub(super) fn take_wakers(&mut self) -> Wakers {
+        Wakers { woken: std::mem::take(&mut self.woken), _gone: std::mem::take(&mut self.gone) }
     }
 
     pub(super) fn enter(&mut self, waiter: Waiter) -> Ticket {
@@ -126,7 +136,9 @@ impl Queue {
             return Step::Refused(refusal);
         }
         if let Some(waiter) = self.waiters.get_mut(&ticket) {
-            waiter.waker.clone_from(waker);
+            if !waiter.waker.will_wake(waker) {
+                self.gone.push(std::mem::replace(&mut waiter.waker, waker.clone()));
+            }
         }
         if self.front() != Some(ticket) {
             return Step::Behind;
@@ -185,7 +197,7 @@ impl Queue {
         now: Timestamp,
     ) -> Step {
         let waiter = &self.waiters[&ticket];
-        if request.is_foreseeable() {
+        if request.is_foreseeable(now) {
             // Others took units past the line, so all in it are later than was thought.
             if waiter.foreseen.is_some_and(|foreseen| foreseen < due) {
                 self.play_out(request, now);
@@ -250,6 +262,7 @@ impl Queue {
         if let Some(deadline) = waiter.deadline {
             self.deadlines.remove(&(deadline, ticket));
         }
+        self.gone.push(waiter.waker);
         if was_front {
             self.front_is_charged = false;
             self.wake_front();

@@ -17,7 +17,7 @@ use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 /// Lines are spread over locks, so that keys do not wait for each other.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 /// The most requests that wait for one limiter, whatever their keys.
-const WAITERS_MAX: u64 = 1 << 20;
+pub const WAITERS_MAX: u64 = 1 << 20;
 
 /// All lines of a limiter.
 pub(crate) struct Queues {
@@ -102,8 +102,9 @@ impl Queues {
         if let Some(refusal) = queue.refuses(request, &mut waiter) {
             return Arrival::Refused(refusal);
         }
+        let is_foreseeable = request.is_foreseeable(waiter.arrived);
         let ticket = self.enter(queue, waiter);
-        if !request.is_foreseeable() {
+        if !is_foreseeable {
             queue.watch(ticket);
         }
         Arrival::Waits(ticket)
@@ -166,11 +167,11 @@ impl Queues {
     /// Unlocks, and then wakes whom the line wants to wake: they may run at once, and want the lock.
     fn finish(&self, mut shard: MutexGuard<'_, Shard>, key: &[u8]) {
         let Some(queue) = shard.get_mut(key) else { return };
-        let woken = queue.take_woken();
+        let wakers = queue.take_wakers();
         if queue.is_empty() {
             shard.remove(key);
         }
         drop(shard);
-        woken.into_iter().for_each(Waker::wake);
+        wakers.woken.iter().for_each(Waker::wake_by_ref);
     }
 }

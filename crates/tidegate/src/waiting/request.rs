@@ -1,5 +1,7 @@
 //! What a waiting request asks for.
 
+use std::cell::Cell;
+
 use tidegate_core::{Ask, Nanos, Plan, Timestamp, Wait};
 
 use super::LATE_NS_MAX;
@@ -14,6 +16,8 @@ pub(crate) struct Request<'a, C> {
     pub cost: u64,
     /// How long what it is given may be held, if that is less than the limits would give.
     pub ttl: Option<Nanos>,
+    /// Whether it gave something back that others have not been told of.
+    gave_back: Cell<bool>,
 }
 
 /// When all limits that were changed are gone.
@@ -29,47 +33,60 @@ pub(super) enum Attempt {
 
 impl<'a, C: Clock> Request<'a, C> {
     pub(crate) fn new(limiter: &'a Limiter<C>, key: &[u8], cost: u64) -> Self {
-        Self { limiter, key: key.into(), cost, ttl: None }
+        Self { limiter, key: key.into(), cost, ttl: None, gave_back: Cell::new(false) }
+    }
+
+    /// The same, for what is held for no longer than `ttl`.
+    pub(crate) fn held_for(self, ttl: Nanos) -> Self {
+        Self { ttl: Some(ttl), ..self }
     }
 
     /// Asks, and takes what it asks for if that is admitted.
     pub(super) fn attempt(&self, at: Timestamp) -> Attempt {
         // A request that waits makes one attempt, when it is admitted: it asks without asking until then.
-        if self.limiter.counts_denied() {
-            let wait = self.foresee(at).wait(&self.plan(at), Ask { now: at, cost: self.cost });
+        if self.limiter.counts_denied(at) {
+            let wait = self.limiter.store().wait(&self.plan(at), at);
             if wait > Wait::NONE {
                 return Attempt::Wait(wait);
             }
         }
-        let (decision, lease) = match self.limiter.has_leases() {
+        let (decision, lease) = match self.limiter.has_leases(at) {
             true => self.limiter.lease_at(&self.key, self.cost, self.ttl, at),
             false => (self.limiter.check_at(&self.key, self.cost, at), None),
         };
         match decision.is_allowed() {
-            true => Attempt::Admitted(Admitted { decision, lease }),
+            true => Attempt::Admitted(Admitted { decision, lease, at }),
             false => Attempt::Wait(decision.retry_after),
         }
     }
 
-    /// Gives back what an attempt took. Wakes nobody: that is for the line to do, which may be locked.
+    /// Gives back what an attempt took. Tells nobody, for the line may be locked.
     pub(super) fn give_back(&self, admitted: &Admitted) {
         let (store, now) = (self.limiter.store(), self.limiter.clock().now());
         let plan = self.plan(now);
         if let Some(lease) = &admitted.lease {
             let _ = store.release(&plan, &lease.token, now);
         }
-        store.refund(&plan, now);
+        store.refund_since(&plan, admitted.at, now);
+        self.gave_back.set(true);
+    }
+
+    /// Tells those who wait for the same units, if any were given back. Nothing is locked.
+    pub(super) fn tell(&self) {
+        if self.gave_back.take() {
+            self.limiter.kin().nudge(&self.key, self.limiter.clock().now());
+        }
     }
 
     /// Whether it is known when it will be admitted: leases are given back whenever their holders like.
-    pub(super) fn is_foreseeable(&self) -> bool {
-        !self.limiter.has_leases()
+    pub(super) fn is_foreseeable(&self, now: Timestamp) -> bool {
+        !self.limiter.has_leases(now)
     }
 
     /// The instant as of which it may be decided: when it was due, if its timer is a little late. What depends on
     /// others giving back was not due before they did.
     pub(super) fn earliest(&self, now: Timestamp) -> Timestamp {
-        let late_ns_max = if self.is_foreseeable() { LATE_NS_MAX } else { 0 };
+        let late_ns_max = if self.is_foreseeable(now) { LATE_NS_MAX } else { 0 };
         Timestamp::from_nanos(now.as_nanos().saturating_sub(late_ns_max))
     }
 

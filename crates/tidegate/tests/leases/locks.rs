@@ -117,3 +117,13 @@ fn a_lock_is_leased_to_somebody_else_for_as_long_as_it_says() {
     assert_eq!(locks.renew("file", &renewed.token, 10 * SECOND), Renewal::Expired);
     assert_eq!(locks.release("file", &next.token), Release::Released);
 }
+
+#[test]
+fn a_lock_for_no_time_keeps_others_out_for_the_least() {
+    let (locks, clock) = locks();
+    let held = locks.lock("file", Duration::ZERO).unwrap();
+    assert!(locks.lock("file", Duration::ZERO).is_err());
+    clock.advance(Duration::from_millis(1));
+    assert!(locks.lock("file", Duration::ZERO).is_ok());
+    assert_eq!(held.release(), Release::Expired);
+}

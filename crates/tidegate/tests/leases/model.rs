@@ -9,7 +9,9 @@ use tidegate::{
 
 const KEY: &str = "key";
 const LIMIT: u64 = 5;
-const TTL_NS: u64 = 1_000_000;
+const TTL_NS: u64 = 3_000_000;
+/// The least that a lease lasts.
+const LEAST_NS: u64 = 1_000_000;
 
 /// One lease that was handed out, and all tokens there are of it.
 struct Held {
@@ -186,7 +188,7 @@ impl World {
         match acquired {
             Ok(holding) => {
                 prop_assert!(self.model.decides(units, holding.decision())?);
-                self.model.grants(units, ttl_ns.min(TTL_NS), holding.lease().unwrap())?;
+                self.model.grants(units, ttl_ns.clamp(LEAST_NS, TTL_NS), holding.lease().unwrap())?;
                 // Not to be given back: its token is shown later.
                 std::mem::forget(holding);
             }
@@ -288,7 +290,7 @@ proptest! {
     #[test]
     fn leases_are_as_a_list_of_them_would_be(ops in prop::collection::vec(op(), 1..120)) {
         let clock = ManualClock::at(Timestamp::from_nanos(1_700_000_000_000_000_123));
-        let limit = "{algorithm: concurrency, limit: 5, ttl: 1ms}";
+        let limit = "{algorithm: concurrency, limit: 5, ttl: 3ms}";
         let limiter = Limiter::builder().limit(limit).clock(clock.clone()).build().unwrap();
         let model = Model { now_ns: clock.now().as_nanos(), ..Model::default() };
         let mut world = World { limiter, clock, model };

@@ -20,23 +20,6 @@ fn refused(executor: &Executor<'_, Acquired<'_>>, task: crate::executor::Task) -
 
 const NOT_IN_TIME: Refusal = Refusal::TooLong { wait: None };
 
-/// A limiter and the one it was changed to share their counters, so what is given back to one wakes who waits for the
-/// other.
-#[test]
-fn what_is_given_back_to_the_limiter_before_a_change_wakes_who_waits_after_it() {
-    let clock = ManualClock::at(start());
-    let old = limiter(&[ONE], &clock);
-    let held = old.acquire(KEY, 1).unwrap();
-    let new = old.changed(["{algorithm: concurrency, limit: 1, ttl: 2h}"]).unwrap();
-    let mut executor = Executor::new(&clock);
-    let task = executor.spawn(new.until_acquired(KEY, 1));
-    executor.run_until(after_ms(5));
-    assert!(executor.finished(task).is_none());
-    drop(held);
-    executor.run_woken();
-    assert_eq!(executor.finished(task).expect("it was woken").at, after_ms(5));
-}
-
 #[test]
 fn a_release_wakes_the_one_in_front_and_nobody_else() {
     let clock = ManualClock::at(start());

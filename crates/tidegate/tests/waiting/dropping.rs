@@ -1,11 +1,13 @@
 //! Futures that are dropped: nobody notices, and nothing stays charged.
 
+use std::task::{Context, Waker};
+
 use proptest::prelude::*;
 use tidegate::{Clock, LATE_NS_MAX, Limiter, ManualClock, Timestamp, Turn};
 
 use crate::executor::{Executor, Task};
 use crate::line::limits;
-use crate::model::{KEY, Model, after_ms, later, limiter, remaining, start};
+use crate::model::{KEY, Model, after_ms, later, limiter, ms, remaining, start};
 
 /// When a request is dropped, if it is still there.
 #[derive(Clone, Copy, Debug)]
@@ -248,4 +250,26 @@ fn one_dropped_behind_another_that_is_held_does_not_make_those_behind_it_sooner(
         executor.order().iter().map(|task| executor.finished(*task).unwrap().at).collect::<Vec<_>>()
     };
     assert_eq!(leave(true), leave(false));
+}
+
+/// What was charged to a window that is over is not taken out of the one that somebody else uses now.
+#[test]
+fn a_held_request_that_is_dropped_later_gives_back_nothing_of_another_window() {
+    for window in ["fixed_window", "sliding_window"] {
+        let limits = [
+            &format!("{{algorithm: {window}, limit: 1, per: 1s}}"),
+            "{algorithm: leaky_bucket, limit: 1, per: 10s, queue: 5}",
+        ];
+        let clock = ManualClock::default();
+        let limiter = limiter(&limits, &clock);
+        assert!(limiter.check(KEY, 1).is_allowed());
+        clock.advance(ms(2_000));
+        let mut held = Box::pin(limiter.until_ready(KEY, 1));
+        assert!(held.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        clock.advance(ms(4_000));
+        assert!(limiter.check(KEY, 1).is_allowed(), "{window}");
+        assert!(!limiter.check(KEY, 1).is_allowed(), "{window}");
+        drop(held);
+        assert!(!limiter.check(KEY, 1).is_allowed(), "{window}: two in a window of one");
+    }
 }

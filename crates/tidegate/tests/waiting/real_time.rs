@@ -57,9 +57,11 @@ fn two_thousand_leave_in_order_and_never_faster_than_the_limit() {
         let least_ns = began_ns + number as u64 * INTERVAL_NS - LATE_NS_MAX.min(number as u64 * INTERVAL_NS);
         assert!(*left_ns >= least_ns, "{number} left {} ns too early", least_ns - left_ns);
     }
+    // The next one was decided after the first was seen to leave, or as of a little before, and the 499 behind it an
+    // interval apart; each was seen to leave after that.
     for pair in left.windows(1 + 500) {
         let took_ns = pair[500].1 - pair[0].1;
-        assert!(took_ns + LATE_NS_MAX >= 500 * INTERVAL_NS, "500 left in {took_ns} ns");
+        assert!(took_ns + LATE_NS_MAX >= 499 * INTERVAL_NS, "500 left in {took_ns} ns");
     }
 }
 
@@ -100,13 +102,15 @@ fn a_runtime_of_many_threads_will_do() {
 fn a_task_that_a_runtime_aborts_steps_out_of_the_line() {
     let limiter = Arc::new(Limiter::new("1 per hour burst 1").unwrap());
     assert!(limiter.check("key", 1).is_allowed());
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    // On one thread whoever was spawned has been polled, and so is in line, when this task goes on.
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let spawn = |_| {
             let limiter = limiter.clone();
             tokio::spawn(async move { limiter.until_ready("key", 1).await })
         };
         let tasks: Vec<_> = (0..20).map(spawn).collect();
+        tokio::task::yield_now().await;
         for task in &tasks {
             task.abort();
         }
