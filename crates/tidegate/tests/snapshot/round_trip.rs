@@ -131,6 +131,54 @@ fn leases_and_their_tokens_are_restored() {
     assert_eq!(next.fence.get(), NOW.as_nanos() / 1_000 + LEASES);
 }
 
+/// Also those of leases that are in no snapshot any more, and under a clock that was set back meanwhile.
+#[test]
+fn fences_do_not_go_back() {
+    const LEASES: u64 = 5_000;
+    let (directory, counter) = (Directory::new(), counter("{algorithm: concurrency, limit: 5000, ttl: 1s}"));
+    let later = |millis: u64| Timestamp::from_nanos(NOW.as_nanos() + millis * 1_000_000);
+    let earlier = Timestamp::from_nanos(NOW.as_nanos() - 500_000_000);
+    let mut plan = Plan::new();
+    plan.add(Charge { key: b"key", counter: &counter, cost: 1 }).unwrap();
+    // Where the leases are over or given back by the time of the snapshot, and where they are not; where they are
+    // over by the time of the restore, and where they are not.
+    for (ended, written, restored_at) in
+        [(false, 0, 0), (true, 1, 0), (true, 6, 0), (false, 2_000, 0), (false, 0, 2_000)]
+    {
+        let store = MemoryStore::bounded(MEMORY_MAX);
+        // More than there are microseconds.
+        let leases: Vec<_> = (0..LEASES).map(|_| store.acquire(&plan, NOW, None).1.unwrap()).collect();
+        if ended {
+            leases
+                .iter()
+                .for_each(|lease| assert_eq!(store.release(&plan, &lease.token, NOW), Release::Released));
+        }
+        store.snapshot(directory.file(), later(written)).unwrap();
+        let again = restored(&directory.file(), later(restored_at));
+        let case = (ended, written, restored_at);
+        if let Some(next) = again.acquire(&plan, earlier, None).1 {
+            assert!(next.fence > leases[leases.len() - 1].fence, "{case:?}: {:?}", next.fence);
+        } else {
+            assert_eq!(case, (false, 0, 0), "all are held");
+        }
+    }
+}
+
+/// The leases of a key that are too many for the store are given up, and their numbers are not handed out again.
+#[test]
+fn fences_of_leases_that_are_too_many_do_not_go_back() {
+    let (directory, counter) =
+        (Directory::new(), counter("{algorithm: concurrency, limit: 100000, ttl: 1h}"));
+    let store = MemoryStore::bounded(MEMORY_MAX);
+    let mut plan = Plan::new();
+    plan.add(Charge { key: b"key", counter: &counter, cost: 1 }).unwrap();
+    let last = (0..100_000).map(|_| store.acquire(&plan, NOW, None).1.unwrap().fence).last().unwrap();
+    store.snapshot(directory.file(), NOW).unwrap();
+    let again = MemoryStore::restore(directory.file(), 1 << 20, NOW).store;
+    assert_eq!(again.stats().live_evictions, 1);
+    assert!(again.acquire(&plan, NOW, None).1.unwrap().fence > last);
+}
+
 #[test]
 fn a_ledger_of_many_blocks_is_restored() {
     let (directory, counter) = (Directory::new(), counter(LEDGER));

@@ -13,8 +13,10 @@ use super::format::{BlockKind, HEADER_BYTES, Header};
 use super::{kept, packed};
 use crate::memory::MemoryStore;
 use crate::memory::seed::Seed;
+use crate::sync::AtomicU64;
 
 const READ_BYTES: usize = 256 << 10;
+const NANOS_PER_MICRO: u64 = 1_000;
 
 /// A store to begin with, and where its counters are from.
 pub struct Restored {
@@ -98,7 +100,10 @@ fn load(path: &Path, memory_max: u64, now: Timestamp) -> Result<Option<Restored>
     if seed.check_value() != seed_check {
         return Err(Problem::OtherHash);
     }
-    let store = MemoryStore { seed, ..MemoryStore::bounded(memory_max) };
+    // What was left out of the snapshot had no higher fence than the time: that of the writing, not that of a clock
+    // that may have been set back since.
+    let lost_fence = AtomicU64::new(written_at.as_nanos() / NANOS_PER_MICRO);
+    let store = MemoryStore { seed, lost_fence, ..MemoryStore::bounded(memory_max) };
     let store_bytes_max = store.budget.max();
     let mut loading = Loading { store, store_bytes_max, now, restored: 0, expired: 0, unfinished: None };
     let mut blocks = BlockReader::new(input, HEADER_BYTES as u64);
