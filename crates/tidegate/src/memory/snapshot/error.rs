@@ -20,6 +20,7 @@ pub(super) enum Problem {
     NoFileName,
     NoDirectory,
     NotAFile,
+    TemporaryNotAFile(PathBuf),
     Io { doing: &'static str, error: String },
     BeingWritten,
     NotASnapshot,
@@ -92,6 +93,9 @@ impl Problem {
             Self::NoFileName => "name a file in a directory that exists",
             Self::NoDirectory => "create the directory it is to be in",
             Self::NotAFile => "name a regular file, or a path where nothing is yet",
+            Self::TemporaryNotAFile(_) => {
+                "remove it, and name a path in a directory that nobody else can write to"
+            }
             Self::Io { .. } => {
                 "check the disk, its free space and the permissions of the file and its directory"
             }
@@ -114,6 +118,9 @@ impl fmt::Display for Problem {
             Self::NoFileName => f.write_str("the path does not name a file"),
             Self::NoDirectory => f.write_str("its directory does not exist"),
             Self::NotAFile => f.write_str("it is a directory or a device, not a regular file"),
+            Self::TemporaryNotAFile(path) => {
+                write!(f, "its temporary file `{}` is a link, a directory or a device", path.display())
+            }
             Self::Io { doing, error } => write!(f, "cannot {doing} it: {error}"),
             Self::BeingWritten => f.write_str("another process is writing it"),
             Self::NotASnapshot => f.write_str("it does not begin as a snapshot does"),
