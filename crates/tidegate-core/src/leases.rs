@@ -106,6 +106,13 @@ impl Leases {
         self.held.iter().copied()
     }
 
+    /// The leases that stand behind `after`, the first to expire first; all of them if there is none. Finding the
+    /// first takes a binary search, and `after` need not be there any more.
+    pub fn entries_after(&self, after: Option<Grant>) -> impl ExactSizeIterator<Item = LeaseEntry> {
+        let first = after.map_or(0, |after| self.held.partition_point(|lease| lease.grant <= after));
+        self.held.range(first..).copied()
+    }
+
     /// The highest number that was handed out.
     pub fn last_fence(&self) -> Fence {
         self.last_fence
