@@ -88,6 +88,21 @@ impl Problem {
         move |error| Self::Io { doing, error: error.to_string() }
     }
 
+    /// What to do when a file was to be restored, which is another matter only if it could not be read.
+    fn hint_for(&self, refused: &Refused) -> &'static str {
+        match (self, refused) {
+            (Self::Io { .. }, Refused::MovedTo(_)) => {
+                "the file may be sound: check the disk, the permissions and how many files may be open, then stop the \
+                 program, move the file back and start again"
+            }
+            (Self::Io { .. }, Refused::LeftInPlace | Refused::NotMoved { .. }) => {
+                "the file may be sound: stop the program, keep a copy, check the disk, the permissions and how many \
+                 files may be open, and start again"
+            }
+            _ => self.hint(),
+        }
+    }
+
     fn hint(&self) -> &'static str {
         match self {
             Self::NoFileName => "name a file in a directory that exists",
@@ -140,8 +155,9 @@ impl fmt::Display for Problem {
 impl fmt::Display for SnapshotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, problem, refused } = self;
-        let (path, hint) = (path.display(), problem.hint());
+        let path = path.display();
         let Some(refused) = refused else {
+            let hint = problem.hint();
             return write!(f, "snapshot `{path}` was not written: {problem} (hint: {hint})");
         };
         write!(f, "snapshot `{path}` is refused: {problem}; the store starts empty")?;
@@ -154,7 +170,7 @@ impl fmt::Display for SnapshotError {
                 to.display()
             )?,
         }
-        write!(f, " (hint: {hint})")
+        write!(f, " (hint: {})", problem.hint_for(refused))
     }
 }
 

@@ -40,8 +40,11 @@ pub enum Found {
         /// The instant that the snapshot was asked for.
         written_at: Timestamp,
     },
-    /// A file that is damaged, cut short, newer or no snapshot at all. The store is empty, and the file was
-    /// moved aside so that the next snapshot does not replace it.
+    /// A file that is damaged, cut short, newer, no snapshot at all, or that could not be read. The store is empty,
+    /// and the file was moved aside so that the next snapshot does not replace it.
+    ///
+    /// One that could not be read, for want of a permission or because too many files were open, may be sound: stop
+    /// the program before it writes another, move the file back and start again.
     Refused(SnapshotError),
 }
 
@@ -63,6 +66,9 @@ impl MemoryStore {
     /// A file that is not a whole and sound snapshot is refused: the store is empty then, [`Found::Refused`] says
     /// why, and the file is renamed to `NAME.refused` in the same directory, in place of an older one of that
     /// name. There is no such thing as half a restored store.
+    ///
+    /// So is a file that cannot be read, whatever is in it: the next snapshot would replace it. Once it can be read
+    /// it may be moved back, while the program is stopped.
     ///
     /// If `memory_max` is less than the counters need, some are given up as in any full store, and
     /// [`live_evictions`](crate::MemoryStats::live_evictions) counts them.
