@@ -97,7 +97,7 @@ fn every_one_of_many_keys_is_restored() {
         let report = store.snapshot(directory.file(), NOW).unwrap();
         assert_eq!((report.entries, report.written_at), (KEYS, NOW));
         let again = MemoryStore::restore(directory.file(), MEMORY_MAX, NOW);
-        assert_eq!(again.found, Found::Snapshot { restored: KEYS, expired: 0, written_at: NOW });
+        assert_eq!(again.found, Found::Snapshot { restored: KEYS, given_up: 0, expired: 0, written_at: NOW });
         for key in 0..KEYS {
             assert_eq!(used(&again.store, &counter, key, NOW), 1 + key % 3, "key {key} of {limit}");
         }
@@ -222,7 +222,11 @@ fn what_has_expired_is_neither_written_nor_restored() {
         // Expired meanwhile.
         assert_eq!(store.snapshot(directory.file(), NOW).unwrap().entries, 200, "{text}");
         let again = MemoryStore::restore(directory.file(), MEMORY_MAX, later(2));
-        assert_eq!(again.found, Found::Snapshot { restored: 100, expired: 100, written_at: NOW }, "{text}");
+        assert_eq!(
+            again.found,
+            Found::Snapshot { restored: 100, given_up: 0, expired: 100, written_at: NOW },
+            "{text}"
+        );
         assert_eq!(again.store.snapshot(directory.file(), NOW).unwrap().entries, 100, "{text}");
     }
 }
@@ -236,12 +240,16 @@ fn a_smaller_store_keeps_its_bound_and_counts_what_it_gives_up() {
         store.snapshot(directory.file(), NOW).unwrap();
         let memory_max = 1 << 20;
         let again = MemoryStore::restore(directory.file(), memory_max, NOW);
-        assert!(matches!(again.found, Found::Snapshot { .. }), "{}", again.found);
         let kept = (0..100_000).filter(|key| used(&again.store, &counter, *key, NOW) == 1).count() as u64;
         let stats = again.store.stats();
         assert!(stats.bytes_used <= memory_max, "{limit}: {} bytes", stats.bytes_used);
         assert!(kept > 1_000, "{limit}: {kept} kept");
         assert_eq!(kept + stats.live_evictions, 100_000, "{limit}");
+        let given_up = stats.live_evictions;
+        let found = Found::Snapshot { restored: kept, given_up, expired: 0, written_at: NOW };
+        assert_eq!(again.found, found, "{limit}");
+        let room = format!("there was no room for {given_up} (hint: ");
+        assert!(found.to_string().contains(&room), "{found}");
     }
 }
 
@@ -255,7 +263,7 @@ fn a_ledger_larger_than_the_store_is_given_up() {
     charge(&store, &counter, 2, NOW);
     store.snapshot(directory.file(), NOW).unwrap();
     let again = MemoryStore::restore(directory.file(), 1 << 20, NOW);
-    assert!(matches!(again.found, Found::Snapshot { .. }), "{}", again.found);
+    assert_eq!(again.found, Found::Snapshot { restored: 1, given_up: 1, expired: 0, written_at: NOW });
     assert_eq!([1, 2].map(|key| used(&again.store, &counter, key, NOW)), [0, 1]);
     assert_eq!(again.store.stats().live_evictions, 1);
     assert!(again.store.stats().bytes_used <= 1 << 20);

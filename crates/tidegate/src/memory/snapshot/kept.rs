@@ -160,12 +160,13 @@ fn put<S: Saved>(whole: &Unfinished, loading: &mut Loading) -> Result<(), &'stat
         return Ok(());
     }
     if whole.size == Size::TooLarge {
+        loading.put += 1;
         store.live_evictions.fetch_add(1, Ordering::Relaxed);
         return Ok(());
     }
     let (shards, tag) = (S::shards(store), whole.tag);
     let shard = &mut shards.lock(shard_of(tag));
-    loading.restored += u64::from(!shard.holds(tag));
+    loading.put += u64::from(!shard.holds(tag));
     store.update_kept(Place { shards, shard, tag }, now, |state| {
         *state = restored;
         ((), whole.idle_from)
