@@ -238,3 +238,22 @@ impl Leases {
         }
     }
 }
+
+impl LeasesError {
+    /// What is wrong with them.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::OutOfOrder => "leases are not in the order in which they expire",
+            Self::NoUnits => "a lease holds nothing",
+            Self::FenceTooHigh => "a lease has a higher fence than was handed out",
+        }
+    }
+}
+
+impl fmt::Display for LeasesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl std::error::Error for LeasesError {}

@@ -183,10 +183,7 @@ impl Saved for Ledger {
 
     fn from_lines(lines: &[[u64; 2]]) -> Result<Self, &'static str> {
         let entries = lines.iter().map(|[stamp, units]| LedgerEntry { stamp: *stamp, units: *units });
-        Self::from_entries(entries).map_err(|error| match error {
-            LedgerError::OutOfOrder => "the lines of a ledger are not in the order of time",
-            LedgerError::UnitsOutOfRange => "a line of a ledger holds less or more units than it can",
-        })
+        Self::from_entries(entries).map_err(LedgerError::as_str)
     }
 }
 
@@ -206,10 +203,6 @@ impl Saved for Leases {
             units: *units,
         };
         let (written, last_fence) = (Timestamp::from_nanos(*written), Fence::new(*last_fence));
-        Self::from_entries(written, last_fence, leases.iter().map(lease)).map_err(|error| match error {
-            LeasesError::OutOfOrder => "leases are not in the order in which they expire",
-            LeasesError::NoUnits => "a lease holds nothing",
-            LeasesError::FenceTooHigh => "a lease has a higher fence than was handed out",
-        })
+        Self::from_entries(written, last_fence, leases.iter().map(lease)).map_err(LeasesError::as_str)
     }
 }
