@@ -106,6 +106,13 @@ impl Leases {
         self.held.iter().copied()
     }
 
+    /// The leases that stand behind `after`, the first to expire first; all of them if there is none. Finding the
+    /// first takes a binary search, and `after` need not be there any more.
+    pub fn entries_after(&self, after: Option<Grant>) -> impl ExactSizeIterator<Item = LeaseEntry> {
+        let first = after.map_or(0, |after| self.held.partition_point(|lease| lease.grant <= after));
+        self.held.range(first..).copied()
+    }
+
     /// The highest number that was handed out.
     pub fn last_fence(&self) -> Fence {
         self.last_fence
@@ -231,3 +238,22 @@ impl Leases {
         }
     }
 }
+
+impl LeasesError {
+    /// What is wrong with them.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::OutOfOrder => "leases are not in the order in which they expire",
+            Self::NoUnits => "a lease holds nothing",
+            Self::FenceTooHigh => "a lease has a higher fence than was handed out",
+        }
+    }
+}
+
+impl fmt::Display for LeasesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl std::error::Error for LeasesError {}

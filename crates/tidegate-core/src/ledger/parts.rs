@@ -68,12 +68,19 @@ pub(super) fn apart(
     })
 }
 
-impl fmt::Display for LedgerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl LedgerError {
+    /// What is wrong with them.
+    pub const fn as_str(self) -> &'static str {
+        match self {
             Self::OutOfOrder => "the entries of a ledger are not in the order of time",
             Self::UnitsOutOfRange => "an entry of a ledger holds less or more units than it can",
-        })
+        }
+    }
+}
+
+impl fmt::Display for LedgerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

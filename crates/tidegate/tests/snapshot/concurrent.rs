@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tidegate::{Charge, Counter, MemoryStore, Plan, Timestamp};
+use tidegate::{Charge, Counter, MemoryStore, Plan, Release, Renewal, Timestamp};
 
 use crate::{Directory, LEDGER, MEMORY_MAX, NOW, PACKED, counter, restored, used};
 
@@ -114,5 +114,56 @@ fn large_ledgers_while_they_grow() {
             0..8 if keys.begun[key].load(Ordering::Relaxed) < LINES_MAX => keys.charge(store, key, now),
             _ => keys.charge_and_refund(store, random, now),
         }
+    });
+}
+
+/// Leases of one key, many times what is copied at a time: every one that is held all along is in the snapshot once,
+/// renewed or not.
+#[test]
+fn leases_of_one_key_while_others_come_and_go() {
+    const HELD: usize = 20_000;
+    let (directory, counter) =
+        (Directory::new(), counter("{algorithm: concurrency, limit: 1000000, ttl: 1h}"));
+    let store = MemoryStore::bounded(MEMORY_MAX);
+    let mut plan = Plan::new();
+    plan.add(Charge { key: b"key", counter: &counter, cost: 1 }).unwrap();
+    let (stop, clock) = (AtomicBool::new(false), AtomicU64::new(NOW.as_nanos()));
+    let now = || Timestamp::from_nanos(clock.fetch_add(1, Ordering::Relaxed));
+    let held: Vec<_> = (0..HELD).map(|_| store.acquire(&plan, now(), None).1.unwrap()).collect();
+    let changed = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let (store, plan, held, stop, now, changed) = (&store, &plan, &held, &stop, &now, &changed);
+            scope.spawn(move || {
+                // Every other lease is renewed, from one end by one thread and from the other by the other.
+                let mut places = (0..HELD).step_by(2).cycle();
+                while !stop.load(Ordering::Relaxed) {
+                    let place = places.next().unwrap();
+                    let token = &held[if thread == 0 { place } else { HELD - 2 - place }].token;
+                    assert!(matches!(store.renew(plan, token, now(), None), Renewal::Renewed(_)));
+                    let other = store.acquire(plan, now(), None).1.unwrap();
+                    assert_eq!(store.release(plan, &other.token, now()), Release::Released);
+                    changed.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let mut changed_meanwhile = 0;
+        for _ in 0..3 {
+            let before = changed.load(Ordering::Relaxed);
+            store.snapshot(directory.file(), NOW).unwrap();
+            changed_meanwhile += changed.load(Ordering::Relaxed) - before;
+            let again = restored(&directory.file(), now());
+            let is_once = |place: &usize| {
+                let release = || again.release(&plan, &held[*place].token, NOW);
+                (release(), release()) == (Release::Released, Release::AlreadyReleased)
+            };
+            let wrong = (0..HELD).find(|place| !is_once(place));
+            if wrong.is_some() {
+                stop.store(true, Ordering::Relaxed);
+            }
+            assert_eq!(wrong, None, "it is not in the snapshot, or twice");
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(changed_meanwhile > 0, "nothing was renewed while a snapshot was written");
     });
 }

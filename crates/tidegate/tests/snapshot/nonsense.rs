@@ -65,9 +65,15 @@ fn a_file_made_by_hand_is_restored() {
         .block(LEASES_BLOCK, 2, &[1, LATE, 2, 0, 5, 7, 0, LATE, 7, 1, 2, 9, 1, 0, 5, 7, 0])
         .end();
     // One state of each kind has expired, and one came twice.
-    assert_eq!(found(&directory, &bytes), Found::Snapshot { restored: 4, expired: 3, written_at: NOW });
+    assert_eq!(
+        found(&directory, &bytes),
+        Found::Snapshot { restored: 4, given_up: 0, expired: 3, written_at: NOW }
+    );
     let empty = File::new(&directory).end();
-    assert_eq!(found(&directory, &empty), Found::Snapshot { restored: 0, expired: 0, written_at: NOW });
+    assert_eq!(
+        found(&directory, &empty),
+        Found::Snapshot { restored: 0, given_up: 0, expired: 0, written_at: NOW }
+    );
 }
 
 #[test]

@@ -144,6 +144,23 @@ fn a_path_that_cannot_be_read_is_refused() {
     assert!(error.to_string().contains("the store starts empty"), "{error}");
 }
 
+/// It is kept from the next snapshot, for it may be sound, and it is said that it may be moved back.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_cannot_be_read_is_moved_aside_and_can_be_moved_back() {
+    let directory = Directory::new();
+    // There is nothing at the first address, so who reads it gets an error, whatever the permissions.
+    std::os::unix::fs::symlink("/proc/self/mem", directory.file()).unwrap();
+    let found = MemoryStore::restore(directory.file(), MEMORY_MAX, NOW).found;
+    let Found::Refused(error) = found else { panic!("{found}") };
+    assert!(error.to_string().contains("cannot read it: "), "{error}");
+    assert!(error.to_string().contains("(hint: the file may be sound: "), "{error}");
+    assert!(error.to_string().contains("move the file back and start again)"), "{error}");
+    assert_eq!(error.moved_to(), Some(directory.0.join("limits.snapshot.refused").as_path()));
+    assert!(!error.is_damaged());
+    assert_eq!(directory.names(), ["limits.snapshot.refused"]);
+}
+
 #[test]
 fn no_file_is_no_error() {
     let directory = Directory::new();

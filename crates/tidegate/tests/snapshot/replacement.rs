@@ -75,3 +75,39 @@ fn only_the_owner_can_read_the_seed() {
     let mode = fs::metadata(directory.file()).unwrap().permissions().mode();
     assert_eq!(mode & 0o077, 0, "{mode:o}");
 }
+
+/// Also if the temporary file was there before, with other permissions.
+#[cfg(unix)]
+#[test]
+fn only_the_owner_can_read_the_seed_in_a_file_that_was_there() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = Directory::new();
+    let temporary = directory.0.join(".limits.snapshot.tmp");
+    fs::write(&temporary, "").unwrap();
+    fs::set_permissions(&temporary, fs::Permissions::from_mode(0o666)).unwrap();
+    MemoryStore::bounded(MEMORY_MAX).snapshot(directory.file(), NOW).unwrap();
+    let mode = fs::metadata(directory.file()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "{mode:o}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_in_place_of_the_temporary_file_is_not_followed() {
+    use std::os::unix::fs::symlink;
+    let directory = Directory::new();
+    let (temporary, other) = (directory.0.join(".limits.snapshot.tmp"), directory.0.join("other"));
+    let store = MemoryStore::bounded(MEMORY_MAX);
+    // To what is not there, which would be created.
+    symlink(&other, &temporary).unwrap();
+    let error = store.snapshot(directory.file(), NOW).unwrap_err();
+    assert!(error.to_string().contains(".limits.snapshot.tmp` is a link, "), "{error}");
+    assert!(error.to_string().contains("(hint: remove it"), "{error}");
+    assert_eq!(directory.names(), [".limits.snapshot.tmp"]);
+    // And to what is, which would be emptied.
+    fs::write(&other, "precious").unwrap();
+    store.snapshot(directory.file(), NOW).unwrap_err();
+    assert_eq!(fs::read_to_string(&other).unwrap(), "precious");
+    assert_eq!(directory.names(), [".limits.snapshot.tmp", "other"]);
+    fs::remove_file(&temporary).unwrap();
+    store.snapshot(directory.file(), NOW).unwrap();
+}

@@ -97,7 +97,7 @@ fn every_one_of_many_keys_is_restored() {
         let report = store.snapshot(directory.file(), NOW).unwrap();
         assert_eq!((report.entries, report.written_at), (KEYS, NOW));
         let again = MemoryStore::restore(directory.file(), MEMORY_MAX, NOW);
-        assert_eq!(again.found, Found::Snapshot { restored: KEYS, expired: 0, written_at: NOW });
+        assert_eq!(again.found, Found::Snapshot { restored: KEYS, given_up: 0, expired: 0, written_at: NOW });
         for key in 0..KEYS {
             assert_eq!(used(&again.store, &counter, key, NOW), 1 + key % 3, "key {key} of {limit}");
         }
@@ -129,6 +129,54 @@ fn leases_and_their_tokens_are_restored() {
     assert_eq!(MemoryStore::bounded(MEMORY_MAX).release(&plan, &leases[0].token, NOW), Release::WrongOwner);
     let next = again.acquire(&plan, NOW, None).1.unwrap();
     assert_eq!(next.fence.get(), NOW.as_nanos() / 1_000 + LEASES);
+}
+
+/// Also those of leases that are in no snapshot any more, and under a clock that was set back meanwhile.
+#[test]
+fn fences_do_not_go_back() {
+    const LEASES: u64 = 5_000;
+    let (directory, counter) = (Directory::new(), counter("{algorithm: concurrency, limit: 5000, ttl: 1s}"));
+    let later = |millis: u64| Timestamp::from_nanos(NOW.as_nanos() + millis * 1_000_000);
+    let earlier = Timestamp::from_nanos(NOW.as_nanos() - 500_000_000);
+    let mut plan = Plan::new();
+    plan.add(Charge { key: b"key", counter: &counter, cost: 1 }).unwrap();
+    // Where the leases are over or given back by the time of the snapshot, and where they are not; where they are
+    // over by the time of the restore, and where they are not.
+    for (ended, written, restored_at) in
+        [(false, 0, 0), (true, 1, 0), (true, 6, 0), (false, 2_000, 0), (false, 0, 2_000)]
+    {
+        let store = MemoryStore::bounded(MEMORY_MAX);
+        // More than there are microseconds.
+        let leases: Vec<_> = (0..LEASES).map(|_| store.acquire(&plan, NOW, None).1.unwrap()).collect();
+        if ended {
+            leases
+                .iter()
+                .for_each(|lease| assert_eq!(store.release(&plan, &lease.token, NOW), Release::Released));
+        }
+        store.snapshot(directory.file(), later(written)).unwrap();
+        let again = restored(&directory.file(), later(restored_at));
+        let case = (ended, written, restored_at);
+        if let Some(next) = again.acquire(&plan, earlier, None).1 {
+            assert!(next.fence > leases[leases.len() - 1].fence, "{case:?}: {:?}", next.fence);
+        } else {
+            assert_eq!(case, (false, 0, 0), "all are held");
+        }
+    }
+}
+
+/// The leases of a key that are too many for the store are given up, and their numbers are not handed out again.
+#[test]
+fn fences_of_leases_that_are_too_many_do_not_go_back() {
+    let (directory, counter) =
+        (Directory::new(), counter("{algorithm: concurrency, limit: 100000, ttl: 1h}"));
+    let store = MemoryStore::bounded(MEMORY_MAX);
+    let mut plan = Plan::new();
+    plan.add(Charge { key: b"key", counter: &counter, cost: 1 }).unwrap();
+    let last = (0..100_000).map(|_| store.acquire(&plan, NOW, None).1.unwrap().fence).last().unwrap();
+    store.snapshot(directory.file(), NOW).unwrap();
+    let again = MemoryStore::restore(directory.file(), 1 << 20, NOW).store;
+    assert_eq!(again.stats().live_evictions, 1);
+    assert!(again.acquire(&plan, NOW, None).1.unwrap().fence > last);
 }
 
 #[test]
@@ -174,7 +222,11 @@ fn what_has_expired_is_neither_written_nor_restored() {
         // Expired meanwhile.
         assert_eq!(store.snapshot(directory.file(), NOW).unwrap().entries, 200, "{text}");
         let again = MemoryStore::restore(directory.file(), MEMORY_MAX, later(2));
-        assert_eq!(again.found, Found::Snapshot { restored: 100, expired: 100, written_at: NOW }, "{text}");
+        assert_eq!(
+            again.found,
+            Found::Snapshot { restored: 100, given_up: 0, expired: 100, written_at: NOW },
+            "{text}"
+        );
         assert_eq!(again.store.snapshot(directory.file(), NOW).unwrap().entries, 100, "{text}");
     }
 }
@@ -188,12 +240,16 @@ fn a_smaller_store_keeps_its_bound_and_counts_what_it_gives_up() {
         store.snapshot(directory.file(), NOW).unwrap();
         let memory_max = 1 << 20;
         let again = MemoryStore::restore(directory.file(), memory_max, NOW);
-        assert!(matches!(again.found, Found::Snapshot { .. }), "{}", again.found);
         let kept = (0..100_000).filter(|key| used(&again.store, &counter, *key, NOW) == 1).count() as u64;
         let stats = again.store.stats();
         assert!(stats.bytes_used <= memory_max, "{limit}: {} bytes", stats.bytes_used);
         assert!(kept > 1_000, "{limit}: {kept} kept");
         assert_eq!(kept + stats.live_evictions, 100_000, "{limit}");
+        let given_up = stats.live_evictions;
+        let found = Found::Snapshot { restored: kept, given_up, expired: 0, written_at: NOW };
+        assert_eq!(again.found, found, "{limit}");
+        let room = format!("there was no room for {given_up} (hint: ");
+        assert!(found.to_string().contains(&room), "{found}");
     }
 }
 
@@ -207,7 +263,7 @@ fn a_ledger_larger_than_the_store_is_given_up() {
     charge(&store, &counter, 2, NOW);
     store.snapshot(directory.file(), NOW).unwrap();
     let again = MemoryStore::restore(directory.file(), 1 << 20, NOW);
-    assert!(matches!(again.found, Found::Snapshot { .. }), "{}", again.found);
+    assert_eq!(again.found, Found::Snapshot { restored: 1, given_up: 1, expired: 0, written_at: NOW });
     assert_eq!([1, 2].map(|key| used(&again.store, &counter, key, NOW)), [0, 1]);
     assert_eq!(again.store.stats().live_evictions, 1);
     assert!(again.store.stats().bytes_used <= 1 << 20);

@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidegate::{Clock, Counter, ManualClock, MemoryStore, SNAPSHOT_EVERY_MIN, SnapshotWriter, SystemClock};
+use tidegate::{
+    Clock, Counter, ManualClock, MemoryStore, SNAPSHOT_EVERY_MIN, SnapshotWriter, SystemClock, Timestamp,
+};
 
 use crate::{Directory, MEMORY_MAX, NOW, PACKED, charge, counter, restored, used};
 
@@ -106,4 +109,26 @@ fn it_goes_on_after_an_error() {
     fs::rename(&away, &path).unwrap();
     assert!(error.to_string().contains("its directory does not exist"), "{error}");
     assert_eq!(setup.used_in_snapshot(), 2);
+}
+
+/// A clock of somebody else's that shows the time once.
+struct BreaksDown(AtomicU64);
+
+impl Clock for BreaksDown {
+    fn now(&self) -> Timestamp {
+        assert_eq!(self.0.fetch_add(1, Ordering::Relaxed), 0, "this clock breaks down, as it is meant to");
+        NOW
+    }
+}
+
+#[test]
+fn a_thread_that_panicked_does_not_go_on_showing_its_last_success() {
+    let setup = Setup::new();
+    let (store, clock) = (Arc::clone(&setup.store), BreaksDown(AtomicU64::new(0)));
+    let writer = SnapshotWriter::start(store, clock, setup.directory.file(), SNAPSHOT_EVERY_MIN).unwrap();
+    wait_until("a panic", || matches!(writer.last(), Some(Err(_))));
+    let error = writer.last().unwrap().unwrap_err();
+    assert!(error.to_string().contains("the thread that writes it panicked"), "{error}");
+    assert_eq!(writer.stop().unwrap_err(), error);
+    assert_eq!(setup.directory.names(), ["limits.snapshot"]);
 }

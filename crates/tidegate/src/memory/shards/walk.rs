@@ -7,12 +7,14 @@
 //! its place, which is a lower one. So a state that was copied may come up again, and what is seen later is
 //! newer; one that was added during the walk may be seen or not.
 //!
-//! A ledger that is larger than a portion is copied in several, as [`LedgerCopy`] has it. The leases of one key are
-//! copied at once: they come and go anywhere, and 24 bytes a lease are few for what they count.
+//! A state that is larger than a portion is copied in several: a ledger as [`LedgerCopy`] has it, the leases of a key
+//! as [`leases`] has it.
+
+mod leases;
 
 use std::collections::VecDeque;
 
-use tidegate_core::{CopyProgress, LeaseEntry, Leases, Ledger, LedgerCopy, LedgerEntry, Timestamp};
+use tidegate_core::{CopyProgress, Ledger, LedgerCopy, LedgerEntry, Timestamp};
 
 use super::{Held, Kept, SHARDS, Shards};
 
@@ -158,27 +160,6 @@ impl Lined for Ledger {
 
 fn line(LedgerEntry { stamp, units }: LedgerEntry) -> [u64; 2] {
     [stamp, units]
-}
-
-/// The first line is what is not in any lease: the key's time, the last fence, and no units.
-impl Lined for Leases {
-    type Line = [u64; 3];
-
-    fn line_count(&self) -> usize {
-        1 + self.len()
-    }
-
-    fn lines(&self) -> impl Iterator<Item = [u64; 3]> {
-        let first = [self.written().as_nanos(), self.last_fence().get(), 0];
-        let line = |LeaseEntry { grant, units }| [grant.expires.as_nanos(), grant.fence.get(), units];
-        std::iter::once(first).chain(self.entries().map(line))
-    }
-
-    fn copy_large(shards: &Shards<Self>, shard: usize, tag: u64) -> Option<Large<[u64; 3]>> {
-        let locked = shards.lock(shard);
-        let Held { state, idle_from } = locked.held.get(&tag)?;
-        Some(Large { idle_from: *idle_from, lines: state.lines().collect() })
-    }
 }
 
 impl<L: Copy> Portion<L> {

@@ -20,6 +20,7 @@ pub(super) enum Problem {
     NoFileName,
     NoDirectory,
     NotAFile,
+    TemporaryNotAFile(PathBuf),
     Io { doing: &'static str, error: String },
     BeingWritten,
     NotASnapshot,
@@ -87,11 +88,29 @@ impl Problem {
         move |error| Self::Io { doing, error: error.to_string() }
     }
 
+    /// What to do when a file was to be restored, which is another matter only if it could not be read.
+    fn hint_for(&self, refused: &Refused) -> &'static str {
+        match (self, refused) {
+            (Self::Io { .. }, Refused::MovedTo(_)) => {
+                "the file may be sound: check the disk, the permissions and how many files may be open, then stop the \
+                 program, move the file back and start again"
+            }
+            (Self::Io { .. }, Refused::LeftInPlace | Refused::NotMoved { .. }) => {
+                "the file may be sound: stop the program, keep a copy, check the disk, the permissions and how many \
+                 files may be open, and start again"
+            }
+            _ => self.hint(),
+        }
+    }
+
     fn hint(&self) -> &'static str {
         match self {
             Self::NoFileName => "name a file in a directory that exists",
             Self::NoDirectory => "create the directory it is to be in",
             Self::NotAFile => "name a regular file, or a path where nothing is yet",
+            Self::TemporaryNotAFile(_) => {
+                "remove it, and name a path in a directory that nobody else can write to"
+            }
             Self::Io { .. } => {
                 "check the disk, its free space and the permissions of the file and its directory"
             }
@@ -114,6 +133,9 @@ impl fmt::Display for Problem {
             Self::NoFileName => f.write_str("the path does not name a file"),
             Self::NoDirectory => f.write_str("its directory does not exist"),
             Self::NotAFile => f.write_str("it is a directory or a device, not a regular file"),
+            Self::TemporaryNotAFile(path) => {
+                write!(f, "its temporary file `{}` is a link, a directory or a device", path.display())
+            }
             Self::Io { doing, error } => write!(f, "cannot {doing} it: {error}"),
             Self::BeingWritten => f.write_str("another process is writing it"),
             Self::NotASnapshot => f.write_str("it does not begin as a snapshot does"),
@@ -133,8 +155,9 @@ impl fmt::Display for Problem {
 impl fmt::Display for SnapshotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, problem, refused } = self;
-        let (path, hint) = (path.display(), problem.hint());
+        let path = path.display();
         let Some(refused) = refused else {
+            let hint = problem.hint();
             return write!(f, "snapshot `{path}` was not written: {problem} (hint: {hint})");
         };
         write!(f, "snapshot `{path}` is refused: {problem}; the store starts empty")?;
@@ -147,7 +170,7 @@ impl fmt::Display for SnapshotError {
                 to.display()
             )?,
         }
-        write!(f, " (hint: {hint})")
+        write!(f, " (hint: {})", problem.hint_for(refused))
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) struct Unfinished {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Size {
     Fits,
-    /// It takes more memory than all of the store may, so its lines are not kept.
+    /// It takes more memory than all of the store may, so no line but the first is kept.
     TooLarge,
 }
 
@@ -111,7 +111,7 @@ fn restore_part<'a, S: Saved>(payload: &'a [u8], loading: &mut Loading) -> Resul
             begun
         }
     };
-    state.add(lines, loading.store_bytes_max);
+    state.add::<S>(lines, loading.store_bytes_max);
     state.lines_left = lines_left;
     if lines_left > 0 {
         loading.unfinished = Some(state);
@@ -126,12 +126,15 @@ pub(super) const PART_MISSING: &str = "a part of an entry is missing";
 
 impl Unfinished {
     /// Adds the lines of a part. They were read already, so this takes no more memory than the file is long.
-    fn add(&mut self, lines: &[u8], store_bytes_max: u64) {
-        if self.size == Size::TooLarge || (self.bytes.len() + lines.len()) as u64 > store_bytes_max {
-            (self.size, self.bytes) = (Size::TooLarge, Vec::new());
-            return;
+    fn add<S: Saved>(&mut self, lines: &[u8], store_bytes_max: u64) {
+        if self.size == Size::Fits {
+            self.bytes.extend_from_slice(lines);
         }
-        self.bytes.extend_from_slice(lines);
+        if self.bytes.len() as u64 > store_bytes_max {
+            self.size = Size::TooLarge;
+            self.bytes.truncate(size_of::<S::Line>());
+            self.bytes.shrink_to_fit();
+        }
     }
 
     fn lines<S: Saved>(&self) -> Vec<S::Line> {
@@ -147,18 +150,23 @@ impl Unfinished {
 /// Puts a state into its shard as a decision would.
 fn put<S: Saved>(whole: &Unfinished, loading: &mut Loading) -> Result<(), &'static str> {
     let (store, now) = (&loading.store, loading.now);
-    if whole.size == Size::TooLarge {
-        store.live_evictions.fetch_add(1, Ordering::Relaxed);
-        return Ok(());
-    }
     let restored = S::from_lines(&whole.lines::<S>())?;
+    if whole.idle_from <= now || whole.size == Size::TooLarge {
+        // As when a state is removed: the key must not hand out its numbers again.
+        store.lost_fence.fetch_max(restored.last_fence().get(), Ordering::Relaxed);
+    }
     if whole.idle_from <= now {
         loading.expired += 1;
         return Ok(());
     }
+    if whole.size == Size::TooLarge {
+        loading.put += 1;
+        store.live_evictions.fetch_add(1, Ordering::Relaxed);
+        return Ok(());
+    }
     let (shards, tag) = (S::shards(store), whole.tag);
     let shard = &mut shards.lock(shard_of(tag));
-    loading.restored += u64::from(!shard.holds(tag));
+    loading.put += u64::from(!shard.holds(tag));
     store.update_kept(Place { shards, shard, tag }, now, |state| {
         *state = restored;
         ((), whole.idle_from)
@@ -175,10 +183,7 @@ impl Saved for Ledger {
 
     fn from_lines(lines: &[[u64; 2]]) -> Result<Self, &'static str> {
         let entries = lines.iter().map(|[stamp, units]| LedgerEntry { stamp: *stamp, units: *units });
-        Self::from_entries(entries).map_err(|error| match error {
-            LedgerError::OutOfOrder => "the lines of a ledger are not in the order of time",
-            LedgerError::UnitsOutOfRange => "a line of a ledger holds less or more units than it can",
-        })
+        Self::from_entries(entries).map_err(LedgerError::as_str)
     }
 }
 
@@ -198,10 +203,6 @@ impl Saved for Leases {
             units: *units,
         };
         let (written, last_fence) = (Timestamp::from_nanos(*written), Fence::new(*last_fence));
-        Self::from_entries(written, last_fence, leases.iter().map(lease)).map_err(|error| match error {
-            LeasesError::OutOfOrder => "leases are not in the order in which they expire",
-            LeasesError::NoUnits => "a lease holds nothing",
-            LeasesError::FenceTooHigh => "a lease has a higher fence than was handed out",
-        })
+        Self::from_entries(written, last_fence, leases.iter().map(lease)).map_err(LeasesError::as_str)
     }
 }

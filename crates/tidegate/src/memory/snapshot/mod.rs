@@ -21,6 +21,9 @@
 //! earlier one stays: it, too, is from between the beginning and the end.) Why none is missed is written down
 //! where the walks are: `table/walk.rs` and `shards/walk.rs`.
 //!
+//! The leases of a key that has thousands of them are from different instants, too: each is in it as it was at one of
+//! them. One that is renewed to a shorter end than it had, just while those of its key are copied, may be missed.
+//!
 //! What was idle at the instant of the snapshot is left out, unless the store keeps idle states.
 
 mod blocks;

@@ -49,7 +49,7 @@ pub(super) fn restore(block: &Block<'_>, loading: &mut Loading) -> Result<(), &'
         if state.is_idle_at(loading.now) {
             loading.expired += 1;
         } else {
-            loading.restored += put(&loading.store, tag, state, loading.now);
+            loading.put += put(&loading.store, tag, state, loading.now);
         }
     }
     Ok(())

@@ -7,6 +7,9 @@
 //! The temporary file is locked while it is written. Of two processes that were given one path by mistake, or
 //! because one starts while the other stops, the second is turned away instead of writing into the first one's
 //! file.
+//!
+//! Nothing but a regular file is written to, and not before it is known to be the one of that name: behind a link
+//! that somebody left under the temporary name there may be any file.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -17,6 +20,12 @@ use super::error::Problem;
 
 /// How often the temporary file is opened again because another process just renamed it.
 const OPENS_MAX: u32 = 8;
+/// The owner reads and writes it.
+#[cfg(unix)]
+const OWNER_MODE: u32 = 0o600;
+/// What nobody else may do with it.
+#[cfg(unix)]
+const OTHERS_MODE: u32 = 0o077;
 
 /// A file in the making.
 pub(super) struct Replacement<'a> {
@@ -47,11 +56,15 @@ impl<'a> Replacement<'a> {
     /// An empty temporary file, for this process alone.
     pub(super) fn open(&self) -> Result<File, Problem> {
         for _ in 0..OPENS_MAX {
+            // Before it is opened, too: whoever opens a pipe waits, and a link may lead to what does not exist yet.
+            if fs::symlink_metadata(&self.temporary).is_ok_and(|about| !about.is_file()) {
+                return Err(Problem::TemporaryNotAFile(self.temporary.clone()));
+            }
             let mut options = OpenOptions::new();
             options.create(true).write(true).truncate(false);
             // With the seed in it, anybody who can read it can make up keys that share a counter.
             #[cfg(unix)]
-            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, OWNER_MODE);
             let file = options.open(&self.temporary).map_err(Problem::io("create the temporary file of"))?;
             match file.try_lock() {
                 Ok(()) => {}
@@ -64,6 +77,7 @@ impl<'a> Replacement<'a> {
             }
             // Before it was locked, another process may have finished it and renamed it: then it is a snapshot.
             if is_at(&file, &self.temporary) {
+                keep_from_others(&file).map_err(Problem::io("keep from others the temporary file of"))?;
                 file.set_len(0).map_err(Problem::io("empty the temporary file of"))?;
                 return Ok(file);
             }
@@ -84,12 +98,29 @@ impl<'a> Replacement<'a> {
     }
 }
 
-/// Whether the file is the one that has this name now.
+/// A file that was there already has the permissions that somebody gave it.
+#[cfg(unix)]
+fn keep_from_others(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    // Not every file system can change them, so they are left alone if they will do.
+    if file.metadata()?.permissions().mode() & OTHERS_MODE == 0 {
+        return Ok(());
+    }
+    file.set_permissions(fs::Permissions::from_mode(OWNER_MODE))
+}
+
+/// Elsewhere it has those of its directory.
+#[cfg(not(unix))]
+fn keep_from_others(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
+/// Whether the file is the one that has this name now, and no link leads to it.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let identity = |about: fs::Metadata| (about.dev(), about.ino());
-    match (file.metadata(), fs::metadata(path)) {
+    match (file.metadata(), fs::symlink_metadata(path)) {
         (Ok(open), Ok(named)) => identity(open) == identity(named),
         _ => false,
     }

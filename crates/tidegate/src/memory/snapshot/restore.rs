@@ -13,10 +13,13 @@ use super::format::{BlockKind, HEADER_BYTES, Header};
 use super::{kept, packed};
 use crate::memory::MemoryStore;
 use crate::memory::seed::Seed;
+use crate::sync::AtomicU64;
 
 const READ_BYTES: usize = 256 << 10;
+const NANOS_PER_MICRO: u64 = 1_000;
 
 /// A store to begin with, and where its counters are from.
+#[must_use]
 pub struct Restored {
     /// The store: with all counters of the snapshot that still matter, or empty.
     pub store: MemoryStore,
@@ -31,15 +34,20 @@ pub enum Found {
     Nothing,
     /// A snapshot, and it was restored.
     Snapshot {
-        /// Counters that still matter.
+        /// Counters that still matter, and are in the store.
         restored: u64,
+        /// Counters that still matter, and for which there was no room: `memory_max` is less than they need.
+        given_up: u64,
         /// Counters that have expired since the snapshot was written, and were dropped.
         expired: u64,
         /// The instant that the snapshot was asked for.
         written_at: Timestamp,
     },
-    /// A file that is damaged, cut short, newer or no snapshot at all. The store is empty, and the file was
-    /// moved aside so that the next snapshot does not replace it.
+    /// A file that is damaged, cut short, newer, no snapshot at all, or that could not be read. The store is empty,
+    /// and the file was moved aside so that the next snapshot does not replace it.
+    ///
+    /// One that could not be read, for want of a permission or because too many files were open, may be sound: stop
+    /// the program before it writes another, move the file back and start again.
     Refused(SnapshotError),
 }
 
@@ -48,7 +56,8 @@ pub(super) struct Loading {
     pub store: MemoryStore,
     pub store_bytes_max: u64,
     pub now: Timestamp,
-    pub restored: u64,
+    /// Counters that were put into it, those included that it had to give up again.
+    pub put: u64,
     pub expired: u64,
     /// A state whose next part comes next.
     pub unfinished: Option<kept::Unfinished>,
@@ -62,8 +71,11 @@ impl MemoryStore {
     /// why, and the file is renamed to `NAME.refused` in the same directory, in place of an older one of that
     /// name. There is no such thing as half a restored store.
     ///
-    /// If `memory_max` is less than the counters need, some are given up as in any full store, and
-    /// [`live_evictions`](crate::MemoryStats::live_evictions) counts them.
+    /// So is a file that cannot be read, whatever is in it: the next snapshot would replace it. Once it can be read
+    /// it may be moved back, while the program is stopped.
+    ///
+    /// If `memory_max` is less than the counters need, some are given up as in any full store;
+    /// [`Found::Snapshot`] says how many, and [`live_evictions`](crate::MemoryStats::live_evictions) counts them.
     pub fn restore(path: impl AsRef<Path>, memory_max: u64, now: Timestamp) -> Restored {
         let path = path.as_ref();
         match load(path, memory_max, now) {
@@ -98,9 +110,12 @@ fn load(path: &Path, memory_max: u64, now: Timestamp) -> Result<Option<Restored>
     if seed.check_value() != seed_check {
         return Err(Problem::OtherHash);
     }
-    let store = MemoryStore { seed, ..MemoryStore::bounded(memory_max) };
+    // What was left out of the snapshot had no higher fence than the time: that of the writing, not that of a clock
+    // that may have been set back since.
+    let lost_fence = AtomicU64::new(written_at.as_nanos() / NANOS_PER_MICRO);
+    let store = MemoryStore { seed, lost_fence, ..MemoryStore::bounded(memory_max) };
     let store_bytes_max = store.budget.max();
-    let mut loading = Loading { store, store_bytes_max, now, restored: 0, expired: 0, unfinished: None };
+    let mut loading = Loading { store, store_bytes_max, now, put: 0, expired: 0, unfinished: None };
     let mut blocks = BlockReader::new(input, HEADER_BYTES as u64);
     while let Some(block) = blocks.next()? {
         let restored = match block.kind {
@@ -112,11 +127,13 @@ fn load(path: &Path, memory_max: u64, now: Timestamp) -> Result<Option<Restored>
         };
         restored.map_err(|what| Problem::Damaged { at_byte: block.at_byte, what })?;
     }
-    let Loading { store, restored, expired, unfinished, .. } = loading;
+    let Loading { store, put, expired, unfinished, .. } = loading;
     if unfinished.is_some() {
         return Err(Problem::Damaged { at_byte: about.len(), what: kept::PART_MISSING });
     }
-    Ok(Some(Restored { store, found: Found::Snapshot { restored, expired, written_at } }))
+    let given_up = store.stats().live_evictions;
+    let restored = put.saturating_sub(given_up);
+    Ok(Some(Restored { store, found: Found::Snapshot { restored, given_up, expired, written_at } }))
 }
 
 /// Renames a file that was refused, so that the next snapshot does not replace it.
@@ -137,11 +154,18 @@ impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing => f.write_str("there is no snapshot; the store starts empty"),
-            Self::Snapshot { restored, expired, written_at } => write!(
-                f,
-                "restored {restored} counters from a snapshot written {} s after the epoch; {expired} had expired",
-                written_at.as_nanos() / 1_000_000_000
-            ),
+            Self::Snapshot { restored, given_up, expired, written_at } => {
+                let written_s = written_at.as_nanos() / 1_000_000_000;
+                write!(
+                    f,
+                    "restored {restored} counters from a snapshot written {written_s} s after the epoch"
+                )?;
+                write!(f, "; {expired} had expired")?;
+                if *given_up > 0 {
+                    write!(f, "; there was no room for {given_up} (hint: give the store more memory)")?;
+                }
+                Ok(())
+            }
             Self::Refused(error) => error.fmt(f),
         }
     }

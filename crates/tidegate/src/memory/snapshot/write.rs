@@ -26,10 +26,13 @@ pub struct SnapshotReport {
 impl MemoryStore {
     /// Writes what the store holds to a file, in place of the one before.
     ///
-    /// Decisions go on meanwhile: nobody waits longer than it takes to copy one page, a portion of the
-    /// ledgers of one shard, or the leases of one key. Every counter is in the file as it was at some instant between the beginning and
-    /// the end of the writing; a plan of several limits that is decided in that time may be in it in part. A
-    /// snapshot taken while nothing is decided is exact.
+    /// Decisions go on meanwhile: nobody waits longer than it takes to copy one page, or a portion of the ledgers or
+    /// the leases of one shard. Every counter is in the file as it was at some instant between the beginning and the
+    /// end of the writing, and of a key with thousands of leases every lease is; a plan of several limits that is
+    /// decided in that time may be in it in part. A snapshot taken while nothing is decided is exact.
+    ///
+    /// A lease that is renewed to a shorter end than it had, while its key has thousands and they are being copied,
+    /// may be missed.
     ///
     /// The file is complete and on the disk before it takes the place of the one before, so a process that is
     /// killed at any moment leaves the last good one. It is written as `.NAME.tmp` in the same directory, which

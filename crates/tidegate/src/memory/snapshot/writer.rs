@@ -33,6 +33,7 @@ pub const SNAPSHOT_EVERY_MIN: Duration = Duration::from_millis(100);
 /// # std::fs::remove_dir_all(&directory)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[must_use = "it stops when it is dropped"]
 pub struct SnapshotWriter {
     shared: Arc<Shared>,
     path: PathBuf,
@@ -81,8 +82,13 @@ impl SnapshotWriter {
     }
 
     /// What came of the last attempt; none before the first. After an error the next attempt is made as if
-    /// nothing had happened, and the last good snapshot is still there.
+    /// nothing had happened, and the last good snapshot is still there. If the thread panicked, that is what came of
+    /// it, and there are no more attempts.
     pub fn last(&self) -> Option<Result<SnapshotReport, SnapshotError>> {
+        // Until it is joined, nothing else ends the thread.
+        if self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
+            return Some(Err(SnapshotError::new(&self.path, Problem::Panicked)));
+        }
         self.shared.lock().last.clone()
     }
 
