@@ -29,6 +29,7 @@
 pub mod bench;
 mod bytes;
 pub mod cli;
+mod hourly;
 mod latency;
 pub mod pictures;
 pub mod process;

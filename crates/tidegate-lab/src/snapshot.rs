@@ -19,6 +19,7 @@ use tidegate::{
 };
 
 use crate::bench::waited_ns;
+use crate::hourly::hourly;
 use crate::latency::Latencies;
 use crate::stopwatch::WallTime;
 use crate::{Bytes, table::Table};
@@ -141,13 +142,13 @@ impl Measurement {
 
 impl Traffic {
     fn new(measurement: &Measurement, store: &Arc<MemoryStore>) -> Result<Self, LimiterError> {
-        let limiter = |rule: &str, limit: &str| {
-            let text = format!("{{algorithm: {}, limit: {limit}}}", measurement.algorithm);
-            Limiter::builder().rule(rule).limit(&text).store(Arc::clone(store)).build()
+        let limiter = |rule: &str, units: u64| {
+            let limit = hourly(measurement.algorithm, units);
+            Limiter::builder().rule(rule).limit(limit).store(Arc::clone(store)).build()
         };
         Ok(Self {
-            keys: limiter("keys", "10 per 1h")?,
-            hot: limiter("hot", "1000 per 1h")?,
+            keys: limiter("keys", 10)?,
+            hot: limiter("hot", 1_000)?,
             random: SmallRng::seed_from_u64(1),
             keys_before: measurement.keys,
             decisions: 0,

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use tidegate::{AlgorithmName, Limiter, LimiterError, MemoryStore, Timestamp};
 
+use crate::hourly::hourly;
 use crate::process::{self, Resident};
 use crate::stopwatch::ThreadTime;
 use crate::{Bytes, table::Table};
@@ -86,7 +87,7 @@ impl Spray {
             keys,
             asks_per_key: 1,
             memory_max,
-            limit: format!("{{algorithm: {algorithm}, limit: 10 per 1h}}"),
+            limit: hourly(algorithm, 10),
             hot_limit: "1000 per day".to_owned(),
             hot_every_keys: 1_000,
             step_ns: 1_000,

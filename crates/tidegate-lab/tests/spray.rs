@@ -51,6 +51,11 @@ fn a_flood_of_sub_windows_stays_in_bounds() {
     bounds_hold(&spray(LEDGER_KEYS, AlgorithmName::SubWindows));
 }
 
+#[test]
+fn a_flood_of_leases_stays_in_bounds() {
+    bounds_hold(&spray(LEDGER_KEYS, AlgorithmName::Concurrency));
+}
+
 /// Resident memory is the process's, and this one runs the other tests too.
 #[cfg(target_os = "linux")]
 #[test]

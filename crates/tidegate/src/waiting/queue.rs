@@ -135,10 +135,10 @@ impl Queue {
         if let Some(refusal) = self.refused.remove(&ticket) {
             return Step::Refused(refusal);
         }
-        if let Some(waiter) = self.waiters.get_mut(&ticket) {
-            if !waiter.waker.will_wake(waker) {
-                self.gone.push(std::mem::replace(&mut waiter.waker, waker.clone()));
-            }
+        if let Some(waiter) = self.waiters.get_mut(&ticket)
+            && !waiter.waker.will_wake(waker)
+        {
+            self.gone.push(std::mem::replace(&mut waiter.waker, waker.clone()));
         }
         if self.front() != Some(ticket) {
             return Step::Behind;
