@@ -47,6 +47,13 @@ impl Decision {
         Self { merged, decided_by: outcomes.iter().position(decides).unwrap_or(0) }
     }
 
+    /// The same with another wait: for who knows that a limit which denied it goes out of force before that.
+    #[must_use]
+    pub fn with_retry_after(mut self, retry_after: Wait) -> Self {
+        self.merged.retry_after = retry_after;
+        self
+    }
+
     /// Whether the request passes.
     #[inline]
     pub fn is_allowed(&self) -> bool {

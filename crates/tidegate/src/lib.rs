@@ -15,6 +15,9 @@
 //! # Ok::<(), tidegate::LimiterError>(())
 //! ```
 //!
+//! The [`guide`] says which algorithm to choose, and what there is besides yes and no: waiting, leases, locks, calendars,
+//! snapshots.
+//!
 //! # How a request flows
 //!
 //! ```text

@@ -8,7 +8,7 @@ pub use error::LimiterError;
 
 use std::sync::Arc;
 
-use tidegate_core::{Algorithm, Charge, Counter, Decision, Limit, Plan, Timestamp};
+use tidegate_core::{Algorithm, Charge, Counter, Decision, Limit, Nanos, Plan, Timestamp, Wait};
 
 use crate::memory::{MemoryStats, MemoryStore};
 use crate::waiting::{Kin, Queues};
@@ -81,8 +81,15 @@ impl<C: Clock> Limiter<C> {
                 let charge = Charge { key: key.as_ref(), counter, cost };
                 self.store.check_one(&charge, now)
             }
-            _ => Decision::merge(&self.store.check(&self.plan(key.as_ref(), cost, now), now)),
+            _ => self.check_all(key.as_ref(), cost, now),
         }
+    }
+
+    /// A request that touches several limits, out of the way of one that does not.
+    #[inline(never)]
+    fn check_all(&self, key: &[u8], cost: u64, now: Timestamp) -> Decision {
+        let decision = Decision::merge(&self.store.check(&self.plan(key, cost, now), now));
+        self.until_retired(decision, key, cost, now)
     }
 
     /// Answers as [`check`](Self::check) would and changes nothing.
@@ -92,7 +99,9 @@ impl<C: Clock> Limiter<C> {
 
     /// As [`peek`](Self::peek), at an instant of the caller's.
     pub fn peek_at(&self, key: impl AsRef<[u8]>, cost: u64, now: Timestamp) -> Decision {
-        Decision::merge(&self.store.peek(&self.plan(key.as_ref(), cost, now), now))
+        let key = key.as_ref();
+        let decision = Decision::merge(&self.store.peek(&self.plan(key, cost, now), now));
+        self.until_retired(decision, key, cost, now)
     }
 
     /// Gives back `cost` units of `key` that were taken and not used. What concurrency limits gave is
@@ -190,6 +199,27 @@ impl<C: Clock> Limiter<C> {
     /// When the next of the limits that were changed goes out of force.
     pub(crate) fn retires(&self, now: Timestamp) -> Option<Timestamp> {
         self.retiring.iter().map(|old| old.until).filter(|until| now < *until).min()
+    }
+
+    /// A denial with the wait that is left if limits on their way out are gone before it is over.
+    fn until_retired(&self, decision: Decision, key: &[u8], cost: u64, now: Timestamp) -> Decision {
+        // What an attempt adds to a limit that counts denied ones only a check knows, so it is left as it is.
+        if decision.is_allowed() || self.retires(now).is_none() || self.counts_denied(now) {
+            return decision;
+        }
+        let mut from = now;
+        loop {
+            let wait = self.store.wait(&self.plan(key, cost, from), from);
+            let admitted = wait.span().map(|wait| from.saturating_add(wait));
+            match (admitted, self.retires(from)) {
+                (_, Some(retires)) if admitted.is_none_or(|admitted| admitted >= retires) => from = retires,
+                (Some(admitted), _) => {
+                    let wait_ns = admitted.as_nanos() - now.as_nanos();
+                    return decision.with_retry_after(Wait::of(Nanos::new(wait_ns.into())));
+                }
+                (None, _) => return decision.with_retry_after(Wait::NEVER),
+            }
+        }
     }
 
     fn in_force(&self, now: Timestamp) -> impl Iterator<Item = &Counter> {

@@ -113,6 +113,25 @@ fn the_limit_that_decided_is_named_rightly_while_others_retire() {
     assert_eq!(decided, "{algorithm: gcra, limit: 2, per: 1h, name: y}");
 }
 
+/// The old limit would deny it for an hour, and is enforced for a second.
+#[test]
+fn a_denial_by_a_limit_on_its_way_out_lasts_no_longer_than_that() {
+    let clock = ManualClock::default();
+    let old = limiter(&["1 per hour"], &clock);
+    assert_eq!(admitted(&old, 1), 1);
+    let new = old.changed(["{algorithm: fixed_window, limit: 2, per: 1s}"]).unwrap();
+    clock.advance(Duration::from_millis(400));
+    for denied in [new.check("key", 1), new.peek("key", 1)] {
+        assert_eq!(denied.retry_after.span().unwrap().as_duration(), Duration::from_millis(600));
+    }
+    // More than the old one ever holds, and no more than the new one does.
+    assert_eq!(new.check("key", 2).retry_after.span().unwrap().as_duration(), Duration::from_millis(600));
+    assert_eq!(new.check("key", 3).retry_after.span(), None);
+    clock.advance(Duration::from_millis(600));
+    assert!(new.check("key", 2).is_allowed());
+    assert_eq!(new.check("key", 1).retry_after.span().unwrap().as_duration(), Duration::from_secs(1));
+}
+
 #[test]
 fn a_named_limit_is_itself_wherever_it_stands() {
     let clock = ManualClock::default();
