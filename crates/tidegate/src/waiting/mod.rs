@@ -6,9 +6,9 @@
 //! out of the line as if it had never stood there.
 //!
 //! A request with a `max_wait` is refused at once if those in front of it leave no room in time. That is known by
-//! playing them out on copies of the states ([`Foresight`](crate::memory::Foresight)); it is played out again when
-//! somebody leaves the line or others took units past it. Nobody knows when leases are given back, so in front of a
-//! concurrency limit a request waits for its turn until its time is over.
+//! playing them out on copies of the states ([`Foresight`](crate::memory::Foresight)), again when others took units past
+//! the line, and before a newcomer is refused after somebody left it. Nobody knows when leases are given back, so in
+//! front of a concurrency limit a request waits for its turn until its time is over.
 //!
 //! A timer wakes late, by microseconds or, on a busy machine, by milliseconds. A request that was due is decided as
 //! of the instant it was due, if that was no longer than [`LATE_NS_MAX`] ago, so lateness does not add up and the pace
