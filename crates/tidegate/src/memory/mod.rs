@@ -184,18 +184,18 @@ impl MemoryStore {
     /// Gives back what a plan charged: the newest units of each key, no more than it used. Leases are
     /// [released](Self::release) instead. Wakes nobody: who waits, waits for a limiter.
     pub fn refund(&self, plan: &Plan<'_>, now: Timestamp) {
-        self.refund_since(plan, now, now);
+        self.refund_charged(plan, None, now);
     }
 
-    /// As [`refund`](Self::refund), of what was charged at an instant: nothing from windows that began after it.
-    pub(crate) fn refund_since(&self, plan: &Plan<'_>, charged_at: Timestamp, now: Timestamp) {
+    /// As [`refund`](Self::refund); where it is known when it was charged, nothing from windows that began after it.
+    pub(crate) fn refund_charged(&self, plan: &Plan<'_>, at: Option<Timestamp>, now: Timestamp) {
         for charge in plan.charges().iter().filter(|charge| charge.cost > 0) {
             let tag = self.seed.tag(charge);
             let ask = Ask { now, cost: charge.cost };
             match charge.counter.algorithm() {
                 Algorithm::Packed(algorithm) => {
                     self.update_packed(tag, |state| {
-                        if !algorithm.began_after(state, charged_at) {
+                        if !at.is_some_and(|at| algorithm.began_after(state, at)) {
                             algorithm.refund(state, ask);
                         }
                     });

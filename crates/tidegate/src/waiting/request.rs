@@ -67,7 +67,7 @@ impl<'a, C: Clock> Request<'a, C> {
         if let Some(lease) = &admitted.lease {
             let _ = store.release(&plan, &lease.token, now);
         }
-        store.refund_since(&plan, admitted.at, now);
+        store.refund_charged(&plan, Some(admitted.at), now);
         self.gave_back.set(true);
     }
 
