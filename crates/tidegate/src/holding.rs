@@ -116,7 +116,7 @@ impl<C: Clock> Limiter<C> {
         now: Timestamp,
     ) -> (Decision, Option<Lease>) {
         let (outcomes, lease) = self.store().acquire(&self.plan(key, cost, now), now, ttl);
-        (Decision::merge(&outcomes), lease)
+        (self.until_retired(Decision::merge(&outcomes), key, cost, now), lease)
     }
 
     fn renewed(&self, key: &[u8], token: &LeaseToken, ttl: Option<Nanos>) -> Renewal {

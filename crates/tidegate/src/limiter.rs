@@ -202,7 +202,13 @@ impl<C: Clock> Limiter<C> {
     }
 
     /// A denial with the wait that is left if limits on their way out are gone before it is over.
-    fn until_retired(&self, decision: Decision, key: &[u8], cost: u64, now: Timestamp) -> Decision {
+    pub(crate) fn until_retired(
+        &self,
+        decision: Decision,
+        key: &[u8],
+        cost: u64,
+        now: Timestamp,
+    ) -> Decision {
         // What an attempt adds to a limit that counts denied ones only a check knows, so it is left as it is.
         if decision.is_allowed() || self.retires(now).is_none() || self.counts_denied(now) {
             return decision;

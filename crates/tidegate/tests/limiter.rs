@@ -121,7 +121,7 @@ fn a_denial_by_a_limit_on_its_way_out_lasts_no_longer_than_that() {
     assert_eq!(admitted(&old, 1), 1);
     let new = old.changed(["{algorithm: fixed_window, limit: 2, per: 1s}"]).unwrap();
     clock.advance(Duration::from_millis(400));
-    for denied in [new.check("key", 1), new.peek("key", 1)] {
+    for denied in [new.check("key", 1), new.peek("key", 1), new.lease("key", 1).0] {
         assert_eq!(denied.retry_after.span().unwrap().as_duration(), Duration::from_millis(600));
     }
     // More than the old one ever holds, and no more than the new one does.

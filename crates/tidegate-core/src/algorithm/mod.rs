@@ -54,8 +54,8 @@ pub trait Counting {
     /// forgotten because a limit was over without them do not come back.
     fn refund(&self, state: &mut Self::State, ask: Ask);
 
-    /// Whether the state is of a window that began after an instant, so that nothing of what was charged then is in
-    /// it.
+    /// Whether the state is of a window that began after an instant, so that what was charged then is not in it, or
+    /// only as what is left of the window before.
     #[inline]
     fn began_after(&self, _state: &Self::State, _instant: Timestamp) -> bool {
         false

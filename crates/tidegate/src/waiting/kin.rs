@@ -1,4 +1,4 @@
-//! Limiters that share their counters: what one of them gives back, another may be waited for.
+//! Limiters that share their counters: what is given back to one of them, somebody may wait for at another.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use tidegate_core::Timestamp;
 
 use super::Queues;
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// The lines of all limiters of one rule over one store: those that were built apart, and those that one was changed
 /// from and to.
@@ -19,17 +19,30 @@ pub(crate) struct Kin {
 /// The kin of a store's limiters, by rule.
 #[derive(Default)]
 pub(crate) struct Kins {
-    by_rule: Mutex<HashMap<Box<str>, Kin>>,
+    rules: Mutex<Rules>,
 }
+
+#[derive(Default)]
+struct Rules {
+    kin: HashMap<Box<str>, Kin>,
+    /// With so many rules, those of which no limiter is left are forgotten.
+    sweep_at: usize,
+}
+
+const SWEEP_AT_LEAST: usize = 16;
 
 impl Kins {
     /// Adds a limiter of `rule`.
     pub(crate) fn join(&self, rule: &str, queues: &Arc<Queues>) -> Kin {
-        let mut by_rule = lock(&self.by_rule);
-        // Rules of which no limiter is left.
-        by_rule.retain(|_, kin| kin.is_alive());
-        let kin = by_rule.entry(rule.into()).or_default().clone();
-        lock(&kin.all).push(Arc::downgrade(queues));
+        let mut rules = lock(&self.rules);
+        if rules.kin.len() >= rules.sweep_at {
+            rules.kin.retain(|_, kin| kin.is_alive());
+            rules.sweep_at = SWEEP_AT_LEAST.max(2 * rules.kin.len());
+        }
+        let kin = rules.kin.entry(rule.into()).or_default().clone();
+        let mut all = kin.living();
+        all.push(Arc::downgrade(queues));
+        drop(all);
         kin
     }
 }
@@ -42,10 +55,14 @@ impl Kin {
         all.iter().for_each(|queues| queues.nudge(key, now));
     }
 
-    /// Whether any limiter is left. Forgets those that are not.
     fn is_alive(&self) -> bool {
+        !self.living().is_empty()
+    }
+
+    /// Those that are left.
+    fn living(&self) -> MutexGuard<'_, Vec<Weak<Queues>>> {
         let mut all = lock(&self.all);
         all.retain(|queues| queues.strong_count() > 0);
-        !all.is_empty()
+        all
     }
 }

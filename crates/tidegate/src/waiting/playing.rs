@@ -82,7 +82,9 @@ impl Queue {
     /// Works out when everyone in line will leave, and refuses those for whom that is too late.
     pub(super) fn play_out<C: Clock>(&mut self, request: &Request<'_, C>, now: Timestamp) {
         let mut foresight = request.foresee(now);
-        let mut left = self.left.max(request.earliest(now));
+        // Who gave units back may go by another clock, which is ahead.
+        let left = if self.front_is_charged { self.left } else { self.left.min(now) };
+        let mut left = left.max(request.earliest(now));
         let mut refused = Vec::new();
         for (ticket, waiter) in self.waiters.iter_mut().skip(usize::from(self.front_is_charged)) {
             let from = left.max(waiter.arrived);

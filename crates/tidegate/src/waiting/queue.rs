@@ -198,8 +198,9 @@ impl Queue {
     ) -> Step {
         let waiter = &self.waiters[&ticket];
         if request.is_foreseeable(now) {
-            // Others took units past the line, so all in it are later than was thought.
-            if waiter.foreseen.is_some_and(|foreseen| foreseen < due) {
+            // Others took units past the line, so all in it are later than was thought; or it was not foreseeable when
+            // they came, because of leases that have gone out of force, and somebody has a deadline.
+            if waiter.foreseen.map_or(!self.deadlines.is_empty(), |foreseen| foreseen < due) {
                 self.play_out(request, now);
             }
             return self.refused.remove(&ticket).map_or(Step::AskAgain(due), Step::Refused);

@@ -1,6 +1,6 @@
 //! What a waiting request asks for.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidegate_core::{Ask, Nanos, Plan, Timestamp, Wait};
 
@@ -17,7 +17,7 @@ pub(crate) struct Request<'a, C> {
     /// How long what it is given may be held, if that is less than the limits would give.
     pub ttl: Option<Nanos>,
     /// Whether it gave something back that others have not been told of.
-    gave_back: Cell<bool>,
+    gave_back: AtomicBool,
 }
 
 /// When all limits that were changed are gone.
@@ -33,7 +33,7 @@ pub(super) enum Attempt {
 
 impl<'a, C: Clock> Request<'a, C> {
     pub(crate) fn new(limiter: &'a Limiter<C>, key: &[u8], cost: u64) -> Self {
-        Self { limiter, key: key.into(), cost, ttl: None, gave_back: Cell::new(false) }
+        Self { limiter, key: key.into(), cost, ttl: None, gave_back: AtomicBool::new(false) }
     }
 
     /// The same, for what is held for no longer than `ttl`.
@@ -68,12 +68,12 @@ impl<'a, C: Clock> Request<'a, C> {
             let _ = store.release(&plan, &lease.token, now);
         }
         store.refund_charged(&plan, Some(admitted.at), now);
-        self.gave_back.set(true);
+        self.gave_back.store(true, Ordering::Relaxed);
     }
 
     /// Tells those who wait for the same units, if any were given back. Nothing is locked.
     pub(super) fn tell(&self) {
-        if self.gave_back.take() {
+        if self.gave_back.swap(false, Ordering::Relaxed) {
             self.limiter.kin().nudge(&self.key, self.limiter.clock().now());
         }
     }

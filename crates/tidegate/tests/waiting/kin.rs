@@ -79,3 +79,40 @@ fn a_limit_that_has_retired_is_in_nobodys_way() {
     let context = &mut Context::from_waker(Waker::noop());
     assert!(Pin::new(&mut delayed).poll(context).is_ready(), "a second is needed");
 }
+
+/// While leases are in force nobody can say when it is its turn; when they are gone it is known, and too late.
+#[test]
+fn a_deadline_is_kept_over_the_end_of_a_limit_that_retires() {
+    let clock = ManualClock::at(start());
+    let old = limiter(&["{algorithm: concurrency, limit: 1, ttl: 10s}"], &clock);
+    let new = old.changed(["{algorithm: fixed_window, limit: 1, per: 1h}"]).unwrap();
+    assert!(new.check(KEY, 1).is_allowed());
+    let mut executor = Executor::new(&clock);
+    let tasks = [20_000, 30_000].map(|max_wait| executor.spawn(new.delay(KEY, 1, ms(max_wait))));
+    executor.run_until(after_ms(31_000));
+    for (task, deadline) in tasks.into_iter().zip([20_000, 30_000]) {
+        let finished = executor.finished(task).expect("its time is over");
+        assert!(!finished.output.is_admitted());
+        assert!(finished.at <= after_ms(deadline), "{:?}", finished.at);
+    }
+}
+
+#[test]
+fn a_clock_that_is_ahead_refuses_nobody_at_another_limiter() {
+    let (clock, ahead) = (ManualClock::at(start()), ManualClock::at(after_ms(30_000)));
+    let store = Arc::new(MemoryStore::bounded(1 << 20));
+    let built = |clock: &ManualClock| {
+        let builder = Limiter::builder().limit("1/s burst 1").store(store.clone());
+        builder.clock(clock.clone()).build().unwrap()
+    };
+    let (here, there) = (built(&clock), built(&ahead));
+    assert!(here.check(KEY, 1).is_allowed());
+    let mut executor = Executor::new(&clock);
+    let front = executor.spawn(here.delay(KEY, 1, ms(5_000)));
+    executor.run_woken();
+    there.refund(KEY, 0);
+    let newcomer = executor.spawn(here.delay(KEY, 1, ms(100)));
+    executor.run();
+    assert!(executor.finished(front).expect("it was due").output.is_admitted());
+    assert!(!executor.finished(newcomer).expect("it cannot be").output.is_admitted());
+}
