@@ -134,7 +134,8 @@ impl<C: Clock> Limiter<C> {
     ///
     /// Nobody gets a fresh window: where L or burst changed, what was used stays used. Where the algorithm, W, n or
     /// where windows begin changed, the new limit starts empty and the old one is enforced beside it for the shorter
-    /// of the two windows, which of a calendar is the one that it is now in. A limit is the same one as before if it has the same name, or no name and the same place.
+    /// of the two windows, which of a calendar is the one that it is now in. A limit is the same one as before if it
+    /// has the same name, or no name and the same place.
     pub fn changed<L: IntoLimit>(&self, limits: impl IntoIterator<Item = L>) -> Result<Self, LimiterError>
     where
         C: Clone,
@@ -213,17 +214,26 @@ impl<C: Clock> Limiter<C> {
         if decision.is_allowed() || self.retires(now).is_none() || self.counts_denied(now) {
             return decision;
         }
-        let mut from = now;
+        let wait_at = |from| self.store.wait(&self.plan(key, cost, from), from);
+        let (from, wait) = self.past_retirements(now, wait_at);
+        let retired_ns = u128::from(from.as_nanos() - now.as_nanos());
+        let wait = wait.span().map(|wait| Wait::of(Nanos::new(retired_ns.saturating_add(wait.get()))));
+        decision.with_retry_after(wait.unwrap_or(Wait::NEVER))
+    }
+
+    /// The instant, `from` or later, from which on a wait is over before another limit goes out of force, and that
+    /// wait. `wait_at` says how long it is from an instant on, by the limits in force then.
+    pub(crate) fn past_retirements(
+        &self,
+        mut from: Timestamp,
+        wait_at: impl Fn(Timestamp) -> Wait,
+    ) -> (Timestamp, Wait) {
         loop {
-            let wait = self.store.wait(&self.plan(key, cost, from), from);
-            let admitted = wait.span().map(|wait| from.saturating_add(wait));
-            match (admitted, self.retires(from)) {
-                (_, Some(retires)) if admitted.is_none_or(|admitted| admitted >= retires) => from = retires,
-                (Some(admitted), _) => {
-                    let wait_ns = admitted.as_nanos() - now.as_nanos();
-                    return decision.with_retry_after(Wait::of(Nanos::new(wait_ns.into())));
-                }
-                (None, _) => return decision.with_retry_after(Wait::NEVER),
+            let wait = wait_at(from);
+            let over = wait.span().map(|wait| from.saturating_add(wait));
+            match self.retires(from) {
+                Some(retires) if over.is_none_or(|over| over >= retires) => from = retires,
+                _ => return (from, wait),
             }
         }
     }

@@ -59,9 +59,7 @@ impl MemoryStore {
         };
         Foresight { states: plan.charges().iter().map(state).collect() }
     }
-}
 
-impl MemoryStore {
     /// The wait until all limits of a plan admit it, which nothing is charged for, not even an attempt.
     pub(crate) fn wait(&self, plan: &Plan<'_>, now: Timestamp) -> Wait {
         let wait = |charge: &Charge<'_>| {

@@ -161,7 +161,7 @@ impl MemoryStore {
         Beside { ledgers, leases: lock_shards(&self.leases, self.shards_of(plan, is_lease)) }
     }
 
-    pub(super) fn shards_of(&self, plan: &Plan<'_>, wanted: impl Fn(&&Charge<'_>) -> bool) -> Few<usize> {
+    fn shards_of(&self, plan: &Plan<'_>, wanted: impl Fn(&&Charge<'_>) -> bool) -> Few<usize> {
         plan.charges().iter().filter(wanted).map(|charge| shard_of(self.seed.tag(charge))).collect()
     }
 

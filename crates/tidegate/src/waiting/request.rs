@@ -109,18 +109,10 @@ impl<'a, C: Clock> Request<'a, C> {
     }
 
     /// Plays a request of its key out, which limits on their way out do not hold up for longer than they last.
-    pub(super) fn play(&self, foresight: &mut Foresight, mut pending: Pending) -> Foreseen {
-        loop {
-            let plan = self.plan(pending.from);
-            let wait = foresight.wait(&plan, Ask { now: pending.from, cost: pending.cost });
-            let admitted = wait.span().map(|wait| pending.from.saturating_add(wait));
-            match self.limiter.retires(pending.from) {
-                Some(retires) if admitted.is_none_or(|admitted| admitted >= retires) => {
-                    pending.from = retires;
-                }
-                _ => return foresight.admit(&plan, pending),
-            }
-        }
+    pub(super) fn play(&self, foresight: &mut Foresight, pending: Pending) -> Foreseen {
+        let wait_at = |now| foresight.wait(&self.plan(now), Ask { now, cost: pending.cost });
+        let (from, _) = self.limiter.past_retirements(pending.from, wait_at);
+        foresight.admit(&self.plan(from), Pending { from, ..pending })
     }
 
     pub(super) fn plan(&self, now: Timestamp) -> Plan<'_> {
