@@ -32,6 +32,7 @@ mod outcome;
 mod packed;
 mod plan;
 mod rate;
+pub mod rules;
 mod time;
 
 pub use decision::Decision;

@@ -1,0 +1,68 @@
+//! The names of attributes, and how the values of the reserved ones are compared.
+
+use std::fmt;
+
+/// The name of an attribute, as a rule writes it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Attribute {
+    /// `method`, compared without regard to case.
+    Method,
+    /// `path`, up to `?` or `#`.
+    Path,
+    /// `host`, compared without regard to case.
+    Host,
+    /// `ip`, compared as an address.
+    Ip,
+    /// `header.NAME`, in lower case here; NAME is compared without regard to case.
+    Header(Box<str>),
+    /// Any other descriptor key, as it is.
+    Plain(Box<str>),
+}
+
+const HEADER: &str = "header.";
+
+impl Attribute {
+    /// The attribute of this name.
+    pub fn named(name: &str) -> Self {
+        match name {
+            "method" => Self::Method,
+            "path" => Self::Path,
+            "host" => Self::Host,
+            "ip" => Self::Ip,
+            _ => match strip_header(name) {
+                Some(header) => Self::Header(header.to_ascii_lowercase().into()),
+                None => Self::Plain(name.into()),
+            },
+        }
+    }
+
+    /// Whether a descriptor's entry with this key is this attribute.
+    pub fn is_named(&self, key: &str) -> bool {
+        match self {
+            Self::Method => key == "method",
+            Self::Path => key == "path",
+            Self::Host => key == "host",
+            Self::Ip => key == "ip",
+            Self::Header(name) => strip_header(key).is_some_and(|header| header.eq_ignore_ascii_case(name)),
+            Self::Plain(name) => **name == *key,
+        }
+    }
+}
+
+impl fmt::Display for Attribute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Method => f.write_str("method"),
+            Self::Path => f.write_str("path"),
+            Self::Host => f.write_str("host"),
+            Self::Ip => f.write_str("ip"),
+            Self::Header(name) => write!(f, "{HEADER}{name}"),
+            Self::Plain(name) => f.write_str(name),
+        }
+    }
+}
+
+/// What follows `header.`, if there is anything.
+fn strip_header(key: &str) -> Option<&str> {
+    key.strip_prefix(HEADER).filter(|header| !header.is_empty())
+}

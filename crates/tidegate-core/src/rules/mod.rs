@@ -1,0 +1,25 @@
+//! Rules: what to limit, for whom and how hard.
+//!
+//! ```text
+//! Domain of Rules   ->  compiled once        domain.rs, rule.rs, pattern.rs
+//! Request           ->  the rules it matches  request.rs
+//! ```
+//!
+//! All of this is plain data and pure functions. How rules are written in files, and how the matching ones are
+//! charged in a store, is for the crate `tidegate`.
+
+mod action;
+mod attribute;
+mod domain;
+mod key;
+mod pattern;
+mod request;
+mod rule;
+
+pub use action::{Action, Elastic, ElasticBy};
+pub use attribute::Attribute;
+pub use domain::{Apply, Domain, Lookup, Pool};
+pub use key::{Key, KeyPart, Missing};
+pub use pattern::{Net, PathPattern, Pattern, Segment, Wildcard};
+pub use request::{Descriptor, Entry, Request};
+pub use rule::{Condition, CostFrom, Entries, LimitId, Limits, Rule, RuleLimit, Tiers};

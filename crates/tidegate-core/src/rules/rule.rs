@@ -1,0 +1,119 @@
+//! A rule: what it matches, and the limits of what it matches.
+
+use super::{Action, Attribute, Key, Missing, Pattern};
+use crate::Limit;
+
+/// A rule, checked and not yet compiled.
+#[derive(Clone, Debug, Default)]
+pub struct Rule {
+    /// Its name, once in a domain.
+    pub name: Box<str>,
+    /// The names it had, newest first. Its counters are known by the oldest.
+    pub was: Vec<Box<str>>,
+    /// What a descriptor has to contain; nothing: every descriptor matches.
+    pub conditions: Vec<Condition>,
+    /// What a descriptor's entries have to be, one by one.
+    pub entries: Option<Entries>,
+    /// The limits.
+    pub limits: Limits,
+    /// A limit that is evaluated beside them and only reported.
+    pub candidate: Option<RuleLimit>,
+    /// Rules that do not apply to a request that this one applies to.
+    pub replaces: Vec<Box<str>>,
+    /// Names and values that answers carry along.
+    pub metadata: Vec<(Box<str>, Box<str>)>,
+}
+
+/// An attribute and what it has to be.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    /// The attribute.
+    pub attribute: Attribute,
+    /// What it has to be.
+    pub pattern: Pattern,
+}
+
+/// The entries of a descriptor in their order.
+#[derive(Clone, Debug)]
+pub struct Entries {
+    /// Each entry's name, as it is, and what its value has to be.
+    pub each: Vec<(Box<str>, Pattern)>,
+    /// Whether more may follow.
+    pub open: bool,
+}
+
+/// The limits of a rule.
+#[derive(Clone, Debug)]
+pub enum Limits {
+    /// The same for everyone; none: not limited.
+    Same(Vec<RuleLimit>),
+    /// By plan.
+    Tiers(Tiers),
+}
+
+/// Plans with limits of their own, chosen by an attribute.
+#[derive(Clone, Debug)]
+pub struct Tiers {
+    /// The attribute whose value names the plan.
+    pub by: Attribute,
+    /// The plans.
+    pub plans: Vec<(Box<str>, Vec<RuleLimit>)>,
+    /// For everyone else.
+    pub default: Vec<RuleLimit>,
+}
+
+/// A limit and how a rule applies it.
+#[derive(Clone, Debug)]
+pub struct RuleLimit {
+    /// The limit.
+    pub limit: Limit,
+    /// What it is known by when limits change; its own name or place if none.
+    pub was: Option<LimitId>,
+    /// What its counters' keys are made of.
+    pub key: Key,
+    /// What happens if a descriptor lacks a part of the key.
+    pub missing: Missing,
+    /// What a request costs.
+    pub cost: CostFrom,
+    /// What happens when it is exceeded.
+    pub action: Action,
+}
+
+/// What a limit is known by within its rule.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LimitId {
+    /// Its name.
+    Name(Box<str>),
+    /// Its place among the limits, from 0.
+    Place(usize),
+}
+
+/// Where the cost of a request is from. A descriptor whose own cost is zero asks without charging in any case.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum CostFrom {
+    /// What the request says.
+    #[default]
+    Request,
+    /// Always so much.
+    Fixed(u64),
+    /// The value of an attribute; the default if it is missing or not a whole number.
+    Attribute {
+        /// The attribute.
+        attribute: Attribute,
+        /// Without it.
+        default: u64,
+    },
+}
+
+impl Rule {
+    /// What its counters are known by: the oldest of its names.
+    pub fn identity(&self) -> &str {
+        self.was.last().unwrap_or(&self.name)
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::Same(Vec::new())
+    }
+}
