@@ -82,9 +82,23 @@ pub struct Charge<'a> {
     pub counter: &'a Counter,
     /// Units.
     pub cost: u64,
+    /// Whether it has a say in what becomes of the request.
+    pub role: Role,
 }
 
-/// All that one request touches. Every charge is made or none.
+/// Whether a charge has a say in what becomes of the request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// The request passes only if this charge fits.
+    #[default]
+    Enforced,
+    /// Looks on: it is made if the request passes, whether it fits or not, and never keeps the request from passing.
+    /// A bucket that it does not fit is emptied by it and runs into no debt.
+    Observed,
+}
+
+/// All that one request touches. Every charge is made or none: all of them if all that are
+/// [enforced](Role::Enforced) fit.
 #[derive(Clone, Debug, Default)]
 pub struct Plan<'a> {
     charges: SmallVec<[Charge<'a>; 4]>,
@@ -100,11 +114,15 @@ impl<'a> Plan<'a> {
         Self::default()
     }
 
-    /// Adds a charge. The same key on the same counter twice is one charge with the costs summed.
+    /// Adds a charge. The same key on the same counter twice is one charge with the costs summed, enforced if either
+    /// is.
     pub fn add(&mut self, charge: Charge<'a>) -> Result<(), PlanFull> {
         let same = |held: &&mut Charge<'_>| held.counter.id == charge.counter.id && held.key == charge.key;
         if let Some(held) = self.charges.iter_mut().find(same) {
             held.cost = held.cost.saturating_add(charge.cost);
+            if charge.role == Role::Enforced {
+                held.role = Role::Enforced;
+            }
             return Ok(());
         }
         if self.charges.len() == PLAN_CHARGES_MAX {
@@ -118,6 +136,11 @@ impl<'a> Plan<'a> {
     #[inline]
     pub fn charges(&self) -> &[Charge<'a>] {
         &self.charges
+    }
+
+    /// The charges that have a say in what becomes of the request.
+    pub fn enforced(&self) -> impl Iterator<Item = &Charge<'a>> {
+        self.charges.iter().filter(|charge| charge.role == Role::Enforced)
     }
 }
 

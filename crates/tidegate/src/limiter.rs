@@ -8,7 +8,7 @@ pub use error::LimiterError;
 
 use std::sync::Arc;
 
-use tidegate_core::{Algorithm, Charge, Counter, Decision, Limit, Nanos, Plan, Timestamp, Wait};
+use tidegate_core::{Algorithm, Charge, Counter, Decision, Limit, Nanos, Plan, Role, Timestamp, Wait};
 
 use crate::memory::{MemoryStats, MemoryStore};
 use crate::waiting::{Kin, Queues};
@@ -78,7 +78,7 @@ impl<C: Clock> Limiter<C> {
     pub fn check_at(&self, key: impl AsRef<[u8]>, cost: u64, now: Timestamp) -> Decision {
         match self.counters.as_slice() {
             [counter] if self.retiring.is_empty() => {
-                let charge = Charge { key: key.as_ref(), counter, cost };
+                let charge = Charge { key: key.as_ref(), counter, cost, role: Role::Enforced };
                 self.store.check_one(&charge, now)
             }
             _ => self.check_all(key.as_ref(), cost, now),
@@ -247,7 +247,7 @@ impl<C: Clock> Limiter<C> {
         let mut plan = Plan::new();
         for counter in self.in_force(now) {
             // `counters` and `retiring` are no longer than half a plan each.
-            let _ = plan.add(Charge { key, counter, cost });
+            let _ = plan.add(Charge { key, counter, cost, role: Role::Enforced });
         }
         plan
     }
