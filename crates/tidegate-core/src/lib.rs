@@ -33,6 +33,7 @@ mod packed;
 mod plan;
 mod rate;
 pub mod rules;
+pub mod text;
 mod time;
 
 pub use decision::Decision;

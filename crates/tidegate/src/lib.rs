@@ -68,6 +68,8 @@ mod limiter;
 mod locks;
 mod memory;
 mod pacer;
+#[cfg(feature = "rules")]
+pub mod rules;
 mod sync;
 mod waiting;
 

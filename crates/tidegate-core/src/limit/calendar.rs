@@ -1,5 +1,7 @@
 //! Calendars in limits: how they are written, and what is wrong with some.
 
+use std::str::FromStr;
+
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 use super::error::did_you_mean;
@@ -23,7 +25,8 @@ impl CalendarSpec {
                 return Err(LimitError::new(
                     format!("a calendar has no windows of {}", duration::write(per_ns)),
                     "write `per: day`, `per: week` or `per: month`, or leave `align` out",
-                ));
+                )
+                .of("per"));
             }
         };
         let calendar = Calendar { unit, zone: zone(&self.tz)? };
@@ -35,7 +38,8 @@ impl CalendarSpec {
                 return Err(LimitError::new(
                     format!("`{option}` does not go with per: {}", calendar.unit_name()),
                     format!("leave it out, or write `per: {unit}`"),
-                ));
+                )
+                .of("align"));
             }
         }
         Ok(calendar)
@@ -50,7 +54,8 @@ impl CalendarSpec {
                 format!(
                     "it goes from 1 to {DAY_OF_MONTH_MAX}; a month that is too short begins with its last day"
                 ),
-            )),
+            )
+            .of("align")),
         }
     }
 }
@@ -61,7 +66,7 @@ pub(super) fn parse(fields: &str) -> Result<CalendarSpec, LimitError> {
     for (name, value) in parse::fields(fields)? {
         match name {
             "tz" => value.clone_into(&mut spec.tz),
-            "week_starts" => spec.week_starts = Some(weekday(value)?),
+            "week_starts" => spec.week_starts = Some(value.parse()?),
             "day_of_month" => spec.day_of_month = Some(parse::number(name, value)?),
             _ => return Err(LimitError::unknown("field of align", name, &FIELDS)),
         }
@@ -69,11 +74,15 @@ pub(super) fn parse(fields: &str) -> Result<CalendarSpec, LimitError> {
     Ok(spec)
 }
 
-fn weekday(text: &str) -> Result<Weekday, LimitError> {
-    Weekday::ALL
-        .into_iter()
-        .find(|weekday| weekday.as_str() == text)
-        .ok_or_else(|| LimitError::unknown("weekday", text, &Weekday::ALL.map(Weekday::as_str)))
+impl FromStr for Weekday {
+    type Err = LimitError;
+
+    fn from_str(text: &str) -> Result<Self, LimitError> {
+        Self::ALL
+            .into_iter()
+            .find(|weekday| weekday.as_str() == text)
+            .ok_or_else(|| LimitError::unknown("weekday", text, &Self::ALL.map(Self::as_str)))
+    }
 }
 
 /// The zone of that name, in upper or lower case.
@@ -96,5 +105,5 @@ fn unknown_zone(name: &str, known: &[&str]) -> LimitError {
     let hint = did_you_mean(meant, known).unwrap_or_else(|| {
         "time zones have names like `Europe/Paris`, `America/New_York` or `UTC`".to_owned()
     });
-    LimitError::new(format!("unknown time zone `{name}`"), hint)
+    LimitError::new(format!("unknown time zone `{name}`"), hint).of("align")
 }

@@ -16,8 +16,8 @@ const UNITS: [(&[&str], u64); 10] = [
     (&["y", "year", "years"], 365 * 86_400 * 1_000_000_000),
 ];
 
-/// Nanoseconds in `text`. A unit alone is one of it.
-pub(super) fn parse(text: &str) -> Result<u64, LimitError> {
+/// Nanoseconds in `text`: `500ms`, `30s`, `2h`, `15 minutes`, `day`. A unit alone is one of it.
+pub fn parse(text: &str) -> Result<u64, LimitError> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
     let (number, unit) = (&text[..digits], text[digits..].trim());
@@ -44,8 +44,8 @@ pub(super) fn parse(text: &str) -> Result<u64, LimitError> {
     })
 }
 
-/// The shortest way to write `nanos` exactly.
-pub(super) fn write(nanos: u64) -> String {
+/// The shortest way to write so many nanoseconds exactly.
+pub fn write(nanos: u64) -> String {
     let exact = |(_, unit_ns): &&(&[&str], u64)| nanos.is_multiple_of(*unit_ns);
     // Days are the largest unit of which everybody knows the length.
     let (names, unit_ns) = UNITS[..7].iter().rfind(exact).unwrap_or(&UNITS[0]);

@@ -7,11 +7,17 @@ use std::fmt;
 pub struct LimitError {
     problem: String,
     hint: String,
+    field: Option<&'static str>,
 }
 
 impl LimitError {
     pub(crate) fn new(problem: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { problem: problem.into(), hint: hint.into() }
+        Self { problem: problem.into(), hint: hint.into(), field: None }
+    }
+
+    /// The same, about this field.
+    pub(crate) fn of(self, field: &'static str) -> Self {
+        Self { field: Some(field), ..self }
     }
 
     /// `found` is none of the `known` words that can stand for `what`.
@@ -29,6 +35,11 @@ impl LimitError {
     pub fn hint(&self) -> &str {
         &self.hint
     }
+
+    /// The field of the long form it is about, if it is about one.
+    pub fn field(&self) -> Option<&'static str> {
+        self.field
+    }
 }
 
 impl fmt::Display for LimitError {
@@ -39,8 +50,8 @@ impl fmt::Display for LimitError {
 
 impl std::error::Error for LimitError {}
 
-/// A hint at the known word that `found` was most likely meant to be.
-pub(super) fn did_you_mean(found: &str, known: &[&str]) -> Option<String> {
+/// A hint at the known word that `found` was most likely meant to be, if it is close to any.
+pub fn did_you_mean(found: &str, known: &[&str]) -> Option<String> {
     closest(found, known).map(|word| format!("did you mean `{word}`?"))
 }
 

@@ -9,7 +9,9 @@ mod rate_text;
 mod spec;
 
 pub use algorithm_name::AlgorithmName;
-pub use error::LimitError;
+pub use duration::{parse as parse_duration, write as write_duration};
+pub use error::{LimitError, did_you_mean};
+pub use parse::number as parse_number;
 pub use spec::LimitSpec;
 
 use std::fmt;
@@ -140,6 +142,14 @@ impl Limit {
             Algorithm::Ledger(LedgerAlgorithm::SubWindows(_)) => AlgorithmName::SubWindows,
             Algorithm::Leases(_) => AlgorithmName::Concurrency,
         }
+    }
+}
+
+impl FromStr for LimitSpec {
+    type Err = LimitError;
+
+    fn from_str(text: &str) -> Result<Self, LimitError> {
+        parse::spec(text)
     }
 }
 

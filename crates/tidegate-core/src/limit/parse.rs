@@ -44,8 +44,8 @@ pub(super) fn spec(text: &str) -> Result<LimitSpec, LimitError> {
     }
 }
 
-/// A whole number of units; `1_000` is fine.
-pub(super) fn number(field: &str, text: &str) -> Result<u64, LimitError> {
+/// A whole number that is not negative; `1_000` is fine. The field is what the error says it was to be.
+pub fn number(field: &str, text: &str) -> Result<u64, LimitError> {
     let digits: String = text.chars().filter(|c| *c != '_').collect();
     if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {
         return digits.parse().map_err(|_| {

@@ -116,7 +116,8 @@ impl LimitSpec {
         Err(LimitError::new(
             format!("`{option}` does not go with algorithm {algorithm}"),
             format!("leave it out, or use algorithm: {}", takers.join(" or ")),
-        ))
+        )
+        .of(option))
     }
 
     /// The window, or what a concurrency limit has instead.
@@ -125,7 +126,8 @@ impl LimitSpec {
             (AlgorithmName::Concurrency, _) if self.per_ns > 0 => Err(LimitError::new(
                 "`per` does not go with algorithm concurrency",
                 "write ttl instead of per",
-            )),
+            )
+            .of("per")),
             (AlgorithmName::Concurrency, None) => Err(LimitError::new(
                 "a concurrency limit has no ttl",
                 "add for example `ttl: 30s`, longer than anything is held",
@@ -136,7 +138,8 @@ impl LimitSpec {
                 Err(LimitError::new(
                     format!("a ttl of {ttl_ns}ns is out of range"),
                     "it goes from 1ms to 10 years (3650d)",
-                ))
+                )
+                .of("ttl"))
             }
             (AlgorithmName::Concurrency, Some(ttl_ns)) => Ok(ttl_ns),
             _ => Ok(self.per_ns),
@@ -162,7 +165,8 @@ impl LimitSpec {
             Some(interval) => Err(LimitError::new(
                 format!("a min_interval of {interval}ns is out of range"),
                 format!("it goes from 1ns to the window, {}ns", rate.window_ns()),
-            )),
+            )
+            .of("min_interval")),
         }
     }
 
@@ -173,7 +177,8 @@ impl LimitSpec {
             _ => Err(LimitError::new(
                 format!("{number} sub_windows are out of range"),
                 format!("a window has 1 to {SUB_WINDOWS_MAX} of them"),
-            )),
+            )
+            .of("sub_windows")),
         }
     }
 
@@ -187,20 +192,22 @@ impl LimitSpec {
                 format!(
                     "names have 1 to {NAME_BYTES_MAX} letters, digits, `-`, `_`, `.` and spaces between them"
                 ),
-            ));
+            )
+            .of("name"));
         }
         Ok(Some(name.into_boxed_str()))
     }
 }
 
 /// A burst or a queue: the rate's limit unless given.
-fn units(option: &str, given: Option<u64>, rate: Rate) -> Result<u64, LimitError> {
+fn units(option: &'static str, given: Option<u64>, rate: Rate) -> Result<u64, LimitError> {
     match given {
         None => Ok(rate.limit()),
         Some(units) if (1..=UNITS_MAX).contains(&units) => Ok(units),
         Some(units) => Err(LimitError::new(
             format!("{option} {units} is out of range"),
             format!("it goes from 1 to {UNITS_MAX}"),
-        )),
+        )
+        .of(option)),
     }
 }

@@ -1,0 +1,103 @@
+//! What is wrong with rules, and where: collected, then shown as a compiler would, or as JSON.
+
+mod excerpt;
+mod json;
+mod render;
+mod report;
+
+pub use render::Colour;
+pub use report::{DIAGNOSTICS_MAX, Report};
+
+use super::{FileId, Span};
+
+/// One thing that is wrong, or odd.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// Whether the rules can be used all the same.
+    pub severity: Severity,
+    /// What kind of thing it is, in words that do not change: `unknown-field`.
+    pub code: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// In which file.
+    pub file: FileId,
+    /// Where in it; nowhere if it could not be read.
+    pub span: Option<Span>,
+    /// The path to the field, like `rules[3].limits[0].limit`; empty for the file as a whole.
+    pub field: String,
+    /// What stands at the caret.
+    pub label: Option<String>,
+    /// What to do.
+    pub hint: Option<String>,
+    /// What else has to do with it.
+    pub related: Vec<Related>,
+}
+
+/// A place that has to do with a [`Diagnostic`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Related {
+    /// Where.
+    pub span: Span,
+    /// What is there.
+    pub label: String,
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Rules with it are refused.
+    Error,
+    /// Legal, and most likely not what was meant.
+    Warning,
+}
+
+impl Severity {
+    /// `error` or `warning`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        }
+    }
+}
+
+impl Diagnostic {
+    pub(crate) fn error(code: &'static str, at: Span, message: impl Into<String>) -> Self {
+        Self { span: Some(at), ..Self::of_file(code, at.file, message) }
+    }
+
+    pub(crate) fn warning(code: &'static str, at: Span, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(code, at, message) }
+    }
+
+    /// An error of a file that could not be read.
+    pub(crate) fn of_file(code: &'static str, file: FileId, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Error,
+            code,
+            message: message.into(),
+            file,
+            span: None,
+            field: String::new(),
+            label: None,
+            hint: None,
+            related: Vec::new(),
+        }
+    }
+
+    #[must_use]
+    pub(crate) fn label(self, label: impl Into<String>) -> Self {
+        Self { label: Some(label.into()), ..self }
+    }
+
+    #[must_use]
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    #[must_use]
+    pub(crate) fn related(mut self, span: Span, label: impl Into<String>) -> Self {
+        self.related.push(Related { span, label: label.into() });
+        self
+    }
+}

@@ -1,0 +1,96 @@
+//! A report as a compiler would write it.
+
+use std::fmt::Write as _;
+
+use annotate_snippets::renderer::DecorStyle;
+use annotate_snippets::{AnnotationKind, Element, Level, Origin, Renderer, Snippet};
+
+use super::super::Span;
+use super::excerpt::{self, Excerpt};
+use super::{DIAGNOSTICS_MAX, Diagnostic, Report, Severity};
+
+/// Whether a report is written with the colours of a terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Colour {
+    /// For files, logs and pipes.
+    #[default]
+    Never,
+    /// For a terminal.
+    Always,
+}
+
+/// Further apart than this, two places are shown apart.
+const LINES_TOGETHER_MAX: u32 = 40;
+
+pub(super) fn render(report: &Report, colour: Colour) -> String {
+    let renderer = match colour {
+        Colour::Never => Renderer::plain(),
+        Colour::Always => Renderer::styled(),
+    };
+    let renderer = renderer.decor_style(DecorStyle::Ascii);
+    let mut written = String::new();
+    for found in report.diagnostics() {
+        let _ = writeln!(written, "{}\n", one(report, found, &renderer));
+    }
+    for (count, what) in [(report.errors(), "error"), (report.warnings(), "warning")] {
+        if count > DIAGNOSTICS_MAX {
+            let _ = writeln!(written, "... and {} more\n", counted(count - DIAGNOSTICS_MAX, what));
+        }
+    }
+    let (errors, warnings) = (counted(report.errors(), "error"), counted(report.warnings(), "warning"));
+    let _ = writeln!(written, "{errors}, {warnings}");
+    written
+}
+
+fn counted(count: usize, what: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{s}")
+}
+
+fn one(report: &Report, found: &Diagnostic, renderer: &Renderer) -> String {
+    let level = match found.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+    };
+    let title = level.primary_title(&found.message).id(found.code);
+    let mut elements: Vec<Element<'_>> = Vec::new();
+    match found.span {
+        None => elements.push(Origin::path(report.file_name(found.file)).into()),
+        Some(span) => {
+            let places = excerpts(report, found, span);
+            for (place, excerpt) in places {
+                let origin = Origin::path(report.file_name(place.file));
+                elements.push(origin.line(place.line as usize).char_column(place.column as usize).into());
+                let annotations = excerpt.marks.into_iter().map(|mark| {
+                    let kind =
+                        if mark.span == span { AnnotationKind::Primary } else { AnnotationKind::Context };
+                    kind.span(mark.bytes).label(mark.label)
+                });
+                let line_start = excerpt.first_line as usize;
+                elements.push(
+                    Snippet::source(excerpt.text).line_start(line_start).annotations(annotations).into(),
+                );
+            }
+        }
+    }
+    if !found.field.is_empty() {
+        elements.push(Level::NOTE.with_name("field").message(&found.field).into());
+    }
+    if let Some(hint) = &found.hint {
+        elements.push(Level::HELP.message(hint).into());
+    }
+    renderer.render(&[title.elements(elements)])
+}
+
+/// The place itself with what is near it in the same file, then each other place.
+fn excerpts(report: &Report, found: &Diagnostic, span: Span) -> Vec<(Span, Excerpt)> {
+    let near = |other: &Span| other.file == span.file && other.line.abs_diff(span.line) <= LINES_TOGETHER_MAX;
+    let mut together = vec![(span, found.label.clone())];
+    let mut apart = Vec::new();
+    for related in &found.related {
+        let place = (related.span, Some(related.label.clone()));
+        if near(&related.span) { together.push(place) } else { apart.push(vec![place]) }
+    }
+    let all = std::iter::once(together).chain(apart);
+    all.map(|places| (places[0].0, excerpt::of(&report.text(places[0].0.file), places))).collect()
+}

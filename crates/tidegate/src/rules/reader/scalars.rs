@@ -1,0 +1,106 @@
+//! Numbers, truth, durations and text.
+
+use tidegate_core::LimitError;
+use tidegate_core::text::{did_you_mean, parse_duration, parse_number};
+
+use super::super::diagnostic::Diagnostic;
+use super::super::yaml::{Node, shown};
+use super::Reader;
+
+impl Reader<'_> {
+    /// Text, whatever it looks like: `1.0` and `true` are text where text is wanted.
+    pub fn text<'n>(&mut self, node: &'n Node) -> Option<&'n str> {
+        let text = node.text();
+        if text.is_none() {
+            self.wrong_type(node, "text");
+        }
+        text
+    }
+
+    /// Text that is not empty.
+    pub fn name<'n>(&mut self, node: &'n Node) -> Option<&'n str> {
+        let text = self.text(node)?;
+        if text.trim().is_empty() {
+            self.note(Diagnostic::error("empty-name", node.span, "a name cannot be empty"));
+            return None;
+        }
+        Some(text)
+    }
+
+    /// A whole number that is not negative; `1_000` is fine. The field is what messages call it.
+    pub fn number(&mut self, field: &str, node: &Node) -> Option<u64> {
+        let Some(text) = node.plain() else {
+            match node.text() {
+                Some(_) => self.wrong_type_hint(node, "a number", "leave the quotes out"),
+                None => self.wrong_type(node, "a number"),
+            }
+            return None;
+        };
+        match parse_number(field, text) {
+            Ok(number) => Some(number),
+            Err(error) => {
+                self.refused("not-a-number", node, &error);
+                None
+            }
+        }
+    }
+
+    /// `true` or `false`.
+    pub fn truth(&mut self, node: &Node) -> Option<bool> {
+        match node.plain() {
+            Some("true" | "True" | "TRUE") => Some(true),
+            Some("false" | "False" | "FALSE") => Some(false),
+            _ => {
+                self.wrong_type_hint(node, "true or false", "write `true` or `false`, without quotes");
+                None
+            }
+        }
+    }
+
+    /// A duration like `500ms` or `minute`, in nanoseconds.
+    pub fn duration_ns(&mut self, node: &Node) -> Option<u64> {
+        let Some(text) = node.text() else {
+            self.wrong_type_hint(node, "a duration", "write for example 500ms, 30s, 1m, 2h or 30d");
+            return None;
+        };
+        match parse_duration(text) {
+            Ok(nanos) => Some(nanos),
+            Err(error) => {
+                self.refused("not-a-duration", node, &error);
+                None
+            }
+        }
+    }
+
+    /// One of these words. `what` is what messages call it.
+    pub fn word<T: Copy>(&mut self, what: &str, node: &Node, words: &[(&str, T)]) -> Option<T> {
+        let text = self.text(node)?;
+        if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
+            return Some(*value);
+        }
+        let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        self.unknown_word(what, node, text, &known);
+        None
+    }
+
+    /// The text is none of the words that are known.
+    pub fn unknown_word(&mut self, what: &str, node: &Node, text: &str, known: &[&str]) {
+        let hint = did_you_mean(text, known).unwrap_or_else(|| format!("known are: {}", known.join(", ")));
+        let message = format!("unknown {what} `{}`", shown(text));
+        self.note(Diagnostic::error("unknown-word", node.span, message).hint(hint));
+    }
+
+    /// What the core says is wrong with a value.
+    pub fn refused(&mut self, code: &'static str, node: &Node, error: &LimitError) {
+        self.note(Diagnostic::error(code, node.span, shown_long(error.problem())).hint(error.hint()));
+    }
+}
+
+/// A message quotes what it is about, however long that is.
+fn shown_long(problem: &str) -> String {
+    const PROBLEM_CHARS_MAX: usize = 300;
+    match problem.char_indices().nth(PROBLEM_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", &problem[..at]),
+        None => problem.to_owned(),
+    }
+}

@@ -1,0 +1,257 @@
+//! From the parser's events to a tree.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use granit_parser::{Event, Parser, ScalarStyle};
+
+use super::super::diagnostic::{Diagnostic, Report};
+use super::super::{FileId, Span};
+use super::{DEPTH_MAX, Kind, NODES_MAX, Node, Style, refused};
+
+/// The tree of a file that the report holds, if it can be made out. All that is wrong with it is in the report then.
+pub(crate) fn read(report: &mut Report, file: FileId) -> Option<Node> {
+    let text = report.text(file);
+    let builder = Builder {
+        file,
+        text: &text,
+        report,
+        open: Vec::new(),
+        root: None,
+        nodes: 0,
+        anchors: HashMap::new(),
+    };
+    builder.build()
+}
+
+/// A list or a mapping whose end was not seen yet.
+struct Open {
+    kind: OpenKind,
+    start: Span,
+    anchor: usize,
+    size: Size,
+}
+
+enum OpenKind {
+    Seq(Vec<Node>),
+    Map {
+        fields: Vec<(Node, Node)>,
+        key: Option<Node>,
+        /// Where each key stands first.
+        seen: HashMap<Arc<str>, Span>,
+    },
+}
+
+/// How much a node is, aliases in full.
+#[derive(Clone, Copy)]
+struct Size {
+    nodes: usize,
+    depth: usize,
+}
+
+impl Size {
+    const ONE: Self = Self { nodes: 1, depth: 1 };
+}
+
+struct Builder<'t> {
+    file: FileId,
+    text: &'t str,
+    report: &'t mut Report,
+    open: Vec<Open>,
+    root: Option<Node>,
+    /// All nodes so far, aliases in full.
+    nodes: usize,
+    anchors: HashMap<usize, (Node, Size)>,
+}
+
+type Fatal = Box<Diagnostic>;
+
+impl Builder<'_> {
+    fn build(mut self) -> Option<Node> {
+        match self.events() {
+            Ok(root) => Some(root),
+            Err(fatal) => {
+                self.report.push(*fatal);
+                None
+            }
+        }
+    }
+
+    fn events(&mut self) -> Result<Node, Fatal> {
+        let options = granit_parser::options! {
+            emit_comments: false,
+            // One more than is allowed, so that it is found here, where there is a better message.
+            flow_nesting_limit: DEPTH_MAX + 1,
+            block_nesting_limit: DEPTH_MAX + 1,
+        };
+        let mut documents = 0;
+        for event in Parser::new_from_str_with_options(self.text, options) {
+            let (event, at) = match event {
+                Ok(event) => event,
+                Err(error) => {
+                    return Err(refused::syntax(self.span_of_marker(*error.marker()), &error).into());
+                }
+            };
+            let span = self.span(&at);
+            match event {
+                Event::DocumentStart(..) => {
+                    documents += 1;
+                    if documents > 1 {
+                        return Err(refused::second_document(span).into());
+                    }
+                }
+                Event::Scalar(text, style, anchor, tag) => {
+                    self.no_tag(tag.is_some(), &at);
+                    let node = scalar(&text, style, span);
+                    self.add(node, Size::ONE, anchor)?;
+                }
+                Event::SequenceStart(_, anchor, tag) => {
+                    self.no_tag(tag.is_some(), &at);
+                    self.begin(OpenKind::Seq(Vec::new()), span, anchor)?;
+                }
+                Event::MappingStart(_, anchor, tag) => {
+                    self.no_tag(tag.is_some(), &at);
+                    let kind = OpenKind::Map { fields: Vec::new(), key: None, seen: HashMap::new() };
+                    self.begin(kind, span, anchor)?;
+                }
+                Event::SequenceEnd | Event::MappingEnd => self.end(span)?,
+                Event::Alias(anchor) => self.alias(span, anchor)?,
+                _ => {}
+            }
+        }
+        match self.root.take() {
+            Some(Node { kind: Kind::Null, span }) => Err(refused::empty(span).into()),
+            Some(root) => Ok(root),
+            None => Err(refused::empty(self.at_start()).into()),
+        }
+    }
+
+    fn begin(&mut self, kind: OpenKind, start: Span, anchor: usize) -> Result<(), Fatal> {
+        if self.open.len() >= DEPTH_MAX {
+            return Err(refused::too_deep(start).into());
+        }
+        self.count(1, start)?;
+        self.open.push(Open { kind, start, anchor, size: Size::ONE });
+        Ok(())
+    }
+
+    fn end(&mut self, end: Span) -> Result<(), Fatal> {
+        let Some(open) = self.open.pop() else { return Ok(()) };
+        let kind = match open.kind {
+            OpenKind::Seq(items) => Kind::Seq(items.into()),
+            OpenKind::Map { fields, .. } => Kind::Map(fields.into()),
+        };
+        let span = Span { end: self.last_character(&open.start, end.end), ..open.start };
+        self.place(Node { span, kind }, open.size, open.anchor);
+        Ok(())
+    }
+
+    /// A block ends where the next token begins, several lines later maybe: its own end is its last character.
+    fn last_character(&self, start: &Span, end: u32) -> u32 {
+        let text = self.text.get(start.start as usize..end as usize).unwrap_or_default();
+        let blanks = text.len() - text.trim_end().len();
+        end.max(start.start) - bytes(blanks)
+    }
+
+    fn alias(&mut self, span: Span, anchor: usize) -> Result<(), Fatal> {
+        let Some((node, size)) = self.anchors.get(&anchor).cloned() else {
+            return Err(refused::alias_of_itself(span).into());
+        };
+        if self.open.len() + size.depth > DEPTH_MAX + 1 {
+            return Err(refused::too_deep(span).into());
+        }
+        self.count(size.nodes, span)?;
+        self.place(node, size, 0);
+        Ok(())
+    }
+
+    fn add(&mut self, node: Node, size: Size, anchor: usize) -> Result<(), Fatal> {
+        self.count(size.nodes, node.span)?;
+        self.place(node, size, anchor);
+        Ok(())
+    }
+
+    fn count(&mut self, nodes: usize, at: Span) -> Result<(), Fatal> {
+        self.nodes = self.nodes.saturating_add(nodes);
+        if self.nodes > NODES_MAX {
+            return Err(refused::too_many_nodes(at, self.anchors.len()).into());
+        }
+        Ok(())
+    }
+
+    /// Puts a node that is complete where it belongs.
+    fn place(&mut self, node: Node, size: Size, anchor: usize) {
+        if anchor > 0 {
+            self.anchors.insert(anchor, (node.clone(), size));
+        }
+        let Some(parent) = self.open.last_mut() else {
+            self.root = Some(node);
+            return;
+        };
+        parent.size.nodes = parent.size.nodes.saturating_add(size.nodes);
+        parent.size.depth = parent.size.depth.max(size.depth + 1);
+        match &mut parent.kind {
+            OpenKind::Seq(items) => items.push(node),
+            OpenKind::Map { key: key @ None, .. } => *key = Some(node),
+            OpenKind::Map { fields, key, seen } => {
+                let Some(key) = key.take() else { return };
+                match checked_key(&key, seen) {
+                    Ok(()) => fields.push((key, node)),
+                    Err(diagnostic) => self.report.push(*diagnostic),
+                }
+            }
+        }
+    }
+
+    fn no_tag(&mut self, tagged: bool, at: &granit_parser::Span) {
+        if tagged {
+            let span = at.tag_span().unwrap_or(*at);
+            let span = self.span(&span);
+            self.report.push(refused::tag(span));
+        }
+    }
+
+    fn at_start(&self) -> Span {
+        Span { file: self.file, start: 0, end: 0, line: 1, column: 1 }
+    }
+
+    fn span(&self, at: &granit_parser::Span) -> Span {
+        let start = self.span_of_marker(at.start);
+        let end = at.end.byte_offset().map_or(start.start, bytes);
+        Span { end: end.max(start.start), ..start }
+    }
+
+    fn span_of_marker(&self, at: granit_parser::Marker) -> Span {
+        let start = bytes(at.byte_offset().unwrap_or(self.text.len()).min(self.text.len()));
+        Span { file: self.file, start, end: start, line: bytes(at.line()), column: bytes(at.col() + 1) }
+    }
+}
+
+/// A key has to be text, and to stand once.
+fn checked_key(key: &Node, seen: &mut HashMap<Arc<str>, Span>) -> Result<(), Fatal> {
+    let Kind::Scalar { text, style } = &key.kind else {
+        return Err(refused::key_not_text(key).into());
+    };
+    if &**text == "<<" && *style == Style::Plain {
+        return Err(refused::merge_key(key.span).into());
+    }
+    if let Some(first) = seen.get(text) {
+        return Err(refused::duplicate_key(key.span, *first, text).into());
+    }
+    seen.insert(text.clone(), key.span);
+    Ok(())
+}
+
+fn scalar(text: &str, style: ScalarStyle, span: Span) -> Node {
+    let kind = match (style, text) {
+        (ScalarStyle::Plain, "" | "~" | "null" | "Null" | "NULL") => Kind::Null,
+        (ScalarStyle::Plain, text) => Kind::Scalar { text: text.into(), style: Style::Plain },
+        (_, text) => Kind::Scalar { text: text.into(), style: Style::Quoted },
+    };
+    Node { span, kind }
+}
+
+/// A file is far smaller than 4 GiB.
+fn bytes(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
