@@ -54,6 +54,18 @@ impl Counter {
         Self { id: CounterId(hasher.finish()), limit }
     }
 
+    /// TEMP
+    pub fn known_as(rule: &str, id: &crate::rules::LimitId, limit: Limit) -> Self {
+        let _ = id;
+        Self::new(rule, 0, limit)
+    }
+
+    /// The same counter with another L, for as long as something else says so.
+    #[must_use]
+    pub fn resized(&self, limit: u64) -> Self {
+        Self { id: self.id, limit: self.limit.resized(limit) }
+    }
+
     /// The identity of its counters.
     #[inline]
     pub fn id(&self) -> CounterId {
@@ -115,21 +127,22 @@ impl<'a> Plan<'a> {
     }
 
     /// Adds a charge. The same key on the same counter twice is one charge with the costs summed, enforced if either
-    /// is.
-    pub fn add(&mut self, charge: Charge<'a>) -> Result<(), PlanFull> {
-        let same = |held: &&mut Charge<'_>| held.counter.id == charge.counter.id && held.key == charge.key;
-        if let Some(held) = self.charges.iter_mut().find(same) {
+    /// is. Says where in the plan it is.
+    pub fn add(&mut self, charge: Charge<'a>) -> Result<usize, PlanFull> {
+        let same = |held: &Charge<'_>| held.counter.id == charge.counter.id && held.key == charge.key;
+        if let Some(place) = self.charges.iter().position(same) {
+            let held = &mut self.charges[place];
             held.cost = held.cost.saturating_add(charge.cost);
             if charge.role == Role::Enforced {
                 held.role = Role::Enforced;
             }
-            return Ok(());
+            return Ok(place);
         }
         if self.charges.len() == PLAN_CHARGES_MAX {
             return Err(PlanFull);
         }
         self.charges.push(charge);
-        Ok(())
+        Ok(self.charges.len() - 1)
     }
 
     /// The charges, in the order they were first added.

@@ -61,6 +61,8 @@
 
 mod blocking;
 mod clock;
+#[cfg(feature = "rules")]
+mod engine;
 mod fence_gate;
 pub mod guide;
 mod holding;
@@ -74,6 +76,11 @@ mod sync;
 mod waiting;
 
 pub use clock::{Clock, ManualClock, ManualSleep, SystemClock, SystemSleep, Timer};
+#[cfg(feature = "rules")]
+pub use engine::{
+    EXPLAINED_RULES_MAX, Engine, ExplainedDescriptor, ExplainedLimit, ExplainedRule, Explanation, InForce,
+    Standing, UnknownSignal,
+};
 pub use fence_gate::{FenceGate, StaleFence};
 pub use holding::Holding;
 pub use limiter::{IntoLimit, LIMITS_MAX, Limiter, LimiterBuilder, LimiterError};
