@@ -33,6 +33,7 @@ mod packed;
 mod plan;
 mod rate;
 pub mod rules;
+pub mod succession;
 pub mod text;
 mod time;
 
