@@ -9,6 +9,7 @@ use std::hash::Hasher;
 use siphasher::sip::SipHasher13;
 use smallvec::SmallVec;
 
+use crate::rules::LimitId;
 use crate::{Algorithm, Limit};
 
 /// The most charges in one plan. A request that matches more rules than this is a mistake in the rules.
@@ -40,24 +41,23 @@ pub struct Counter {
 impl Counter {
     /// The counter of `limit` at `place` in `rule`. A limit with a name is known by it wherever it stands.
     pub fn new(rule: &str, place: usize, limit: Limit) -> Self {
+        Self::known_as(rule, &LimitId::of(&limit, place), limit)
+    }
+
+    /// The counter of `limit`, which in `rule` is known as `id`, whatever its name and place are now.
+    pub fn known_as(rule: &str, id: &LimitId, limit: Limit) -> Self {
         let mut hasher = SipHasher13::new();
         let mut write = |field: &[u8]| {
             hasher.write(&(field.len() as u64).to_le_bytes());
             hasher.write(field);
         };
         write(rule.as_bytes());
-        match limit.name() {
-            Some(name) => write(name.as_bytes()),
-            None => write(&(place as u64).to_le_bytes()),
+        match id {
+            LimitId::Name(name) => write(name.as_bytes()),
+            LimitId::Place(place) => write(&(*place as u64).to_le_bytes()),
         }
         write(limit.shape().as_bytes());
         Self { id: CounterId(hasher.finish()), limit }
-    }
-
-    /// TEMP
-    pub fn known_as(rule: &str, id: &crate::rules::LimitId, limit: Limit) -> Self {
-        let _ = id;
-        Self::new(rule, 0, limit)
     }
 
     /// The same counter with another L, for as long as something else says so.

@@ -1,5 +1,6 @@
 //! The plan of one request, the identity of what it counts on, and the one answer made of many.
 
+use tidegate_core::rules::LimitId;
 use tidegate_core::{
     Charge, Counter, CounterId, Decision, Limit, Nanos, Outcome, PLAN_CHARGES_MAX, Plan, PlanFull, Role,
     Verdict, Wait,
@@ -133,6 +134,19 @@ mod identity {
             let limit = format!("{{algorithm: fixed_window, limit: 5, {options}}}");
             assert_eq!(counter("quota", 0, &limit).id().get(), same, "{options}");
         }
+    }
+
+    /// The same numbers for limits whose name and place are not what they are known by.
+    #[test]
+    fn is_what_the_limit_was_known_as() {
+        let known_as = |rule, id: LimitId, limit: &str| {
+            Counter::known_as(rule, &id, limit.parse::<Limit>().expect(limit)).id().get()
+        };
+        let (place, name) = (LimitId::Place(0), LimitId::Name("hourly".into()));
+        let renamed = "{limit: 7, per: 1m, name: gentle}";
+        assert_eq!(known_as("login", place, renamed), 8_959_308_482_727_961_986);
+        let nameless = "{algorithm: sub_windows, limit: 10, per: 1h}";
+        assert_eq!(known_as("api", name, nameless), 15_278_936_499_514_835_463);
     }
 
     /// Changing them keeps every count.

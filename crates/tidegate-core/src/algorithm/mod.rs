@@ -55,7 +55,8 @@ pub trait Counting {
     ///
     /// The limit is over after it, and not for longer than its own past can account for. Windows and logs count what
     /// came and forget it with time, so that is a charge as any other. A bucket would run into a debt that grows with
-    /// every such request and never be of use again, so it is emptied and no further.
+    /// every such request and never be of use again, so it is emptied and no further. A refund does not know of that and
+    /// gives back all of the cost.
     #[inline]
     fn charge_over(&self, state: &mut Self::State, ask: Ask) {
         self.charge(state, ask);

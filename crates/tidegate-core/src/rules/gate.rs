@@ -1,7 +1,7 @@
 //! A limit of a rule with its counters.
 
 use super::{Action, Elastic, ElasticBy, LimitId, RuleLimit, Signal};
-use crate::succession::{self, Retiring};
+use crate::succession::{Change, Known, Retiring};
 use crate::{Counter, Limit, Timestamp};
 
 /// A limit that is changed more often than this within its window is enforced as it was last and so many times before.
@@ -104,16 +104,11 @@ impl Gate {
 
 impl Lineage {
     fn succeed(&mut self, old: &Self, now: Timestamp) {
-        let replaced = succession::retire(&old.current, &self.current, now);
-        let leftover = old.retiring.iter().filter(|old| now < old.until).cloned();
-        for old in replaced.into_iter().chain(leftover) {
-            let id = old.counter.id();
-            let is_known =
-                self.current.id() == id || self.retiring.iter().any(|held| held.counter.id() == id);
-            if !is_known && self.retiring.len() < RETIRING_MAX {
-                self.retiring.push(old);
-            }
-        }
+        let known = |counter| [Known { identity: (), counter }];
+        let (before, after) = (known(&old.current), known(&self.current));
+        let change = Change { old: &before, new: &after, retiring: &old.retiring, now };
+        self.retiring = change.retiring();
+        self.retiring.truncate(RETIRING_MAX);
     }
 }
 

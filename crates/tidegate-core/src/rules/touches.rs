@@ -263,7 +263,7 @@ impl<'t> Drawing<'_, 't> {
 
     fn retiring(&mut self, part: Part, lineage: &'t Lineage, role: Role) -> Result<(), PlanFull> {
         let now = self.now;
-        let mut in_force = lineage.retiring.iter().filter(|old| now < old.until);
+        let mut in_force = lineage.retiring.iter().filter(|old| old.is_in_force(now));
         in_force.try_for_each(|old| self.charge(part, &old.counter, role, Some(old.until)))
     }
 }

@@ -116,7 +116,7 @@ impl MemoryStore {
     }
 
     /// Changes a lease in all the states of a plan that hold it, atomically. `change` is told the latest instant that
-    /// any of them has seen.
+    /// any of those has seen which say when the lease ends.
     fn change_lease(
         &self,
         plan: &Plan<'_>,

@@ -14,6 +14,7 @@ mod budget;
 mod foresight;
 #[cfg(all(test, not(loom)))]
 mod foresight_tests;
+mod grants;
 mod leases;
 #[cfg(all(test, loom))]
 mod loom_tests;

@@ -9,11 +9,9 @@
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{Concurrency, Counting, LedgerAlgorithm, PackedAlgorithm};
 use tidegate_core::{
-    Algorithm, Ask, Charge, Fence, Grant, Leases, Ledger, Nanos, Packed, Plan, Role, Ruling, Timestamp,
-    Verdict,
+    Algorithm, Ask, Charge, Grant, Leases, Ledger, Nanos, Packed, Plan, Role, Ruling, Timestamp, Verdict,
 };
 
-use super::leases::at_least_the_least;
 use super::page::{Locked, Slot};
 use super::shards::{Kept, Shard, Shards, shard_of};
 use super::single::Wanted;
@@ -25,7 +23,7 @@ use crate::sync::MutexGuard;
 pub(super) type Few<T> = SmallVec<[T; 4]>;
 
 /// One charge and its state, as it is or by where it is.
-enum Line<'p> {
+pub(super) enum Line<'p> {
     Packed { algorithm: &'p PackedAlgorithm, ask: Ask, tag: u64, slot: Option<Slot>, state: Packed },
     Ledger { algorithm: &'p LedgerAlgorithm, ask: Ask, tag: u64 },
     Leases { algorithm: &'p Concurrency, ask: Ask, tag: u64 },
@@ -37,9 +35,9 @@ type Pages<'s> = Few<(u32, Locked<'s>)>;
 pub(super) type LockedShards<'s, S> = Few<(usize, MutexGuard<'s, Shard<S>>)>;
 
 /// What is not in pages, locked; ledgers first.
-struct Beside<'s> {
+pub(super) struct Beside<'s> {
     ledgers: LockedShards<'s, Ledger>,
-    leases: LockedShards<'s, Leases>,
+    pub(super) leases: LockedShards<'s, Leases>,
 }
 
 /// A page is full; with every lock released, this tag needs room.
@@ -140,23 +138,6 @@ impl MemoryStore {
         }
     }
 
-    /// What all leases of an allowed plan are known by: a number higher than any of their keys has seen, and one end,
-    /// after the shortest ttl from the latest instant, for a lease that is over for one of its limits is over. Limits
-    /// that look on have no say in when it ends, unless there are no others.
-    fn grant(
-        &self,
-        lines: &[Line<'_>],
-        beside: &Beside<'_>,
-        weighed: &Weighed,
-        ttl: Option<Nanos>,
-    ) -> Option<Grant> {
-        let parts =
-            lines.iter().zip(weighed.rulings()).filter_map(|(line, ruling)| part(line, beside, ruling));
-        let all = parts.reduce(Part::and)?;
-        let ttl = ttl.map_or(all.ttl, |ttl| at_least_the_least(ttl).min(all.ttl));
-        Some(self.above_lost(Grant { expires: all.instant.saturating_add(ttl), fence: all.fence }))
-    }
-
     /// The lines of a plan that is only looked at.
     fn read_lines<'p>(&self, plan: &Plan<'p>, now: Timestamp) -> Few<Line<'p>> {
         lines(self, plan, now, |tag| {
@@ -238,14 +219,14 @@ fn lines<'p>(
 }
 
 /// The verdict on each line and its role, and what becomes of all of them.
-struct Weighed {
+pub(super) struct Weighed {
     each: Few<(Verdict, Role)>,
     fate: Verdict,
 }
 
 impl Weighed {
     /// The ruling on each line.
-    fn rulings(&self) -> impl Iterator<Item = Ruling> {
+    pub(super) fn rulings(&self) -> impl Iterator<Item = Ruling> {
         self.each.iter().map(|(verdict, role)| Ruling { verdict: *verdict, fate: self.fate, role: *role })
     }
 }
@@ -265,43 +246,6 @@ fn weigh(plan: &Plan<'_>, lines: &[Line<'_>], beside: &Beside<'_>) -> Weighed {
     let enforced = each.iter().filter(|(_, role)| *role == Role::Enforced);
     let fate = enforced.map(|(verdict, _)| *verdict).max().unwrap_or(Verdict::Allowed);
     Weighed { each, fate }
-}
-
-/// What a limit says of the lease that it is part of.
-#[derive(Clone, Copy)]
-struct Part {
-    role: Role,
-    ttl: Nanos,
-    /// The instant that counts for this limit: its key may have seen a later one than the caller's.
-    instant: Timestamp,
-    fence: Fence,
-}
-
-impl Part {
-    /// What both say together.
-    fn and(self, other: Self) -> Self {
-        let fence = self.fence.max(other.fence);
-        match (self.role, other.role) {
-            (Role::Enforced, Role::Observed) => Self { fence, ..self },
-            (Role::Observed, Role::Enforced) => Self { fence, ..other },
-            (role, _) => {
-                Self { role, ttl: self.ttl.min(other.ttl), instant: self.instant.max(other.instant), fence }
-            }
-        }
-    }
-}
-
-/// What a limit says of the lease that would be charged to it; none if none would be.
-fn part(line: &Line<'_>, beside: &Beside<'_>, ruling: Ruling) -> Option<Part> {
-    let Line::Leases { algorithm, ask, tag } = line else { return None };
-    let part = |leases: &Leases| Part {
-        role: ruling.role,
-        ttl: algorithm.ttl(),
-        instant: leases.instant(ask.now),
-        fence: leases.next_fence(ask.now),
-    };
-    let is_charged = algorithm.is_charged(*ask, ruling.fate);
-    is_charged.then(|| get(&beside.leases, shard_of(*tag)).with(*tag, part))
 }
 
 /// Locks these shards, in order.
@@ -327,7 +271,7 @@ fn in_order<N: Ord>(mut numbers: Few<N>) -> impl Iterator<Item = N> {
     numbers.into_iter()
 }
 
-fn get<N: Ord + Copy, L>(locks: &[(N, L)], number: N) -> &L {
+pub(super) fn get<N: Ord + Copy, L>(locks: &[(N, L)], number: N) -> &L {
     &locks[locks.partition_point(|(held, _)| *held < number)].1
 }
 
