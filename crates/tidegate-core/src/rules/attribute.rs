@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use super::Case;
+use super::pattern::path_without_query;
+
 /// The name of an attribute, as a rule writes it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Attribute {
@@ -45,6 +48,22 @@ impl Attribute {
             Self::Ip => key == "ip",
             Self::Header(name) => strip_header(key).is_some_and(|header| header.eq_ignore_ascii_case(name)),
             Self::Plain(name) => **name == *key,
+        }
+    }
+
+    /// Whether upper and lower case of its values differ.
+    pub fn case(&self) -> Case {
+        match self {
+            Self::Method | Self::Host => Case::Ignored,
+            Self::Path | Self::Ip | Self::Header(_) | Self::Plain(_) => Case::Kept,
+        }
+    }
+
+    /// The part of a value that patterns are compared with.
+    pub fn compared<'a>(&self, value: &'a str) -> &'a str {
+        match self {
+            Self::Path => path_without_query(value),
+            _ => value,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Rules: what to limit, for whom and how hard.
 //!
 //! ```text
-//! Domain of Rules   ->  compiled once        domain.rs, rule.rs, pattern.rs
-//! Request           ->  the rules it matches  request.rs
+//! Domain of Rules   ->  compiled once        domain.rs, rule.rs, pattern/
+//! Request           ->  the rules it matches  request.rs, matching/
 //! ```
 //!
 //! All of this is plain data and pure functions. How rules are written in files, and how the matching ones are
@@ -12,6 +12,7 @@ mod action;
 mod attribute;
 mod domain;
 mod key;
+mod matching;
 mod pattern;
 mod request;
 mod rule;
@@ -20,6 +21,11 @@ pub use action::{Action, Elastic, ElasticBy};
 pub use attribute::Attribute;
 pub use domain::{Apply, Domain, Lookup, Pool};
 pub use key::{Key, KeyPart, Missing};
-pub use pattern::{Net, PathPattern, Pattern, Segment, Wildcard};
+pub use matching::{Found, Mismatch};
+pub use pattern::{
+    Case, Net, NetSet, PATH_SEGMENTS_MAX, PATTERN_TEXT_BYTES_MAX, PathPattern, Pattern, PatternError,
+    REGEX_COMPILED_BYTES_MAX, REGEX_NESTING_MAX, Regex, SET_ENTRIES_MAX, Segment, ValueSet, Wildcard,
+    path_segment, path_without_query,
+};
 pub use request::{Descriptor, Entry, Request};
 pub use rule::{Condition, CostFrom, Entries, LimitId, Limits, Rule, RuleLimit, Tiers};

@@ -25,7 +25,7 @@ pub struct Rule {
 }
 
 /// An attribute and what it has to be.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     /// The attribute.
     pub attribute: Attribute,
@@ -34,7 +34,7 @@ pub struct Condition {
 }
 
 /// The entries of a descriptor in their order.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entries {
     /// Each entry's name, as it is, and what its value has to be.
     pub each: Vec<(Box<str>, Pattern)>,

@@ -1,0 +1,12 @@
+//! Which rules match a descriptor.
+//!
+//! ```text
+//! plain       one rule, condition by condition: what matching means
+//! mismatch    why a rule does not match, for people
+//! index/      all rules of a domain at once, at a cost that hardly depends on how many there are
+//! ```
+
+mod mismatch;
+mod plain;
+
+pub use mismatch::{Found, Mismatch};

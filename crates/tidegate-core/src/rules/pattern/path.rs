@@ -1,0 +1,202 @@
+//! The shape of a path, and its segments.
+
+use std::fmt;
+use std::str::Split;
+
+use super::error::quoted;
+use super::{PatternError, check_length};
+
+/// The most segments of a path's shape.
+pub const PATH_SEGMENTS_MAX: usize = 128;
+
+/// The shape of a path: segments, and whether more may follow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathPattern {
+    segments: Box<[Segment]>,
+    /// Ends with `**`.
+    open: bool,
+}
+
+/// A segment of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Segment {
+    /// This.
+    Literal(Box<str>),
+    /// Any that is not empty: `*`, or `{name}` with a name.
+    Any(Option<Box<str>>),
+}
+
+impl PathPattern {
+    /// Reads a path in which `{name}` and `*` stand for a segment, and `**` at the end for any number of them.
+    ///
+    /// ```
+    /// use tidegate_core::rules::PathPattern;
+    ///
+    /// let pattern = PathPattern::parse("/users/{id}/**")?;
+    /// assert_eq!(pattern.segment_of("id"), Some(1));
+    /// assert_eq!(pattern.to_string(), "/users/{id}/**");
+    /// # Ok::<(), tidegate_core::rules::PatternError>(())
+    /// ```
+    pub fn parse(text: &str) -> Result<Self, PatternError> {
+        check_length(text)?;
+        let Some(inner) = text.strip_prefix('/') else {
+            return Err(PatternError::new(
+                format!("{} does not begin with `/`", quoted(text)),
+                format!("a path is {}", quoted(&format!("/{text}"))),
+            ));
+        };
+        if let Some(mark) = text.find(['?', '#']) {
+            return Err(PatternError::new(
+                format!("{} has a `{}`", quoted(text), &text[mark..=mark]),
+                format!("a path is compared up to there: {}", quoted(&text[..mark])),
+            ));
+        }
+        let (inner, open) = match inner.strip_suffix("**") {
+            Some("") => return Ok(Self { segments: Box::default(), open: true }),
+            Some(before) if before.ends_with('/') => (&before[..before.len() - 1], true),
+            _ => (inner, false),
+        };
+        Ok(Self { segments: segments(text, inner)?, open })
+    }
+
+    /// Its segments, without slashes.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// Whether any number of segments may follow.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Which segment `{name}` stands for, counted from 0.
+    pub fn segment_of(&self, name: &str) -> Option<usize> {
+        self.segments.iter().position(|segment| segment.name() == Some(name))
+    }
+
+    pub(in crate::rules) fn is_shape_of(&self, value: &str) -> bool {
+        let Some(mut found) = path_segments(value) else { return false };
+        let mut wanted = self.segments.iter();
+        wanted.all(|wanted| found.next().is_some_and(|found| wanted.accepts(found)))
+            && (self.open || found.next().is_none())
+    }
+}
+
+impl Segment {
+    /// The name, of `{name}`.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Any(Some(name)) => Some(name),
+            Self::Any(None) | Self::Literal(_) => None,
+        }
+    }
+
+    fn accepts(&self, found: &str) -> bool {
+        match self {
+            Self::Literal(text) => **text == *found,
+            Self::Any(_) => !found.is_empty(),
+        }
+    }
+}
+
+impl fmt::Display for PathPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for segment in &self.segments {
+            match segment {
+                Segment::Literal(text) => write!(f, "/{text}")?,
+                Segment::Any(None) => f.write_str("/*")?,
+                Segment::Any(Some(name)) => write!(f, "/{{{name}}}")?,
+            }
+        }
+        f.write_str(if self.open { "/**" } else { "" })
+    }
+}
+
+/// A path without what begins with `?` or `#`.
+pub fn path_without_query(value: &str) -> &str {
+    let end = value.bytes().position(|byte| matches!(byte, b'?' | b'#'));
+    end.map_or(value, |end| &value[..end])
+}
+
+/// A segment of a path, counted from 0; none if it is not there or empty.
+pub fn path_segment(value: &str, number: usize) -> Option<&str> {
+    path_segments(value)?.nth(number).filter(|segment| !segment.is_empty())
+}
+
+/// What stands between the slashes after the first; `/a/` has two segments, of which the second is empty.
+pub(in crate::rules) fn path_segments(value: &str) -> Option<Split<'_, char>> {
+    Some(path_without_query(value).strip_prefix('/')?.split('/'))
+}
+
+/// The segments of `inner`; `whole` is what it was taken from, for errors.
+fn segments(whole: &str, inner: &str) -> Result<Box<[Segment]>, PatternError> {
+    let mut segments: Vec<Segment> = Vec::new();
+    for text in inner.split('/') {
+        if segments.len() == PATH_SEGMENTS_MAX {
+            return Err(PatternError::new(
+                format!("{} has more than {PATH_SEGMENTS_MAX} segments", quoted(whole)),
+                "end it earlier, with `**`",
+            ));
+        }
+        let segment = segment(whole, text)?;
+        if let Some(name) = segment.name()
+            && segments.iter().any(|earlier| earlier.name() == Some(name))
+        {
+            return Err(PatternError::new(
+                format!("{} has `{{{name}}}` twice", quoted(whole)),
+                "give each segment a name of its own, or write `*` for one that needs none",
+            ));
+        }
+        segments.push(segment);
+    }
+    Ok(segments.into())
+}
+
+fn segment(whole: &str, text: &str) -> Result<Segment, PatternError> {
+    if text == "*" {
+        return Ok(Segment::Any(None));
+    }
+    let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
+    if let Some(name) = inner {
+        return named(whole, name);
+    }
+    if text.contains(['{', '}']) {
+        return Err(PatternError::new(
+            format!("{} has braces within the segment {}", quoted(whole), quoted(text)),
+            "`{name}` stands for a whole segment; `{ exact: ... }` is for paths with braces",
+        ));
+    }
+    match text {
+        "**" => Err(PatternError::new(
+            format!("{} has `**` before its end", quoted(whole)),
+            "`**` is possible as the last segment; `*` stands for one segment",
+        )),
+        _ if text.contains('*') => Err(PatternError::new(
+            format!("{} has a `*` within the segment {}", quoted(whole), quoted(text)),
+            "`*` stands for a whole segment; `{ wildcard: ... }` is for parts of it",
+        )),
+        _ => Ok(Segment::Literal(text.into())),
+    }
+}
+
+/// A segment with a name that a key can refer to: `path.NAME`, where `path.1` is the first segment.
+fn named(whole: &str, name: &str) -> Result<Segment, PatternError> {
+    let problem = match name {
+        "" => "an empty name",
+        _ if name.starts_with('*') => {
+            return Err(PatternError::new(
+                format!("{} has a star in {}", quoted(whole), quoted(&format!("{{{name}}}"))),
+                "`**` as the last segment stands for all that follow",
+            ));
+        }
+        _ if name.starts_with(|first: char| first.is_ascii_digit()) => "a name that begins with a digit",
+        _ if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-') => {
+            "a name with other characters than letters, digits, `_` and `-`"
+        }
+        _ => return Ok(Segment::Any(Some(name.into()))),
+    };
+    Err(PatternError::new(
+        format!("{} has {problem} in {}", quoted(whole), quoted(&format!("{{{name}}}"))),
+        "`{id}` is a name; write `*` for a segment that needs none",
+    ))
+}

@@ -1,0 +1,105 @@
+//! Regular expressions.
+
+use std::fmt;
+
+use regex::RegexBuilder;
+
+use super::error::quoted;
+use super::{Case, PatternError, check_length};
+
+/// The most memory that a regular expression takes when it is compiled, and again for each thread that matches it.
+pub const REGEX_COMPILED_BYTES_MAX: usize = 1 << 20;
+/// How deep groups may stand in each other.
+pub const REGEX_NESTING_MAX: u32 = 64;
+
+/// A regular expression that a whole value has to match; in time linear in the value.
+#[derive(Clone, Debug)]
+pub struct Regex {
+    text: Box<str>,
+    case: Case,
+    whole: regex::Regex,
+}
+
+impl Regex {
+    /// Compiles the text.
+    pub fn new(text: &str, case: Case) -> Result<Self, PatternError> {
+        check_length(text)?;
+        // By itself first: `a)|(b` is an expression only between the parentheses below.
+        compile(text, case).map_err(|error| explain(text, &error))?;
+        let whole = compile(&format!(r"\A(?:{text})\z"), case).map_err(|_| unclosed(text))?;
+        Ok(Self { text: text.into(), case, whole })
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether upper and lower case differ.
+    pub fn case(&self) -> Case {
+        self.case
+    }
+
+    pub(in crate::rules) fn is_match(&self, value: &str) -> bool {
+        self.whole.is_match(value)
+    }
+}
+
+impl PartialEq for Regex {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.text, self.case) == (&other.text, other.case)
+    }
+}
+
+impl Eq for Regex {}
+
+impl fmt::Display for Regex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+fn compile(text: &str, case: Case) -> Result<regex::Regex, regex::Error> {
+    RegexBuilder::new(text)
+        .case_insensitive(case == Case::Ignored)
+        .size_limit(REGEX_COMPILED_BYTES_MAX)
+        .dfa_size_limit(REGEX_COMPILED_BYTES_MAX)
+        .nest_limit(REGEX_NESTING_MAX)
+        .build()
+}
+
+fn explain(text: &str, error: &regex::Error) -> PatternError {
+    if let regex::Error::CompiledTooBig(_) = error {
+        return PatternError::new(
+            format!("the regex {} takes more than {REGEX_COMPILED_BYTES_MAX} bytes", quoted(text)),
+            "use smaller numbers of repetitions, or `prefix` or `wildcard`",
+        );
+    }
+    let message = error.to_string();
+    // The message shows the text again, with a mark below it; what is wrong is in the last line.
+    let reason = message.lines().last().unwrap_or_default();
+    let reason = reason.strip_prefix("error: ").unwrap_or(reason);
+    let hint = if reason.contains("look-around") {
+        "`(?=`, `(?!` and their like are not possible; `{ not: ... }` excludes values"
+    } else if reason.contains("backreference") {
+        r"a group cannot be referred to later, and `\` before a digit is nothing else"
+    } else if reason.contains("Unicode") {
+        "name the characters themselves, for example `[a-z]`"
+    } else if reason.contains("nest") {
+        return PatternError::new(
+            format!("the groups of {} are too deep", quoted(text)),
+            format!("groups may stand in each other {REGEX_NESTING_MAX} deep at most"),
+        );
+    } else {
+        r"write `\` before a character that is meant as it is, for example `\.` or `\(`"
+    };
+    PatternError::new(format!("{} is not a regular expression: {reason}", quoted(text)), hint)
+}
+
+/// All that can go wrong between parentheses and not without: a comment that goes on to the end, and size.
+fn unclosed(text: &str) -> PatternError {
+    PatternError::new(
+        format!("the regex {} ends within a comment, or is too large", quoted(text)),
+        "leave out the comment",
+    )
+}
