@@ -7,12 +7,27 @@
 //! errors ->  Report            diagnostic/: all of them at once, as a compiler would say it, or as JSON
 //! ```
 
+//!
+//! ```
+//! let loaded = tidegate::rules::parse("api.yaml", "domain: api\nrules: [ { name: all, limit: 5 per second } ]")?;
+//! assert_eq!(&*loaded.domains[0].rules[0].name, "all");
+//!
+//! let report = tidegate::rules::parse("api.yaml", "domain: api\nrules: [ { name: all, limit: 5 per sekond } ]");
+//! assert!(report.unwrap_err().to_string().contains("did you mean `second`?"));
+//! # Ok::<(), tidegate::rules::Report>(())
+//! ```
+
 mod diagnostic;
 mod file;
+mod join;
+mod load;
+mod native;
 mod reader;
 mod span;
 mod yaml;
 
 pub use diagnostic::{Colour, DIAGNOSTICS_MAX, Diagnostic, Related, Report, Severity};
+pub use load::{FILES_MAX, Loaded, load, parse};
+pub use native::{LIMITS_PER_RULE_MAX, NAME_BYTES_MAX};
 pub use span::{FileId, Span};
 pub use yaml::{DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX};

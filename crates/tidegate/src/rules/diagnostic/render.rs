@@ -52,34 +52,45 @@ fn one(report: &Report, found: &Diagnostic, renderer: &Renderer) -> String {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
-    let title = level.primary_title(&found.message).id(found.code);
-    let mut elements: Vec<Element<'_>> = Vec::new();
+    let mut group = level.primary_title(&found.message).id(found.code).elements(Vec::<Element<'_>>::new());
+    let mut corrections = Vec::new();
     match found.span {
-        None => elements.push(Origin::path(report.file_name(found.file)).into()),
+        None => group = group.element(Origin::path(report.file_name(found.file))),
         Some(span) => {
-            let places = excerpts(report, found, span);
-            for (place, excerpt) in places {
-                let origin = Origin::path(report.file_name(place.file));
-                elements.push(origin.line(place.line as usize).char_column(place.column as usize).into());
+            for (place, excerpt) in excerpts(report, found, span) {
+                let path = report.file_name(place.file);
+                corrections.extend(correction(path, &place, &excerpt));
                 let annotations = excerpt.marks.into_iter().map(|mark| {
                     let kind =
                         if mark.span == span { AnnotationKind::Primary } else { AnnotationKind::Context };
                     kind.span(mark.bytes).label(mark.label)
                 });
-                let line_start = excerpt.first_line as usize;
-                elements.push(
-                    Snippet::source(excerpt.text).line_start(line_start).annotations(annotations).into(),
-                );
+                let snippet =
+                    Snippet::source(excerpt.text).path(path).line_start(excerpt.first_line as usize);
+                group = group.element(snippet.annotations(annotations));
             }
         }
     }
     if !found.field.is_empty() {
-        elements.push(Level::NOTE.with_name("field").message(&found.field).into());
+        group = group.element(Level::NOTE.with_name("field").message(&found.field));
     }
     if let Some(hint) = &found.hint {
-        elements.push(Level::HELP.message(hint).into());
+        group = group.element(Level::HELP.message(hint));
     }
-    renderer.render(&[title.elements(elements)])
+    let mut written = renderer.render(&[group]);
+    for (shown, true_place) in corrections {
+        written = written.replacen(&shown, &true_place, 1);
+    }
+    written
+}
+
+/// The renderer counts columns in what it is shown, which of a long line is not its beginning.
+fn correction(path: &str, place: &Span, excerpt: &Excerpt) -> Option<(String, String)> {
+    let mark = excerpt.marks.iter().find(|mark| mark.span == *place)?;
+    let before = &excerpt.text[..mark.bytes.start];
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+    let at = |column: usize| format!("{path}:{}:{column}", place.line);
+    (column != place.column as usize).then(|| (at(column), at(place.column as usize)))
 }
 
 /// The place itself with what is near it in the same file, then each other place.

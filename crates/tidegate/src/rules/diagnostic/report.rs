@@ -64,6 +64,11 @@ impl Report {
         self.errors > 0
     }
 
+    /// Whether the next error will only be counted.
+    pub(crate) fn keeps_no_more_errors(&self) -> bool {
+        self.errors >= DIAGNOSTICS_MAX
+    }
+
     pub(crate) fn add_source(&mut self, name: &str, text: &str) -> FileId {
         self.sources.push(Source { name: name.to_owned(), text: text.into() });
         FileId(u32::try_from(self.sources.len() - 1).unwrap_or(u32::MAX))

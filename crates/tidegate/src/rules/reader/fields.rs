@@ -13,6 +13,8 @@ pub(crate) struct Fields<'n> {
     fields: &'n [(Node, Node)],
     /// The names that were asked for, which are the names that are known.
     known: Vec<&'static str>,
+    /// Names that were asked for and that no hint speaks of.
+    unlisted: Vec<&'static str>,
 }
 
 /// A field that is there.
@@ -26,7 +28,7 @@ impl<'n> Fields<'n> {
     /// The fields of a mapping; if it is none, that is said. `what` is what messages call it, like `a rule`.
     pub fn of(reader: &mut Reader<'_>, node: &'n Node, what: &str) -> Option<Self> {
         match &node.kind {
-            Kind::Map(fields) => Some(Self { node, fields, known: Vec::new() }),
+            Kind::Map(fields) => Some(Self { node, fields, known: Vec::new(), unlisted: Vec::new() }),
             _ => {
                 reader.wrong_type(node, &format!("{what} (a mapping)"));
                 None
@@ -42,8 +44,13 @@ impl<'n> Fields<'n> {
     /// The field of this name, and that there is one.
     pub fn take(&mut self, name: &'static str) -> Option<Field<'n>> {
         self.known.push(name);
-        let (key, value) = self.fields.iter().find(|(key, _)| key.text() == Some(name))?;
-        Some(Field { key, value })
+        self.find(name)
+    }
+
+    /// The field of this name, of which hints do not speak.
+    pub fn take_unlisted(&mut self, name: &'static str) -> Option<Field<'n>> {
+        self.unlisted.push(name);
+        self.find(name)
     }
 
     /// The value of the field of this name, and that there is one.
@@ -70,7 +77,7 @@ impl<'n> Fields<'n> {
     pub fn finish(self, reader: &mut Reader<'_>, what: &str) {
         for (key, _) in self.fields {
             let Some(name) = key.text() else { continue };
-            if self.known.contains(&name) {
+            if self.known.contains(&name) || self.unlisted.contains(&name) {
                 continue;
             }
             let hint = did_you_mean(name, &self.known)
@@ -78,5 +85,10 @@ impl<'n> Fields<'n> {
             let message = format!("{what} has no field `{}`", shown(name));
             reader.note(Diagnostic::error("unknown-field", key.span, message).hint(hint));
         }
+    }
+
+    fn find(&self, name: &str) -> Option<Field<'n>> {
+        let (key, value) = self.fields.iter().find(|(key, _)| key.text() == Some(name))?;
+        Some(Field { key, value })
     }
 }

@@ -20,6 +20,8 @@ pub(super) fn syntax(at: Span, error: &ScanError) -> Diagnostic {
         }
         ErrorKind::UnclosedFlowCollection { open: '{' } => found.hint("close it with `}`"),
         ErrorKind::UnclosedFlowCollection { .. } => found.hint("close it with `]`"),
+        ErrorKind::ExpectedFlowMappingSeparator | ErrorKind::ExpectedFlowSequenceSeparator => found
+            .hint("between braces or brackets, text that has `{`, `}`, `[`, `]` or `,` in it needs quotes"),
         ErrorKind::UnclosedQuotedScalar => found.hint("close the quotes"),
         ErrorKind::MappingValueNotAllowed | ErrorKind::InvalidColonPlacement => {
             found.hint("text that has `: ` in it needs quotes")

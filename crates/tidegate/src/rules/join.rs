@@ -1,0 +1,154 @@
+//! Files of one domain add up, and what their rules say of each other is checked.
+
+use std::collections::HashMap;
+
+use tidegate_core::rules::{Domain, Lookup};
+use tidegate_core::text::did_you_mean;
+
+use super::Span;
+use super::diagnostic::{Diagnostic, Report};
+use super::file::{FileRule, RulesFile, Spanned};
+use super::yaml::shown;
+
+/// The domains of these files, in the order in which the files name them.
+pub(super) fn join(report: &mut Report, files: Vec<RulesFile>) -> Vec<Domain> {
+    let mut joined: Vec<RulesFile> = Vec::new();
+    let mut places: HashMap<Box<str>, usize> = HashMap::new();
+    for file in files {
+        match places.get(&file.domain.value) {
+            Some(at) => add(report, &mut joined[*at], file),
+            None => {
+                places.insert(file.domain.value.clone(), joined.len());
+                joined.push(file);
+            }
+        }
+    }
+    for domain in &joined {
+        check(report, domain);
+    }
+    joined.into_iter().map(domain).collect()
+}
+
+/// Adds a file to the first of its domain.
+fn add(report: &mut Report, first: &mut RulesFile, mut next: RulesFile) {
+    if (first.lookup == Lookup::Levels) != (next.lookup == Lookup::Levels) {
+        let message = format!("domain `{}` has files of both kinds", shown(&next.domain.value));
+        let found = Diagnostic::error("contradiction", next.domain.span, message);
+        report.push(
+            found
+                .related(first.domain.span, "the other kind")
+                .hint("write rules of one kind in a domain, or name another domain"),
+        );
+    }
+    match (&first.apply, &next.apply) {
+        (Some(one), Some(other)) if one.value != other.value => {
+            let message =
+                format!("the files of domain `{}` apply their rules differently", shown(&next.domain.value));
+            let found = Diagnostic::error("contradiction", other.span, message);
+            report.push(found.related(one.span, "here").hint("say it once, or the same everywhere"));
+        }
+        (None, Some(_)) => first.apply = next.apply.take(),
+        _ => {}
+    }
+    first.pools.append(&mut next.pools);
+    first.rules.append(&mut next.rules);
+}
+
+fn domain(file: RulesFile) -> Domain {
+    Domain {
+        name: file.domain.value,
+        apply: file.apply.map(|apply| apply.value).unwrap_or_default(),
+        pools: file.pools.into_iter().map(|pool| pool.value).collect(),
+        rules: file.rules.into_iter().map(|rule| rule.rule).collect(),
+        lookup: file.lookup,
+    }
+}
+
+fn check(report: &mut Report, file: &RulesFile) {
+    let pools = file.pools.iter().map(|pool| Spanned { value: &*pool.value.name, span: pool.span });
+    let pools = once(report, "pool", pools);
+    let names = file.rules.iter().map(|rule| Spanned { value: &*rule.rule.name, span: rule.at.name });
+    let names = once(report, "rule", names);
+    let mut was = HashMap::new();
+    for rule in &file.rules {
+        check_was(report, rule, &names, &mut was);
+        check_replaces(report, rule, &names);
+        for (pool, at) in rule.pools() {
+            if !pools.contains_key(pool) {
+                let hint = meant(report, pool, &pools).unwrap_or_else(|| {
+                    format!("add it to the file: `pools: {{ {}: 1000 per second }}`", shown(pool))
+                });
+                let message = format!("there is no pool `{}`", shown(pool));
+                report.push(Diagnostic::error("unknown-pool", at, message).hint(hint));
+            }
+        }
+    }
+}
+
+/// Where each name stands; that it stands once is checked.
+fn once<'a>(
+    report: &mut Report,
+    what: &str,
+    names: impl Iterator<Item = Spanned<&'a str>>,
+) -> HashMap<&'a str, Span> {
+    let mut seen: HashMap<&str, Span> = HashMap::new();
+    for name in names {
+        match seen.get(name.value) {
+            None => _ = seen.insert(name.value, name.span),
+            Some(first) => {
+                let message = format!("two {what}s are named `{}`", shown(name.value));
+                let found = Diagnostic::error("duplicate-name", name.span, message).label("again here");
+                report.push(found.related(*first, "first here").hint("choose another name"));
+            }
+        }
+    }
+    seen
+}
+
+/// A name that a rule had must be nobody else's: two rules would share their counters.
+fn check_was<'a>(
+    report: &mut Report,
+    rule: &'a FileRule,
+    names: &HashMap<&str, Span>,
+    was: &mut HashMap<&'a str, Span>,
+) {
+    for (name, at) in rule.rule.was.iter().zip(&rule.at.was) {
+        let message = format!("the name `{}` is in use", shown(name));
+        let found = Diagnostic::error("name-in-use", *at, message);
+        if let Some(used) = names.get(&**name) {
+            let hint = if *used == rule.at.name {
+                "a rule was called something else before; leave `was` out"
+            } else {
+                "two rules cannot have the same counters; leave `was` out, or rename the other rule"
+            };
+            report.push(found.related(*used, "by this rule").hint(hint));
+        } else if let Some(used) = was.insert(name, *at) {
+            report.push(found.related(used, "here already").hint("two rules cannot have the same counters"));
+        }
+    }
+}
+
+fn check_replaces(report: &mut Report, rule: &FileRule, names: &HashMap<&str, Span>) {
+    for (name, at) in rule.rule.replaces.iter().zip(&rule.at.replaces) {
+        if *name == rule.rule.name {
+            let found = Diagnostic::error("replaces-itself", *at, "a rule cannot replace itself");
+            report.push(found.hint("name the rules that do not apply where this one does"));
+        } else if !names.contains_key(&**name) {
+            let hint = meant(report, name, names).unwrap_or_else(|| "name a rule of this domain".to_owned());
+            let message = format!("there is no rule `{}`", shown(name));
+            report.push(Diagnostic::error("unknown-rule", *at, message).hint(hint));
+        }
+    }
+}
+
+/// A hint at the name that was meant. Not worked out for errors that are not kept, nor among more names than anybody
+/// wrote by hand: files may have a hundred thousand rules, and as many errors.
+fn meant(report: &Report, name: &str, known: &HashMap<&str, Span>) -> Option<String> {
+    const NAMES_COMPARED_MAX: usize = 1_000;
+    if report.keeps_no_more_errors() || known.len() > NAMES_COMPARED_MAX {
+        return None;
+    }
+    let mut known: Vec<&str> = known.keys().copied().collect();
+    known.sort_unstable();
+    did_you_mean(name, &known)
+}

@@ -1,0 +1,119 @@
+//! From files to domains.
+
+mod paths;
+
+use std::path::PathBuf;
+
+use tidegate_core::rules::Domain;
+
+use super::diagnostic::{Diagnostic, Report};
+use super::file::RulesFile;
+use super::reader::Reader;
+use super::yaml::{self, FILE_BYTES_MAX, Node};
+use super::{FileId, join, native};
+
+/// The most files of one load.
+pub const FILES_MAX: usize = 4_096;
+
+/// Rules that can be used.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The domains, in the order in which the files name them.
+    pub domains: Vec<Domain>,
+    /// Warnings, maybe.
+    pub report: Report,
+}
+
+/// The rules of one file, which messages call `name`.
+pub fn parse(name: &str, text: &str) -> Result<Loaded, Report> {
+    let mut loading = Loading::default();
+    loading.add(name, text.as_bytes());
+    loading.finish()
+}
+
+/// The rules of all these files, and of the `*.yaml` and `*.yml` files right in these directories, in the order of
+/// their names. Files of one domain add up. Hidden files and directories in a directory are left out; a link to a
+/// file is a file.
+pub fn load(paths: &[PathBuf]) -> Result<Loaded, Report> {
+    let mut loading = Loading::default();
+    for path in paths {
+        loading.add_path(path);
+    }
+    if paths.is_empty() {
+        loading.refuse("", Diagnostic::of_file("no-files", FileId(0), "there are no files to read"));
+    }
+    loading.finish()
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Loading {
+    report: Report,
+    files: Vec<RulesFile>,
+    /// Of every file that is one, in their order.
+    trees: Vec<(FileId, Node)>,
+    count: usize,
+}
+
+impl Loading {
+    /// Reads a file's text, whatever kind of rules it holds.
+    fn add(&mut self, name: &str, bytes: &[u8]) {
+        let Some(file) = self.source(name, bytes) else { return };
+        let Some(root) = yaml::read(&mut self.report, file) else { return };
+        let mut reader = Reader::new(&mut self.report);
+        self.files.extend(of_any_kind(&mut reader, &root));
+        self.trees.push((file, root));
+    }
+
+    /// The text of a file, if it is text and not too long.
+    fn source(&mut self, name: &str, bytes: &[u8]) -> Option<FileId> {
+        if bytes.len() > FILE_BYTES_MAX {
+            let message = format!("the file has more than {FILE_BYTES_MAX} bytes");
+            self.refuse(
+                name,
+                Diagnostic::of_file("file-too-large", FileId(0), message).hint("split it into several"),
+            );
+            return None;
+        }
+        match str::from_utf8(bytes) {
+            Ok(text) => Some(self.report.add_source(name, text)),
+            Err(error) => {
+                let at = error.valid_up_to();
+                let message = format!("the file is not UTF-8: byte {at} (0x{:02x}) is not", bytes[at]);
+                let hint = "save it as UTF-8";
+                self.refuse(name, Diagnostic::of_file("not-utf-8", FileId(0), message).hint(hint));
+                None
+            }
+        }
+    }
+
+    /// Notes what is wrong with a file that is not read.
+    fn refuse(&mut self, name: &str, found: Diagnostic) {
+        let file = self.report.add_source(name, "");
+        self.report.push(Diagnostic { file, ..found });
+    }
+
+    fn finish(mut self) -> Result<Loaded, Report> {
+        let domains = join::join(&mut self.report, self.files);
+        for (file, root) in &self.trees {
+            self.report.name_fields(*file, root);
+        }
+        self.report.sort();
+        if self.report.has_errors() {
+            return Err(self.report);
+        }
+        Ok(Loaded { domains, report: self.report })
+    }
+}
+
+/// What a file says. The kind is told by its fields; this is the one place that knows the kinds.
+fn of_any_kind(reader: &mut Reader<'_>, root: &Node) -> Option<RulesFile> {
+    if root.get("descriptors").is_some() && root.get("rules").is_none() {
+        // A file for envoyproxy/ratelimit: `envoy::read(reader, root)`.
+        let found =
+            Diagnostic::error("envoy-file", root.span, "files for envoyproxy/ratelimit are not read yet");
+        reader.note(found);
+        return None;
+    }
+    native::read(reader, root)
+}

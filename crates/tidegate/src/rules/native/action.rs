@@ -1,0 +1,235 @@
+//! What happens over a limit.
+
+use tidegate_core::rules::{Action, Elastic, ElasticBy};
+use tidegate_core::text::write_duration;
+use tidegate_core::{AlgorithmName, Limit, Nanos, UNITS_MAX};
+
+use super::super::diagnostic::Diagnostic;
+use super::super::file::{LimitSpans, Spanned};
+use super::super::reader::{Field, Fields, Reader};
+use super::super::yaml::{Kind, Node, shown};
+
+/// The shortest and the longest `max_wait`, in nanoseconds.
+const MAX_WAIT_NS: std::ops::RangeInclusive<u64> = 1_000_000..=3_600_000_000_000;
+/// The smallest and the largest margin, in percent.
+const MARGIN_PERCENT: std::ops::RangeInclusive<u64> = 1..=1_000;
+
+/// An action as it is written, before it is known which limit it is for.
+#[derive(Clone)]
+pub(super) enum ActionSpec {
+    Ready(Action),
+    Elastic(ElasticSpec),
+}
+
+#[derive(Clone)]
+pub(super) struct ElasticSpec {
+    /// L, if it is not given.
+    min: Option<Spanned<u64>>,
+    max: Spanned<u64>,
+    by: ElasticBy,
+}
+
+impl Default for ActionSpec {
+    fn default() -> Self {
+        Self::Ready(Action::Reject)
+    }
+}
+
+const WORDS: [&str; 4] = ["reject", "shadow", "shadow_ban", "quota"];
+const WITH_FIELDS: [&str; 3] = ["delay", "soft", "elastic"];
+
+/// A word, or a mapping of one action to its fields.
+pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<ActionSpec> {
+    if let Kind::Map(actions) = &node.kind {
+        return match &**actions {
+            [(key, value)] => with_fields(reader, key, value),
+            _ => {
+                let message = format!("expected one action, found {}", actions.len());
+                let found = Diagnostic::error("wrong-type", node.span, message);
+                reader.note(found.hint("write for example `{ delay: { max_wait: 5s } }`"));
+                None
+            }
+        };
+    }
+    let action = match reader.text(node)? {
+        "reject" => Action::Reject,
+        "shadow" => Action::Shadow,
+        "shadow_ban" => Action::ShadowBan,
+        "quota" => Action::Quota,
+        text => {
+            unknown(reader, node, text);
+            return None;
+        }
+    };
+    Some(ActionSpec::Ready(action))
+}
+
+fn unknown(reader: &mut Reader<'_>, node: &Node, text: &str) {
+    let example = match text {
+        "delay" => "{ delay: { max_wait: 5s } }",
+        "soft" => "{ soft: { margin: 10% } }",
+        "elastic" => "{ elastic: { max: 200, pool: spare } }",
+        _ => return reader.unknown_word("action", node, text, &[&WORDS[..], &WITH_FIELDS[..]].concat()),
+    };
+    let found = Diagnostic::error("missing-field", node.span, format!("action `{text}` has fields"));
+    reader.note(found.hint(format!("write for example `action: {example}`")));
+}
+
+fn with_fields(reader: &mut Reader<'_>, key: &Node, value: &Node) -> Option<ActionSpec> {
+    match reader.text(key)? {
+        "delay" => {
+            let mut fields = Fields::of(reader, value, "delay")?;
+            let max_wait = fields.needed(reader, "max_wait", "say how long at most: `max_wait: 5s`");
+            fields.finish(reader, "delay");
+            Some(ActionSpec::Ready(Action::Delay { max_wait: max_wait_of(reader, max_wait?)? }))
+        }
+        "soft" => {
+            let mut fields = Fields::of(reader, value, "soft")?;
+            let margin = fields.needed(reader, "margin", "say how far over the limit: `margin: 10%`");
+            fields.finish(reader, "soft");
+            Some(ActionSpec::Ready(Action::Soft { margin_percent: margin_of(reader, margin?)? }))
+        }
+        "elastic" => elastic(reader, value).map(ActionSpec::Elastic),
+        word if WORDS.contains(&word) => {
+            let found = Diagnostic::error("wrong-type", value.span, format!("action `{word}` has no fields"));
+            reader.note(found.hint(format!("write `action: {word}`")));
+            None
+        }
+        text => {
+            unknown(reader, key, text);
+            None
+        }
+    }
+}
+
+fn max_wait_of(reader: &mut Reader<'_>, node: &Node) -> Option<Nanos> {
+    let nanos = reader.duration_ns(node)?;
+    if !MAX_WAIT_NS.contains(&nanos) {
+        let message = format!("a max_wait of {} is out of range", write_duration(nanos));
+        reader.note(Diagnostic::error("out-of-range", node.span, message).hint("it goes from 1ms to 1h"));
+        return None;
+    }
+    Some(Nanos::new(nanos.into()))
+}
+
+/// `10%`, or a number of percent.
+fn margin_of(reader: &mut Reader<'_>, node: &Node) -> Option<u32> {
+    let text = reader.text(node)?;
+    let digits = text.strip_suffix('%').unwrap_or(text).trim_end();
+    let percent = tidegate_core::text::parse_number("margin", digits);
+    let percent = match percent {
+        Ok(percent) if MARGIN_PERCENT.contains(&percent) => u32::try_from(percent).ok(),
+        _ => None,
+    };
+    if percent.is_none() {
+        let message = format!("a margin of `{}` is out of range", shown(text));
+        reader.note(
+            Diagnostic::error("out-of-range", node.span, message)
+                .hint("it goes from 1% to 1000% of the limit, in whole percent"),
+        );
+    }
+    percent
+}
+
+fn elastic(reader: &mut Reader<'_>, node: &Node) -> Option<ElasticSpec> {
+    let mut fields = Fields::of(reader, node, "elastic")?;
+    let min = fields.value("min").map(|node| units(reader, "min", node));
+    let max = fields.needed(reader, "max", "say how far it may go: `max: 200`");
+    let max = max.and_then(|node| units(reader, "max", node));
+    let (pool, signal) = (fields.take("pool"), fields.take("signal"));
+    let by = match (pool, signal) {
+        (Some(pool), None) => reader.name(pool.value).map(|name| ElasticBy::Pool(name.into())),
+        (None, Some(signal)) => reader.name(signal.value).map(|name| ElasticBy::Signal(name.into())),
+        (Some(pool), Some(Field { key, .. })) => {
+            let found =
+                Diagnostic::error("contradiction", key.span, "`pool` and `signal` do not go together");
+            reader.note(found.related(pool.key.span, "the pool").hint("leave one of them out"));
+            None
+        }
+        (None, None) => {
+            let found = Diagnostic::error("missing-field", node.span, "nothing says when the limit may move");
+            reader.note(found.hint("add `pool: NAME`, a pool of this domain, or `signal: NAME`"));
+            None
+        }
+    };
+    fields.finish(reader, "elastic");
+    let min = match min {
+        None => None,
+        Some(min) => Some(min?),
+    };
+    Some(ElasticSpec { min, max: max?, by: by? })
+}
+
+fn units(reader: &mut Reader<'_>, field: &str, node: &Node) -> Option<Spanned<u64>> {
+    let value = reader.number(field, node)?;
+    if value > UNITS_MAX {
+        let found = Diagnostic::error("out-of-range", node.span, format!("{field} {value} is too large"));
+        reader.note(found.hint(format!("the largest is {UNITS_MAX}")));
+        return None;
+    }
+    Some(Spanned { value, span: node.span })
+}
+
+/// The action for this limit, if the two go together.
+pub(super) fn settled(
+    reader: &mut Reader<'_>,
+    spec: &ActionSpec,
+    limit: &Limit,
+    at: &LimitSpans,
+) -> Option<Action> {
+    let action = match spec {
+        ActionSpec::Ready(action) => action.clone(),
+        ActionSpec::Elastic(spec) => Action::Elastic(bounded(reader, spec, limit, at)?),
+    };
+    let found = contradiction(&action, limit, at);
+    if let Some(found) = found {
+        let shared = at.action != at.limit && !at.limit.holds(&at.action);
+        reader.note(if shared { found.related(at.limit, "for this limit") } else { found });
+        return None;
+    }
+    Some(action)
+}
+
+fn contradiction(action: &Action, limit: &Limit, at: &LimitSpans) -> Option<Diagnostic> {
+    let (word, leased) = match action {
+        Action::Delay { .. } => ("delay", false),
+        Action::Soft { .. } => ("soft", true),
+        Action::Elastic(_) => ("elastic", true),
+        Action::Reject | Action::Shadow | Action::ShadowBan | Action::Quota => return None,
+    };
+    if limit.algorithm().counts_denied() {
+        let message = format!("action `{word}` does not go with `count_denied`");
+        let hint = "what is counted when it is denied cannot be let through later; leave one of them out";
+        return Some(Diagnostic::error("contradiction", at.action, message).hint(hint));
+    }
+    if leased && limit.algorithm_name() == AlgorithmName::Concurrency {
+        let message = format!("action `{word}` does not go with algorithm concurrency");
+        let hint = "what is held is given back and needs no room above the limit; raise the limit instead";
+        return Some(Diagnostic::error("contradiction", at.action, message).hint(hint));
+    }
+    None
+}
+
+/// `min` to `max`, with L between them.
+fn bounded(reader: &mut Reader<'_>, spec: &ElasticSpec, limit: &Limit, at: &LimitSpans) -> Option<Elastic> {
+    let units = limit.rate().limit();
+    let min = spec.min.unwrap_or(Spanned { value: units, span: at.limit });
+    let mut sound = true;
+    if min.value > units {
+        let message = format!("`min` is {} and the limit is {units}", min.value);
+        let found = Diagnostic::error("out-of-range", min.span, message);
+        reader.note(
+            found.related(at.limit, "the limit").hint(format!("write {units} or less, or raise the limit")),
+        );
+        sound = false;
+    }
+    if spec.max.value < units {
+        let message = format!("`max` is {} and the limit is {units}", spec.max.value);
+        let found = Diagnostic::error("out-of-range", spec.max.span, message);
+        reader.note(
+            found.related(at.limit, "the limit").hint(format!("write {units} or more, or lower the limit")),
+        );
+        sound = false;
+    }
+    sound.then(|| Elastic { min: min.value, max: spec.max.value, by: spec.by.clone() })
+}

@@ -1,0 +1,271 @@
+//! One limit, in its text form or its long form.
+
+use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
+use tidegate_core::rules::{LimitId, RuleLimit};
+use tidegate_core::{AlgorithmName, Limit, LimitError, LimitSpec};
+
+use super::super::Span;
+use super::super::diagnostic::Diagnostic;
+use super::super::file::LimitSpans;
+use super::super::reader::{Fields, Reader};
+use super::super::yaml::{Kind, Node};
+use super::action;
+use super::key::Scope;
+use super::terms::Terms;
+
+/// A limit of a rule, and where its parts stand.
+pub(super) struct ReadLimit {
+    pub limit: RuleLimit,
+    pub at: LimitSpans,
+    /// Where its name stands, if it has one.
+    pub name: Option<Span>,
+}
+
+const EXAMPLE: &str =
+    "write for example `100 per minute`, or `{ limit: 100, per: 1m, algorithm: sliding_window }`";
+
+/// A limit on the rule's terms, or on its own where it says so.
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    node: &Node,
+    rule_terms: &Terms,
+    scope: &Scope,
+) -> Option<ReadLimit> {
+    let (limit, was, name, terms) = match &node.kind {
+        Kind::Map(_) => {
+            let mut fields = Fields::of(reader, node, "a limit")?;
+            let limit = long_form(reader, &mut fields);
+            let was = fields.value("was").and_then(|node| was(reader, node));
+            let terms = rule_terms.clone().overridden(reader, &mut fields, scope);
+            fields.finish(reader, "a limit");
+            (limit, was, node.get("name").map(|name| name.span), terms)
+        }
+        _ => (text_form(reader, node), None, None, rule_terms.clone()),
+    };
+    let (limit, terms) = (limit?, terms);
+    let at = terms.spans(node.span);
+    let action = action::settled(reader, &terms.action, &limit, &at)?;
+    let (key, missing, cost) = (terms.key, terms.missing, terms.cost);
+    Some(ReadLimit { limit: RuleLimit { limit, was, key, missing, cost, action }, at, name })
+}
+
+/// `100 per minute`.
+pub(super) fn text_form(reader: &mut Reader<'_>, node: &Node) -> Option<Limit> {
+    let Some(text) = node.text() else {
+        reader.wrong_type_hint(node, "a limit", EXAMPLE);
+        return None;
+    };
+    match text.parse() {
+        Ok(limit) => Some(limit),
+        Err(error) => {
+            reader.refused("bad-limit", node, &error);
+            None
+        }
+    }
+}
+
+/// What the long form says of the limit itself.
+pub(super) fn long_form(reader: &mut Reader<'_>, fields: &mut Fields<'_>) -> Option<Limit> {
+    let mut places = Places { whole: fields.span(), given: Vec::new() };
+    let mut take = |name| {
+        let value = fields.value(name)?;
+        places.given.push((name, value.span));
+        Some(value)
+    };
+    let (limit, per, algorithm) = (take("limit"), take("per"), take("algorithm"));
+    let spec = LimitSpec {
+        burst: take("burst").and_then(|node| reader.number("burst", node)),
+        queue: take("queue").and_then(|node| reader.number("queue", node)),
+        sub_windows: take("sub_windows").and_then(|node| reader.number("sub_windows", node)),
+        strict: take("strict").and_then(|node| reader.truth(node)),
+        count_denied: take("count_denied").and_then(|node| reader.truth(node)),
+        min_interval_ns: take("min_interval").and_then(|node| reader.duration_ns(node)),
+        align: take("align").and_then(|node| align(reader, node)),
+        ttl_ns: take("ttl").and_then(|node| reader.duration_ns(node)),
+        name: take("name").and_then(|node| reader.text(node)).map(str::to_owned),
+        ..LimitSpec::default()
+    };
+    let algorithm = match algorithm {
+        None => None,
+        Some(node) => Some(algorithm_name(reader, node)?),
+    };
+    let spec = LimitSpec { algorithm, ..spec };
+    let spec = with_rate(reader, Rate { limit, per }, spec, &places)?;
+    built(reader, spec, &places)
+}
+
+/// Where the fields stand that were given.
+struct Places {
+    whole: Span,
+    given: Vec<(&'static str, Span)>,
+}
+
+impl Places {
+    /// Where a field stands; the rate, if that is where its value must be from.
+    fn of(&self, field: Option<&str>) -> Span {
+        let find = |name| self.given.iter().find(|(given, _)| *given == name).map(|(_, span)| *span);
+        field.and_then(find).or_else(|| find("limit")).unwrap_or(self.whole)
+    }
+}
+
+/// The fields that say how much.
+#[derive(Clone, Copy)]
+struct Rate<'n> {
+    limit: Option<&'n Node>,
+    per: Option<&'n Node>,
+}
+
+/// `limit: 100` and `per: 1m`, or `limit: 100 per minute`, or, of what has no window, `limit: 100` alone.
+fn with_rate(reader: &mut Reader<'_>, rate: Rate<'_>, spec: LimitSpec, places: &Places) -> Option<LimitSpec> {
+    let Some(limit) = rate.limit else {
+        let found = Diagnostic::error("missing-field", places.whole, "field `limit` is missing");
+        reader.note(found.hint("add for example `limit: 100 per minute`"));
+        return None;
+    };
+    let is_number = limit.what() == "a number";
+    let has_window = spec.algorithm != Some(AlgorithmName::Concurrency);
+    match (rate.per, limit.text()) {
+        (Some(per), _) if is_number => {
+            let number = reader.number("limit", limit);
+            let per_ns = reader.duration_ns(per);
+            Some(LimitSpec { limit: number?, per_ns: per_ns?, ..spec })
+        }
+        (None, _) if is_number && has_window => {
+            reader.number("limit", limit)?;
+            let found = Diagnostic::error("missing-field", limit.span, "field `per` is missing");
+            reader.note(found.label("per how long?").hint("add for example `per: 1m`"));
+            None
+        }
+        (None, _) if is_number => Some(LimitSpec { limit: reader.number("limit", limit)?, ..spec }),
+        (_, None) => {
+            reader.wrong_type_hint(
+                limit,
+                "a number or a rate",
+                "write for example `100` or `100 per minute`",
+            );
+            None
+        }
+        (Some(per), Some(text)) => {
+            let error = match text.parse::<LimitSpec>() {
+                Ok(_) => Diagnostic::error("contradiction", per.span, "the window stands twice")
+                    .related(limit.span, "it is in here, too")
+                    .hint("leave `per` out"),
+                Err(error) => Diagnostic::error("bad-limit", limit.span, error.problem()).hint(error.hint()),
+            };
+            reader.note(error);
+            None
+        }
+        (None, Some("unlimited")) => {
+            let found = Diagnostic::error("bad-limit", limit.span, "what is unlimited has no options");
+            reader.note(found.hint("write `limit: unlimited` in the rule itself"));
+            None
+        }
+        (None, Some(text)) => match text.parse::<LimitSpec>() {
+            Ok(read) if read.burst.is_some() && spec.burst.is_some() => {
+                let found =
+                    Diagnostic::error("contradiction", places.of(Some("burst")), "burst stands twice");
+                reader.note(found.related(limit.span, "it is in here, too").hint("leave one of them out"));
+                None
+            }
+            Ok(read) => Some(LimitSpec {
+                limit: read.limit,
+                per_ns: read.per_ns,
+                burst: read.burst.or(spec.burst),
+                ..spec
+            }),
+            Err(error) => {
+                reader.refused("bad-limit", limit, &error);
+                None
+            }
+        },
+    }
+}
+
+/// The limit, if all goes together. What does not is taken out one by one, so that all of it is said.
+fn built(reader: &mut Reader<'_>, mut spec: LimitSpec, places: &Places) -> Option<Limit> {
+    let mut sound = true;
+    loop {
+        let error = match spec.clone().build() {
+            Ok(limit) => return sound.then_some(limit),
+            Err(error) => error,
+        };
+        sound = false;
+        note_refused(reader, places, &error);
+        if !without(&mut spec, error.field()) {
+            return None;
+        }
+    }
+}
+
+fn note_refused(reader: &mut Reader<'_>, places: &Places, error: &LimitError) {
+    let at = places.of(error.field());
+    reader.note(Diagnostic::error("bad-limit", at, error.problem()).hint(error.hint()));
+}
+
+/// Takes an option out; false if there was none.
+fn without(spec: &mut LimitSpec, field: Option<&str>) -> bool {
+    match field {
+        Some("burst") => spec.burst.take().is_some(),
+        Some("queue") => spec.queue.take().is_some(),
+        Some("sub_windows") => spec.sub_windows.take().is_some(),
+        Some("strict") => spec.strict.take().is_some(),
+        Some("count_denied") => spec.count_denied.take().is_some(),
+        Some("min_interval") => spec.min_interval_ns.take().is_some(),
+        Some("align") => spec.align.take().is_some(),
+        Some("name") => spec.name.take().is_some(),
+        // Without a ttl there would only be another error about the same thing.
+        _ => false,
+    }
+}
+
+fn algorithm_name(reader: &mut Reader<'_>, node: &Node) -> Option<AlgorithmName> {
+    match reader.text(node)?.parse() {
+        Ok(name) => Some(name),
+        Err(error) => {
+            reader.refused("unknown-word", node, &error);
+            None
+        }
+    }
+}
+
+fn align(reader: &mut Reader<'_>, node: &Node) -> Option<Align> {
+    if let Kind::Map(_) = &node.kind {
+        let mut fields = Fields::of(reader, node, "align")?;
+        let tz = fields.value("tz").and_then(|node| reader.text(node)).map(str::to_owned);
+        let week_starts = fields.value("week_starts").and_then(|node| {
+            let words = Weekday::ALL.map(|day| (day.as_str(), day));
+            reader.word("weekday", node, &words)
+        });
+        let day_of_month = fields.value("day_of_month").and_then(|node| reader.number("day_of_month", node));
+        fields.finish(reader, "align");
+        let spec = CalendarSpec::default();
+        return Some(Align::Calendar(CalendarSpec { tz: tz.unwrap_or(spec.tz), week_starts, day_of_month }));
+    }
+    let words = [("epoch", AlignWord::Epoch), ("first_hit", AlignWord::FirstHit)];
+    Some(match reader.word("align", node, &words)? {
+        AlignWord::Epoch => Align::Epoch,
+        AlignWord::FirstHit => Align::FirstHit,
+    })
+}
+
+#[derive(Clone, Copy)]
+enum AlignWord {
+    Epoch,
+    FirstHit,
+}
+
+/// The name a limit had before or, if it had none, its place, from 1.
+fn was(reader: &mut Reader<'_>, node: &Node) -> Option<LimitId> {
+    if node.what() != "a number" {
+        return Some(LimitId::Name(reader.name(node)?.into()));
+    }
+    match reader.number("was", node)? {
+        0 => {
+            let found = Diagnostic::error("bad-place", node.span, "the first limit has the place 1, not 0");
+            reader
+                .note(found.hint("write the place it had before, or its name; a name like `0` needs quotes"));
+            None
+        }
+        place => Some(LimitId::Place(usize::try_from(place).unwrap_or(usize::MAX) - 1)),
+    }
+}

@@ -1,0 +1,53 @@
+//! What a rule matches: attributes and what they have to be.
+
+use std::collections::HashMap;
+
+use tidegate_core::rules::{Attribute, Condition, PathPattern, Pattern};
+
+use super::super::Span;
+use super::super::diagnostic::Diagnostic;
+use super::super::file::Spanned;
+use super::super::reader::Reader;
+use super::super::yaml::{Node, shown};
+use super::key::checked_attribute;
+use super::pattern;
+
+/// The conditions of `match`, each with where it stands.
+pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Vec<Spanned<Condition>> {
+    let mut seen: HashMap<Attribute, Span> = HashMap::new();
+    let mut conditions = Vec::new();
+    for (key, value) in reader.mapping(node).unwrap_or_default() {
+        let Some(attribute) = attribute(reader, key) else { continue };
+        if let Some(first) = seen.insert(attribute.clone(), key.span) {
+            let message = format!("attribute `{attribute}` stands twice");
+            let found = Diagnostic::error("duplicate-field", key.span, message).label("again here");
+            reader.note(found.related(first, "first here").hint("leave one of them out"));
+            continue;
+        }
+        if let Some(pattern) = pattern::read(reader, value, &attribute) {
+            conditions.push(Spanned { value: Condition { attribute, pattern }, span: value.span });
+        }
+    }
+    conditions
+}
+
+/// An attribute's name.
+pub(super) fn attribute(reader: &mut Reader<'_>, node: &Node) -> Option<Attribute> {
+    let text = reader.name(node)?;
+    match checked_attribute(text) {
+        Ok(attribute) => Some(attribute),
+        Err(hint) => {
+            let message = format!("`{}` is not an attribute", shown(text));
+            reader.note(Diagnostic::error("bad-attribute", node.span, message).hint(hint));
+            None
+        }
+    }
+}
+
+/// The pattern of the path, if it has one.
+pub(super) fn path_pattern(conditions: &[Spanned<Condition>]) -> Option<&PathPattern> {
+    conditions.iter().find_map(|condition| match &condition.value {
+        Condition { attribute: Attribute::Path, pattern: Pattern::Path(path) } => Some(path),
+        _ => None,
+    })
+}

@@ -1,0 +1,106 @@
+//! Plans with limits of their own.
+
+use tidegate_core::rules::{Limits, RuleLimit, Tiers};
+
+use super::super::diagnostic::Diagnostic;
+use super::super::file::LimitSpans;
+use super::super::reader::{Fields, Reader};
+use super::super::yaml::{Kind, Node};
+use super::key::Scope;
+use super::limits;
+use super::matching;
+use super::terms::Terms;
+
+/// The most plans of a rule.
+const PLANS_MAX: usize = 1_000;
+
+type Plan = (Box<str>, Vec<RuleLimit>);
+
+/// `{ by: header.x-plan, plans: { free: [..] }, default: free }`
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    node: &Node,
+    terms: &Terms,
+    scope: &Scope,
+) -> Option<(Limits, Vec<LimitSpans>)> {
+    let mut fields = Fields::of(reader, node, "tiers")?;
+    let by = fields.needed(reader, "by", "name the attribute whose value is the plan: `by: header.x-plan`");
+    let by = by.and_then(|node| matching::attribute(reader, node));
+    let plans_node = fields.needed(
+        reader,
+        "plans",
+        "add the plans and their limits: `plans: { free: [ 10 per second ] }`",
+    );
+    let plans = plans_node.and_then(|node| plans(reader, node, terms, scope));
+    let default =
+        fields.needed(reader, "default", "say what everyone else has: the name of a plan, or `unlimited`");
+    fields.finish(reader, "tiers");
+    let (plans, mut at) = plans?;
+    let default = default_plan(reader, default?, &plans, terms, scope)?;
+    let default = match default {
+        Default::Plan(limits) => limits,
+        Default::Own(limits, own) => {
+            at.extend(own);
+            limits
+        }
+    };
+    Some((Limits::Tiers(Tiers { by: by?, plans, default }), at))
+}
+
+/// All plans, and where their limits stand one after the other.
+fn plans(
+    reader: &mut Reader<'_>,
+    node: &Node,
+    terms: &Terms,
+    scope: &Scope,
+) -> Option<(Vec<Plan>, Vec<LimitSpans>)> {
+    let fields = reader.mapping(node)?;
+    if fields.is_empty() || fields.len() > PLANS_MAX {
+        let found = Diagnostic::error("bad-plans", node.span, format!("there are {} plans", fields.len()));
+        reader.note(found.hint(format!("write 1 to {PLANS_MAX} of them")));
+        return None;
+    }
+    let (mut plans, mut at, mut sound) = (Vec::new(), Vec::new(), true);
+    for (key, value) in fields {
+        let name = super::name(reader, key);
+        let read = limits::list(reader, value, terms, scope);
+        let (Some(name), Some(read)) = (name, read) else {
+            sound = false;
+            continue;
+        };
+        let (limits, places) = limits::split(read);
+        plans.push((name.into(), limits));
+        at.extend(places);
+    }
+    sound.then_some((plans, at))
+}
+
+enum Default {
+    Plan(Vec<RuleLimit>),
+    Own(Vec<RuleLimit>, Vec<LimitSpans>),
+}
+
+/// The name of a plan, `unlimited`, or limits.
+fn default_plan(
+    reader: &mut Reader<'_>,
+    node: &Node,
+    plans: &[Plan],
+    terms: &Terms,
+    scope: &Scope,
+) -> Option<Default> {
+    if let Kind::Seq(_) | Kind::Map(_) = &node.kind {
+        let (limits, at) = limits::split(limits::list(reader, node, terms, scope)?);
+        return Some(Default::Own(limits, at));
+    }
+    let name = reader.text(node)?;
+    if let Some((_, limits)) = plans.iter().find(|(plan, _)| **plan == *name) {
+        return Some(Default::Plan(limits.clone()));
+    }
+    if name == "unlimited" {
+        return Some(Default::Plan(Vec::new()));
+    }
+    let mut known: Vec<&str> = plans.iter().map(|(plan, _)| &**plan).collect();
+    known.push("unlimited");
+    reader.unknown_word("plan", node, name, &known);
+    None
+}
