@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Domain of Rules   ->  compiled once        domain.rs, rule.rs, pattern/
-//! Request           ->  the rules it matches  request.rs, matching/
+//! Request           ->  the rules it matches  request.rs, matching/, levels.rs
 //! ```
 //!
 //! All of this is plain data and pure functions. How rules are written in files, and how the matching ones are
@@ -12,6 +12,7 @@ mod action;
 mod attribute;
 mod domain;
 mod key;
+mod levels;
 mod matching;
 mod pattern;
 mod request;
@@ -21,6 +22,7 @@ pub use action::{Action, Elastic, ElasticBy};
 pub use attribute::Attribute;
 pub use domain::{Apply, Domain, Lookup, Pool};
 pub use key::{Key, KeyPart, Missing};
+pub use levels::Levels;
 pub use matching::{Found, Mismatch};
 pub use pattern::{
     Case, Net, NetSet, PATH_SEGMENTS_MAX, PATTERN_TEXT_BYTES_MAX, PathPattern, Pattern, PatternError,
