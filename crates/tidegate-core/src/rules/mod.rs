@@ -17,6 +17,7 @@ mod domain;
 mod gate;
 mod key;
 mod key_bytes;
+mod levels;
 mod matching;
 mod pattern;
 mod request;
@@ -32,6 +33,7 @@ pub use domain::{Apply, Domain, Lookup, Pool};
 pub use gate::Gate;
 pub use key::{Key, KeyPart, Missing};
 pub use key_bytes::{KEY_PART_BYTES_MAX, key_text};
+pub use levels::Levels;
 pub use matching::{Found, Mismatch};
 pub use pattern::{
     Case, Net, NetSet, PATH_SEGMENTS_MAX, PATTERN_TEXT_BYTES_MAX, PathPattern, Pattern, PatternError,

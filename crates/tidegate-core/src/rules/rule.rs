@@ -22,6 +22,13 @@ pub struct Rule {
     pub replaces: Vec<Box<str>>,
     /// Names and values that answers carry along.
     pub metadata: Vec<(Box<str>, Box<str>)>,
+    /// The places of the entries, from 0, whose values metrics tell apart; of a rule that is found by its
+    /// [`entries`](Self::entries).
+    pub metric_entries: Vec<usize>,
+    /// Stands for a place in the [levels](super::Lookup::Levels) and for nothing else: a descriptor that ends here has
+    /// no rule, and does not have that of a sibling either. That is not the same as a rule without limits, which
+    /// applies.
+    pub placeholder: bool,
 }
 
 /// An attribute and what it has to be.

@@ -14,13 +14,3 @@ impl Index {
         matches.extend(all.take(if apply == Apply::First { 1 } else { usize::MAX }));
     }
 }
-#[derive(Debug)]
-pub struct Levels;
-impl Levels {
-    pub fn new(_: &[Rule]) -> Self {
-        Self
-    }
-    pub fn find(&self, _: &Descriptor<'_>) -> Option<u32> {
-        None
-    }
-}
