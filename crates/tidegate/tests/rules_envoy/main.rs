@@ -3,9 +3,17 @@
 //! | file | what it holds them to |
 //! |---|---|
 //! | `meaning` | which rule a descriptor finds, and what that rule says |
+//! | `extension` | what `tidegate` adds |
+//! | `refused` | the text of every error and warning, in files |
+//! | `converted` | native files that are read, and quoted as they should be |
+//! | `same_answers` | random files and requests: the native file answers as the first one |
 #![cfg(feature = "rules")]
 
+mod converted;
+mod extension;
 mod meaning;
+mod refused;
+mod same_answers;
 
 use tidegate::rules::{Loaded, Report, parse};
 use tidegate_core::rules::{Descriptor, Domain, Entry, KeyPart, Levels, Limits, Rule, RuleLimit};

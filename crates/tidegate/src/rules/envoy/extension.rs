@@ -5,11 +5,10 @@ use tidegate_core::rules::{Action, RuleLimit};
 use super::super::diagnostic::Diagnostic;
 use super::super::file::{LimitSpans, Spanned};
 use super::super::native::LimitTerms;
-use super::super::reader::{Field, Fields, Reader};
+use super::super::reader::{Field, Reader};
 use super::super::yaml::{Kind, Node};
+use super::mapping::Mapping;
 use super::rate_limit::{self, RateLimit};
-
-const WHAT: &str = "`tidegate`";
 
 /// The options that change the limit of `rate_limit`.
 const OPTIONS: [&str; 10] = [
@@ -42,7 +41,7 @@ pub(super) fn read<'n>(
     terms: &mut LimitTerms,
     mode: Option<&Spanned<Action>>,
 ) -> Option<Extension<'n>> {
-    let mut fields = Fields::of(reader, at.value, WHAT)?;
+    let mut fields = Mapping::Extension.fields(reader, at.value)?;
     let options = OPTIONS.iter().filter_map(|name| fields.take(name)).collect();
     if let (Some(action), Some(mode)) = (at.value.get("action"), mode) {
         let message = "the descriptor says already what happens over the limit";
@@ -51,7 +50,7 @@ pub(super) fn read<'n>(
     }
     terms.override_with(reader, &mut fields);
     let limits = fields.value("limits");
-    fields.finish(reader, WHAT);
+    Mapping::Extension.finish(reader, fields);
     let has_limits = limits.is_some();
     let limits = match limits {
         Some(node) => terms.limits(reader, node)?,

@@ -11,7 +11,7 @@ use super::super::yaml::Kind;
 use super::extension::{self, Extension};
 use super::rate_limit::{self, Rate, RateLimit};
 use super::replaces::Named;
-use super::scalars;
+use super::{mapping, scalars};
 
 /// What a descriptor says of limits.
 #[derive(Default)]
@@ -34,7 +34,7 @@ pub(super) fn read(
     let detailed_metric = fields.value("detailed_metric").and_then(|node| scalars::truth(reader, node));
     let given = |field: &Field<'_>| !matches!(field.value.kind, Kind::Null);
     let rate_limit = fields.take("rate_limit").filter(given);
-    let extension = fields.take("tidegate").filter(given);
+    let extension = fields.take(mapping::EXTENSION).filter(given);
     let mut terms = LimitTerms::new(key, levels.0, mode.as_ref().map(|mode| mode.value.clone()));
     let extension = extension.map(|field| extension::read(reader, field, &mut terms, mode.as_ref()));
     let mut read = OfDescriptor { detailed_metric: detailed_metric == Some(true), ..OfDescriptor::default() };

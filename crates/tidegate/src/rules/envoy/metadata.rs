@@ -7,10 +7,16 @@ use super::super::yaml::{Kind, Node};
 
 /// Names and values. A value that is a list or a mapping is written as JSON.
 pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Vec<(Box<str>, Box<str>)> {
-    if let Kind::Null = node.kind {
+    let Kind::Map(pairs) = &node.kind else {
+        if !matches!(node.kind, Kind::Null) {
+            reader.wrong_type_hint(
+                node,
+                "names and values (a mapping)",
+                "write for example `metadata: { service: blue }`",
+            );
+        }
         return Vec::new();
-    }
-    let pairs = reader.mapping(node).unwrap_or_default();
+    };
     let name = |key: &Node| key.text().unwrap_or_default().into();
     pairs.iter().map(|(key, value)| (name(key), written(value).into())).collect()
 }

@@ -20,8 +20,8 @@
 mod convert;
 mod extension;
 mod limits;
+mod mapping;
 mod metadata;
-mod misplaced;
 mod name;
 mod rate_limit;
 mod read;

@@ -1,9 +1,9 @@
 //! `rate_limit`, as envoyproxy/ratelimit has it.
 
 use super::super::diagnostic::Diagnostic;
-use super::super::reader::{Field, Fields, Reader};
+use super::super::reader::{Field, Reader};
 use super::super::yaml::{Kind, Node, Style, shown};
-use super::misplaced::{self, Mapping};
+use super::mapping::Mapping;
 use super::replaces::{self, Named};
 use super::scalars;
 
@@ -32,13 +32,13 @@ pub(super) enum Rate {
 
 /// Reads it; what is wrong with it is noted.
 pub(super) fn read<'n>(reader: &mut Reader<'_>, node: &'n Node) -> Option<RateLimit<'n>> {
-    let mut fields = Fields::of(reader, node, Mapping::RateLimit.what())?;
+    let mut fields = Mapping::RateLimit.fields(reader, node)?;
     let unit = fields.take("unit");
     let requests = fields.take("requests_per_unit");
     let unlimited = fields.take("unlimited");
     let name = fields.take("name");
     let replaces = fields.value("replaces").map(|node| replaces::read(reader, node)).unwrap_or_default();
-    misplaced::finish(reader, fields, Mapping::RateLimit);
+    Mapping::RateLimit.finish(reader, fields);
 
     let text = name.map(|field| scalars::text(reader, field.value)).unwrap_or_default();
     let name = name.filter(|_| text.is_some_and(|text| !text.is_empty()));
@@ -50,7 +50,10 @@ pub(super) fn read<'n>(reader: &mut Reader<'_>, node: &'n Node) -> Option<RateLi
             without_limits(reader, field, unit, requests);
             Rate::Unlimited
         }
-        _ => Rate::Limited { limit: limit(reader, node, requests)?, per: per(reader, unit)? },
+        _ => {
+            let (limit, per) = (limit(reader, node, requests), per(reader, unit));
+            Rate::Limited { limit: limit?, per: per? }
+        }
     };
     Some(RateLimit { rate, named, name, at: node })
 }
@@ -93,7 +96,7 @@ fn limit(reader: &mut Reader<'_>, node: &Node, requests: Option<Field<'_>>) -> O
 /// Per how long; `Some(None)` if it does not say.
 fn per(reader: &mut Reader<'_>, unit: Option<Field<'_>>) -> Option<Option<Node>> {
     let Some(field) = unit.filter(|field| !matches!(field.value.kind, Kind::Null)) else { return Some(None) };
-    let text = reader.text(field.value)?;
+    let text = scalars::text(reader, field.value)?;
     if let Some(unit) = known_unit(text) {
         return Some(Some(plain(field.value, unit)));
     }

@@ -10,19 +10,19 @@ use super::super::file::{FileRule, RuleSpans, RulesFile, Spanned};
 use super::super::reader::{Fields, Reader};
 use super::super::yaml::{Kind, Node, shown};
 use super::limits::{self, Levels, OfDescriptor};
-use super::misplaced::{self, Mapping};
+use super::mapping::{self, Mapping};
 use super::replaces::{self, Named};
 use super::{metadata, name, scalars};
 
 /// What the file says, if nothing is wrong with its domain.
 pub(crate) fn read(reader: &mut Reader<'_>, root: &Node) -> Option<RulesFile> {
-    let mut fields = Fields::of(reader, root, Mapping::File.what())?;
+    let mut fields = Mapping::File.fields(reader, root)?;
     let domain = domain(reader, &mut fields);
     let mut walk = Walk::default();
     if let Some(list) = fields.value("descriptors") {
         walk.level(reader, list);
     }
-    misplaced::finish(reader, fields, Mapping::File);
+    Mapping::File.finish(reader, fields);
     replaces::resolve(reader, &mut walk.rules, &walk.named);
     Some(RulesFile {
         domain: domain?,
@@ -68,32 +68,25 @@ struct Level {
 
 impl Walk {
     fn level(&mut self, reader: &mut Reader<'_>, list: &Node) {
-        if is_empty(list) {
-            return;
-        }
-        let Some(items) = reader.list(list) else { return };
         let mut seen = HashMap::new();
-        for item in items {
+        for item in mapping::list(reader, list, "key: remote_address") {
             self.descriptor(reader, item, &mut seen);
         }
     }
 
     fn descriptor(&mut self, reader: &mut Reader<'_>, node: &Node, seen: &mut HashMap<String, Span>) {
-        let Some(mut fields) = Fields::of(reader, node, Mapping::Descriptor.what()) else { return };
-        let level = level(reader, &mut fields);
-        if let Some(level) = &level {
-            stands_once(reader, level, seen);
-        }
-        // What stands below is read in any case, so that all that is wrong is said at once.
-        let known = level.is_some();
+        let Some(mut fields) = Mapping::Descriptor.fields(reader, node) else { return };
+        let level = level(reader, &mut fields).filter(|level| stands_once(reader, level, seen));
+        // What stands below one that cannot be made out is read, so that all that is wrong is said at once.
         self.path.push(level.unwrap_or_else(|| Level::unknown(node)));
         let limits = limits::read(reader, &mut fields, self.key(), Levels(self.path.len()));
         let metadata = fields.value("metadata").map(|node| metadata::read(reader, node)).unwrap_or_default();
         let below = fields.value("descriptors");
-        misplaced::finish(reader, fields, Mapping::Descriptor);
+        Mapping::Descriptor.finish(reader, fields);
 
-        let ends_here = below.is_none_or(|list| is_empty(list));
-        if known && (limits.limits.is_some() || ends_here) {
+        let is_known = self.path.iter().all(|level| !level.key.is_empty());
+        let is_end = below.is_none_or(is_empty);
+        if is_known && (limits.limits.is_some() || is_end) {
             self.rule(node, limits, metadata);
         }
         if let Some(list) = below {
@@ -141,7 +134,7 @@ impl Walk {
 }
 
 impl Level {
-    /// In the place of one that could not be made out.
+    /// In the place of one that could not be made out: no key is empty.
     fn unknown(node: &Node) -> Self {
         Self { key: "".into(), pattern: Pattern::Any, shared: false, in_metric: false, at: node.span }
     }
@@ -194,18 +187,19 @@ fn pattern(value: &str) -> Result<Pattern, PatternError> {
     }
 }
 
-/// There, key and value are looked up together, so that two that read the same cannot stand beside each other.
-fn stands_once(reader: &mut Reader<'_>, level: &Level, seen: &mut HashMap<String, Span>) {
+/// Whether it does. There, key and value are looked up together, so that two that read the same cannot stand beside each
+/// other.
+fn stands_once(reader: &mut Reader<'_>, level: &Level, seen: &mut HashMap<String, Span>) -> bool {
     let name = name::level(&level.key, &level.pattern);
-    match seen.get(&name) {
-        None => _ = seen.insert(name, level.at),
-        Some(first) => {
-            let message = format!("the descriptor `{}` stands twice", shown(&name));
-            let hint = "give one of them another key or value, or put their fields together";
-            let found = Diagnostic::error("duplicate-descriptor", level.at, message).label("again here");
-            reader.note(found.related(*first, "first here").hint(hint));
-        }
-    }
+    let Some(first) = seen.get(&name) else {
+        seen.insert(name, level.at);
+        return true;
+    };
+    let message = format!("the descriptor `{}` stands twice", shown(&name));
+    let hint = "give one of them another key or value, or put their fields together";
+    let found = Diagnostic::error("duplicate-descriptor", level.at, message).label("again here");
+    reader.note(found.related(*first, "first here").hint(hint));
+    false
 }
 
 /// No list at all, or one without items.

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use super::super::Span;
 use super::super::diagnostic::Diagnostic;
 use super::super::file::{FileRule, Spanned};
-use super::super::reader::{Fields, Reader};
-use super::super::yaml::{Kind, Node, shown};
-use super::misplaced::{self, Mapping};
+use super::super::reader::Reader;
+use super::super::yaml::{Node, shown};
+use super::mapping::{self, Mapping};
 use super::scalars;
 
 /// What `replaces` calls a rule, and which ones it replaces.
@@ -25,18 +25,15 @@ const REPLACED_MAX: usize = 250_000;
 
 /// The names of a limit's `replaces`.
 pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Vec<Spanned<Box<str>>> {
-    if let Kind::Null = node.kind {
-        return Vec::new();
-    }
-    let items = reader.list(node).unwrap_or_default();
+    let items = mapping::list(reader, node, "name: per-user");
     items.iter().filter_map(|item| one(reader, item)).collect()
 }
 
 fn one(reader: &mut Reader<'_>, item: &Node) -> Option<Spanned<Box<str>>> {
     let hint = "write for example `- name: per-user`, the name of another limit";
-    let mut fields = Fields::of(reader, item, Mapping::Replaced.what())?;
+    let mut fields = Mapping::Replaced.fields(reader, item)?;
     let node = fields.value("name");
-    misplaced::finish(reader, fields, Mapping::Replaced);
+    Mapping::Replaced.finish(reader, fields);
     let at = node.map_or(item.span, |node| node.span);
     let name = match node {
         Some(node) => scalars::text(reader, node)?,

@@ -9,7 +9,11 @@ use super::super::yaml::{Kind, Node, shown};
 pub(super) fn text<'n>(reader: &mut Reader<'_>, node: &'n Node) -> Option<&'n str> {
     match node.kind {
         Kind::Null => Some(""),
-        _ => reader.text(node),
+        Kind::Scalar { .. } => reader.text(node),
+        _ => {
+            reader.wrong_type_hint(node, "text", "write one value, in quotes if it begins with `[` or `{`");
+            None
+        }
     }
 }
 
@@ -28,7 +32,7 @@ pub(super) fn number(reader: &mut Reader<'_>, node: &Node) -> Option<u32> {
     let Some(text) = node.plain() else {
         match node.text() {
             Some(_) => reader.wrong_type_hint(node, "a number", "leave the quotes out"),
-            None => reader.wrong_type(node, "a number"),
+            None => reader.wrong_type_hint(node, "a number", "write for example 100"),
         }
         return None;
     };
