@@ -21,6 +21,7 @@ mod diagnostic;
 pub mod envoy;
 mod file;
 mod join;
+mod lint;
 mod load;
 mod native;
 mod reader;

@@ -10,6 +10,7 @@ mod limit;
 mod limit_terms;
 mod limits;
 mod matching;
+mod odd;
 mod pattern;
 mod pools;
 mod rule;
