@@ -22,12 +22,16 @@ mod file;
 mod join;
 mod load;
 mod native;
+mod owned_request;
 mod reader;
+mod source;
 mod span;
 mod yaml;
 
 pub use diagnostic::{Colour, DIAGNOSTICS_MAX, Diagnostic, Related, Report, Severity};
-pub use load::{FILES_MAX, Loaded, load, parse};
+pub use load::{BYTES_MAX, FILES_MAX, Loaded, load, parse};
 pub use native::{LIMITS_PER_RULE_MAX, NAME_BYTES_MAX};
+pub use owned_request::{OwnedDescriptor, OwnedRequest};
+pub use source::{Polled, Source};
 pub use span::{FileId, Span};
 pub use yaml::{DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX};
