@@ -34,4 +34,9 @@ pub use native::{LIMITS_PER_RULE_MAX, NAME_BYTES_MAX};
 pub use owned_request::{OwnedDescriptor, OwnedRequest};
 pub use source::{Polled, Source};
 pub use span::{FileId, Span};
+pub use tidegate_core::rules::{
+    Action, Answer, Apply, Asked, Attribute, Condition, CostFrom, Descriptor, Domain, DomainRules, Elastic,
+    ElasticBy, Entries, Entry, Fate, Gate, Key, KeyPart, Level, LimitAnswer, LimitId, Limits, Lookup,
+    Missing, NotALevel, Pattern, Pool, Request, Rule, RuleLimit, Ruleset, RulesetError, Signal, Tiers,
+};
 pub use yaml::{DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX};
