@@ -14,7 +14,7 @@ use jiff::civil::{Date, Time};
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 use jiff::{Timestamp as Instant, ToSpan};
 
-use super::Weekday;
+use super::{CalendarSpec, Weekday};
 use crate::Timestamp;
 
 /// Days, weeks or months in a time zone. Made by [`CalendarSpec::build`](super::CalendarSpec::build).
@@ -66,6 +66,20 @@ impl Calendar {
     /// The zone's name in the IANA time zone database.
     pub fn zone_name(&self) -> &str {
         self.zone.iana_name().unwrap_or_default()
+    }
+
+    /// As it would be asked for.
+    pub(crate) fn spec(&self) -> CalendarSpec {
+        let tz = self.zone_name().to_owned();
+        match self.unit {
+            CalendarUnit::Day => CalendarSpec { tz, ..CalendarSpec::default() },
+            CalendarUnit::Week { starts } => {
+                CalendarSpec { tz, week_starts: Some(starts), ..CalendarSpec::default() }
+            }
+            CalendarUnit::Month { day } => {
+                CalendarSpec { tz, day_of_month: u64::try_from(day).ok(), ..CalendarSpec::default() }
+            }
+        }
     }
 
     /// What a window is: `day`, `week` or `month`.

@@ -1,6 +1,7 @@
 //! Limits: what they are and how they are written.
 
 mod algorithm_name;
+mod as_spec;
 mod calendar;
 mod duration;
 mod error;

@@ -91,6 +91,7 @@ proptest! {
     ) {
         let limit = LimitSpec { name, ..spec }.build().expect("a valid spec");
         prop_assert_eq!(limit.to_string().parse(), Ok(limit.clone()), "{}", limit);
+        prop_assert_eq!(limit.spec().build(), Ok(limit.clone()), "{}", limit);
     }
 
     #[test]

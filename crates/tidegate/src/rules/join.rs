@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use tidegate_core::rules::{Domain, Lookup};
 use tidegate_core::text::did_you_mean;
 
-use super::Span;
 use super::diagnostic::{Diagnostic, Report};
 use super::file::{FileRule, RulesFile, Spanned};
 use super::yaml::shown;
+use super::{Span, lint};
 
 /// The domains of these files, in the order in which the files name them.
 pub(super) fn join(report: &mut Report, files: Vec<RulesFile>) -> Vec<Domain> {
@@ -25,6 +25,9 @@ pub(super) fn join(report: &mut Report, files: Vec<RulesFile>) -> Vec<Domain> {
     }
     for domain in &joined {
         check(report, domain);
+    }
+    if !report.has_errors() {
+        joined.iter().for_each(|domain| lint::lint(report, domain));
     }
     joined.into_iter().map(domain).collect()
 }

@@ -20,6 +20,7 @@
 mod diagnostic;
 mod file;
 mod join;
+mod lint;
 mod load;
 mod native;
 mod owned_request;

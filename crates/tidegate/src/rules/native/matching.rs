@@ -10,7 +10,7 @@ use super::super::file::Spanned;
 use super::super::reader::Reader;
 use super::super::yaml::{Node, shown};
 use super::key::checked_attribute;
-use super::pattern;
+use super::{odd, pattern};
 
 /// The conditions of `match`, each with where it stands.
 pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Vec<Spanned<Condition>> {
@@ -35,7 +35,10 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Vec<Spanned<Conditio
 pub(super) fn attribute(reader: &mut Reader<'_>, node: &Node) -> Option<Attribute> {
     let text = reader.name(node)?;
     match checked_attribute(text) {
-        Ok(attribute) => Some(attribute),
+        Ok(attribute) => {
+            odd::attribute(reader, node);
+            Some(attribute)
+        }
         Err(hint) => {
             let message = format!("`{}` is not an attribute", shown(text));
             reader.note(Diagnostic::error("bad-attribute", node.span, message).hint(hint));

@@ -9,6 +9,7 @@ mod key;
 mod limit;
 mod limits;
 mod matching;
+mod odd;
 mod pattern;
 mod pools;
 mod rule;

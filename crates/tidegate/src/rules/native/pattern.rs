@@ -5,6 +5,7 @@ use tidegate_core::rules::{Attribute, Net, Pattern, PatternError};
 use super::super::diagnostic::Diagnostic;
 use super::super::reader::{Field, Fields, Reader};
 use super::super::yaml::{Kind, Node, shown};
+use super::odd;
 
 /// A value, a list of them, or a mapping of one matcher to what it takes.
 pub(super) fn read(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) -> Option<Pattern> {
@@ -14,6 +15,7 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) 
             None
         }
         Kind::Scalar { text, .. } => {
+            odd::value(reader, node, attribute);
             let pattern = value(text, attribute);
             checked(reader, node, pattern)
         }
@@ -80,6 +82,7 @@ fn item_of<'n>(reader: &mut Reader<'_>, item: &'n Node, attribute: &Attribute) -
         );
         return None;
     };
+    odd::value(reader, item, attribute);
     let refused = match attribute {
         Attribute::Ip => match Net::parse(text) {
             Ok(net) => return Some(Item::Net(net)),

@@ -1,0 +1,56 @@
+//! Domains and rules that do nothing.
+
+use tidegate_core::rules::{Apply, Limits, Pattern};
+
+use super::super::diagnostic::{Diagnostic, Report};
+use super::super::file::{FileRule, RulesFile};
+use super::super::yaml::shown;
+
+pub(super) fn without_rules(report: &mut Report, file: &RulesFile) {
+    if file.rules.is_empty() {
+        let message = format!("domain `{}` has no rules", shown(&file.domain.value));
+        let found = Diagnostic::warning("no-rules", file.domain.span, message);
+        report.push(found.label("nothing is limited here").hint("add rules, or remove the file"));
+    }
+}
+
+/// Where all rules apply, one that limits nothing, replaces nothing and says nothing might as well not be there.
+pub(super) fn without_effect(report: &mut Report, file: &RulesFile, rule: &FileRule) {
+    let apply = file.apply.map(|apply| apply.value).unwrap_or_default();
+    let unlimited = matches!(&rule.rule.limits, Limits::Same(limits) if limits.is_empty());
+    let silent =
+        rule.rule.replaces.is_empty() && rule.rule.metadata.is_empty() && rule.rule.candidate.is_none();
+    if apply == Apply::All && unlimited && silent {
+        let message = format!("rule `{}` has no effect", shown(&rule.rule.name));
+        let found = Diagnostic::warning("no-effect", rule.at.name, message);
+        report.push(found.hint(
+            "all rules that match apply, so being unlimited here lifts no other limit; name those in `replaces`, or \
+             write `apply: first`",
+        ));
+    }
+}
+
+/// Plans that the rule's own conditions rule out.
+pub(super) fn plans_never_chosen(report: &mut Report, rule: &FileRule) {
+    let Limits::Tiers(tiers) = &rule.rule.limits else { return };
+    for (condition, at) in rule.rule.conditions.iter().zip(&rule.at.conditions) {
+        if condition.attribute != tiers.by {
+            continue;
+        }
+        let possible = |plan: &str| match &condition.pattern {
+            Pattern::Exact(value) => **value == *plan,
+            Pattern::OneOf(values) => values.values().iter().any(|value| **value == *plan),
+            Pattern::Absent => false,
+            _ => true,
+        };
+        for (plan, _) in tiers.plans.iter().filter(|(plan, _)| !possible(plan)) {
+            let message = format!("plan `{}` is never chosen", shown(plan));
+            let found = Diagnostic::warning("plan-never-chosen", *at, message);
+            report.push(
+                found
+                    .label(format!("the rule matches no other `{}`", tiers.by))
+                    .hint("leave this condition out, or the plan"),
+            );
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Limits that another limit of the same rule makes useless.
+//!
+//! Two limits of one rule that have the same key, are charged the same and deny are charged together or not at all. So
+//! what the second counts is what the first admitted, and if no sequence of requests that the first admits makes the
+//! second deny, the second is useless. Let `M(T)` be the most that the first (L1 per W1) admits in any span T:
+//!
+//! ```text
+//! gcra, token_bucket           B1 + L1 * T / W1        they hold B1 at most and gain L1 per W1
+//! sliding_log, strict          L1 * ceil(T / W1)       no span W1 has more than L1, and so many cover T
+//!   sub_windows
+//! fixed_window from the epoch, L1 * (ceil(T / W1) + 1) a span T touches so many windows, each with L1 at most
+//!   sliding_window
+//! ```
+//!
+//! (In a sliding window, what is admitted within one epoch-aligned window is L1 at most, as its weight there is one.)
+//! All of these are at most `b + L1 * T / W1`, with b = B1, L1, 2 * L1. The second never denies if
+//!
+//! ```text
+//! gcra, token_bucket           b <= B2 and L1 / W1 <= L2 / W2   then it never holds less than was asked for
+//! fixed_window from the epoch, M(W2) <= L2                      it counts what came within W2
+//!   sliding_log
+//! sliding_window, sub_windows  M(2 * W2) <= L2                  what it counts, it saw within 2 * W2
+//! ```
+//!
+//! Nothing is said of calendars and windows from the first hit, of buckets that hold requests back, of leases, of what
+//! counts denied attempts or wants a distance between requests, of sub-windows that are not strict in the first place.
+
+use tidegate_core::algorithm::Align;
+use tidegate_core::rules::{Action, RuleLimit};
+use tidegate_core::text::write_duration;
+use tidegate_core::{AlgorithmName, LimitSpec};
+
+use super::super::diagnostic::{Diagnostic, Report};
+use super::super::file::{FileRule, LimitSpans};
+
+pub(super) fn lint(report: &mut Report, rule: &FileRule) {
+    for list in super::lists(rule) {
+        for (at, second) in list.iter().enumerate() {
+            let others = list.iter().enumerate().filter(|(other, _)| *other != at);
+            let mut tighter = others.filter(|(other, first)| {
+                // Of two that make each other useless, the later one is.
+                makes_useless(first.0, second.0) && (*other < at || !makes_useless(second.0, first.0))
+            });
+            match tighter.next() {
+                Some((_, first)) => note_useless(report, first, second),
+                None => note_burst(report, &list, second),
+            }
+        }
+    }
+}
+
+type Placed<'a> = (&'a RuleLimit, &'a LimitSpans);
+
+fn note_useless(report: &mut Report, first: &Placed<'_>, second: &Placed<'_>) {
+    let message = format!("{} never denies anything", written(&second.0.limit.spec()));
+    let found = Diagnostic::warning("limit-useless", second.1.limit, message);
+    let label = "nothing that this one admits exceeds it";
+    report.push(found.related(first.1.limit, label).hint("remove it, or lower it"));
+}
+
+/// A burst that a limit over a longer time does not leave room for.
+fn note_burst(report: &mut Report, list: &[Placed<'_>], one: &Placed<'_>) {
+    let Some(burst) = one.0.limit.spec().burst else { return };
+    let narrower = list.iter().find(|other| {
+        let (own, theirs) = (one.0.limit.spec(), other.0.limit.spec());
+        together(one.0, other.0) && theirs.per_ns > own.per_ns && most_at_once(&theirs) < burst
+    });
+    let Some(narrower) = narrower else { return };
+    let spec = narrower.0.limit.spec();
+    let message = format!("a burst of {burst} is more than {} leaves room for", written(&spec));
+    let found = Diagnostic::warning("burst-too-large", one.1.limit, message);
+    report.push(
+        found
+            .related(narrower.1.limit, "this limit")
+            .hint(format!("write a burst of {} or less, or raise the other limit", most_at_once(&spec))),
+    );
+}
+
+fn most_at_once(spec: &LimitSpec) -> u64 {
+    match spec.algorithm {
+        Some(AlgorithmName::LeakyBucket) => u64::MAX,
+        _ => spec.burst.unwrap_or(spec.limit),
+    }
+}
+
+fn written(spec: &LimitSpec) -> String {
+    format!("{} per {}", spec.limit, write_duration(spec.per_ns))
+}
+
+/// Whether the two are charged the same for the same requests, or not at all.
+fn together(one: &RuleLimit, other: &RuleLimit) -> bool {
+    matches!(one.action, Action::Reject | Action::ShadowBan)
+        && one.action == other.action
+        && (&one.key, &one.cost, one.missing) == (&other.key, &other.cost, other.missing)
+}
+
+fn makes_useless(first: &RuleLimit, second: &RuleLimit) -> bool {
+    if !together(first, second) {
+        return false;
+    }
+    let (first, second) = (first.limit.spec(), second.limit.spec());
+    let Some(admitted) = Admitted::by(&first) else { return false };
+    if second.limit == 0 || second.count_denied == Some(true) || second.min_interval_ns.is_some() {
+        return false;
+    }
+    let window_ns = u128::from(second.per_ns);
+    match second.algorithm.unwrap_or_default() {
+        AlgorithmName::Gcra | AlgorithmName::TokenBucket => {
+            let no_faster =
+                u128::from(first.limit) * window_ns <= u128::from(second.limit) * u128::from(first.per_ns);
+            no_faster && admitted.at_once() <= u128::from(second.burst.unwrap_or(second.limit))
+        }
+        AlgorithmName::FixedWindow if second.align != Some(Align::Epoch) => false,
+        AlgorithmName::FixedWindow | AlgorithmName::SlidingLog => {
+            admitted.within(window_ns) <= u128::from(second.limit)
+        }
+        AlgorithmName::SlidingWindow | AlgorithmName::SubWindows => {
+            admitted.within(2 * window_ns) <= u128::from(second.limit)
+        }
+        AlgorithmName::LeakyBucket | AlgorithmName::Concurrency => false,
+    }
+}
+
+/// The most that a limit admits. Units are below 2^40 and windows below 2^59 ns, so that no product overflows.
+struct Admitted {
+    units: u128,
+    window_ns: u128,
+    how: How,
+}
+
+enum How {
+    Bucket { burst: u128 },
+    AnyWindow,
+    AlignedWindows,
+}
+
+impl Admitted {
+    fn by(spec: &LimitSpec) -> Option<Self> {
+        let how = match spec.algorithm.unwrap_or_default() {
+            AlgorithmName::Gcra | AlgorithmName::TokenBucket => {
+                How::Bucket { burst: spec.burst.unwrap_or(spec.limit).into() }
+            }
+            AlgorithmName::SlidingLog => How::AnyWindow,
+            AlgorithmName::SubWindows if spec.strict == Some(true) => How::AnyWindow,
+            AlgorithmName::FixedWindow if spec.align == Some(Align::Epoch) => How::AlignedWindows,
+            AlgorithmName::SlidingWindow => How::AlignedWindows,
+            _ => return None,
+        };
+        // What admits nothing makes everything useless, and is warned of by itself.
+        (spec.limit > 0).then_some(Self { units: spec.limit.into(), window_ns: spec.per_ns.into(), how })
+    }
+
+    /// M(T).
+    fn within(&self, span_ns: u128) -> u128 {
+        match self.how {
+            How::Bucket { burst } => burst + (self.units * span_ns).div_ceil(self.window_ns),
+            How::AnyWindow => self.units * span_ns.div_ceil(self.window_ns),
+            How::AlignedWindows => self.units * (span_ns.div_ceil(self.window_ns) + 1),
+        }
+    }
+
+    /// b.
+    fn at_once(&self) -> u128 {
+        match self.how {
+            How::Bucket { burst } => burst,
+            How::AnyWindow => self.units,
+            How::AlignedWindows => 2 * self.units,
+        }
+    }
+}

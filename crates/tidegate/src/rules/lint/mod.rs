@@ -1,0 +1,45 @@
+//! What is legal and most likely not what was meant.
+//!
+//! Each of these is right about the rules or says nothing: a warning that is wrong teaches people to ignore them. What
+//! a file says can only be judged when all of it was understood, so nobody looks here before the errors are gone.
+//! What shows in the writing alone is warned of where it is read (`native/odd.rs`).
+
+mod domain;
+mod dominated;
+mod limits;
+mod shadowed;
+
+use tidegate_core::rules::{Limits, Lookup, RuleLimit};
+
+use super::diagnostic::Report;
+use super::file::{FileRule, LimitSpans, RulesFile};
+
+/// Notes what is odd about a domain.
+pub(super) fn lint(report: &mut Report, file: &RulesFile) {
+    domain::without_rules(report, file);
+    if file.lookup == Lookup::Levels {
+        // Rules of levels say what they are by their place; what follows is about conditions.
+        return;
+    }
+    for rule in &file.rules {
+        domain::without_effect(report, file, rule);
+        domain::plans_never_chosen(report, rule);
+        limits::lint(report, rule);
+        dominated::lint(report, rule);
+    }
+    shadowed::lint(report, file);
+}
+
+/// The lists of limits of a rule that are charged together: one, or one for each plan.
+fn lists(rule: &FileRule) -> Vec<Vec<(&RuleLimit, &LimitSpans)>> {
+    let lists: Vec<&[RuleLimit]> = match &rule.rule.limits {
+        Limits::Same(limits) => vec![limits],
+        Limits::Tiers(tiers) => {
+            let plans = tiers.plans.iter().map(|(_, limits)| &**limits);
+            plans.chain(std::iter::once(&*tiers.default)).collect()
+        }
+    };
+    // The default's limits have no places if they are those of a plan, and are not looked at twice.
+    let mut places = rule.at.limits.iter();
+    lists.into_iter().map(|list| list.iter().zip(places.by_ref().take(list.len())).collect()).collect()
+}

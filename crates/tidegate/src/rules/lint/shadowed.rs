@@ -1,0 +1,92 @@
+//! Where the first rule that matches applies, rules that never do.
+//!
+//! A rule is out of reach if an earlier one has no conditions but some of its own, or asks that an attribute be there
+//! where it asks for a value. Earlier rules are found by their conditions, so that a hundred thousand rules take no
+//! longer than a hundred thousand look-ups of a few sets each.
+
+use std::collections::HashMap;
+
+use tidegate_core::rules::{Apply, Condition, Pattern};
+
+use super::super::Span;
+use super::super::diagnostic::{Diagnostic, Report};
+use super::super::file::{FileRule, RulesFile};
+use super::super::yaml::shown;
+
+/// Of a rule with more conditions than this, not every subset is looked up.
+const CONDITIONS_ALL_SUBSETS_MAX: usize = 5;
+
+pub(super) fn lint(report: &mut Report, file: &RulesFile) {
+    if file.apply.map(|apply| apply.value).unwrap_or_default() != Apply::First {
+        return;
+    }
+    // What a rule asks for, written out, and who asked for it first.
+    let mut first: HashMap<Vec<String>, (&str, Span)> = HashMap::new();
+    for rule in &file.rules {
+        let sets = sets_that_cover(rule);
+        let cover = sets.iter().find_map(|set| Some((first.get(set)?, set.is_empty())));
+        if let Some(((name, at), matches_all)) = cover {
+            note(report, rule, (name, *at), matches_all);
+        }
+        first.entry(own_set(rule)).or_insert((&rule.rule.name, rule.at.name));
+    }
+}
+
+fn note(report: &mut Report, rule: &FileRule, cover: (&str, Span), matches_all: bool) {
+    let message = format!("rule `{}` never applies", shown(&rule.rule.name));
+    let label = if matches_all {
+        format!("`{}` matches everything and comes first", shown(cover.0))
+    } else {
+        format!("`{}` matches all that this rule matches and comes first", shown(cover.0))
+    };
+    let found = Diagnostic::warning("never-applies", rule.at.name, message).related(cover.1, label);
+    report
+        .push(found.hint("only the first rule that matches applies: move this one before it, or remove it"));
+}
+
+/// What the rule itself asks for.
+fn own_set(rule: &FileRule) -> Vec<String> {
+    match &rule.rule.entries {
+        Some(entries) => vec![format!("entries {entries:?}")],
+        None => sorted(rule.rule.conditions.iter().map(written).collect()),
+    }
+}
+
+/// What an earlier rule may ask for such that it matches whenever this one does.
+fn sets_that_cover(rule: &FileRule) -> Vec<Vec<String>> {
+    let conditions = &rule.rule.conditions;
+    if rule.rule.entries.is_some() {
+        return vec![Vec::new(), own_set(rule)];
+    }
+    if conditions.len() > CONDITIONS_ALL_SUBSETS_MAX {
+        let each = conditions.iter().map(|condition| vec![written(condition)]);
+        return std::iter::once(Vec::new()).chain(each).chain([own_set(rule)]).collect();
+    }
+    let mut sets = vec![Vec::new()];
+    for condition in conditions {
+        let with = |added: String| {
+            move |set: &Vec<String>| sorted(set.iter().cloned().chain([added.clone()]).collect())
+        };
+        let mut longer: Vec<Vec<String>> = sets.iter().map(with(written(condition))).collect();
+        if asks_for_a_value(&condition.pattern) {
+            let any = Condition { attribute: condition.attribute.clone(), pattern: Pattern::Any };
+            longer.extend(sets.iter().map(with(written(&any))));
+        }
+        sets.extend(longer);
+    }
+    sets
+}
+
+/// Whether it matches only where the attribute is, and is not just that.
+fn asks_for_a_value(pattern: &Pattern) -> bool {
+    !matches!(pattern, Pattern::Any | Pattern::Not(_) | Pattern::Absent)
+}
+
+fn written(condition: &Condition) -> String {
+    format!("{:?} {:?}", condition.attribute, condition.pattern)
+}
+
+fn sorted(mut set: Vec<String>) -> Vec<String> {
+    set.sort_unstable();
+    set
+}
