@@ -21,7 +21,7 @@ pub use action::{Action, Elastic, ElasticBy};
 pub use attribute::Attribute;
 pub use domain::{Apply, Domain, Lookup, Pool};
 pub use key::{Key, KeyPart, Missing};
-pub use matching::{Found, Mismatch};
+pub use matching::{Found, Index, Matches, Mismatch};
 pub use pattern::{
     Case, Net, NetSet, PATH_SEGMENTS_MAX, PATTERN_TEXT_BYTES_MAX, PathPattern, Pattern, PatternError,
     REGEX_COMPILED_BYTES_MAX, REGEX_NESTING_MAX, Regex, SET_ENTRIES_MAX, Segment, ValueSet, Wildcard,
