@@ -142,7 +142,8 @@ fn names_that_are_too_long_for_native_rules_become_others() {
 #[test]
 fn what_native_rules_cannot_hold_is_refused() {
     let domain = "x".repeat(129);
-    let report = convert("envoy.yaml", &format!("{{domain: {domain}, descriptors: [{{key: k}}]}}")).unwrap_err();
+    let report =
+        convert("envoy.yaml", &format!("{{domain: {domain}, descriptors: [{{key: k}}]}}")).unwrap_err();
     assert_eq!(report.diagnostics()[0].code, "not-convertible");
     let report = convert("api.yaml", "{domain: d, rules: [{name: all, limit: 5 per second}]}").unwrap_err();
     assert_eq!(report.diagnostics()[0].code, "not-an-envoy-file");
