@@ -56,6 +56,11 @@ impl Key {
         Self { parts }
     }
 
+    /// What its parts are called, as text that is the same if and only if they are.
+    pub(super) fn names(&self) -> String {
+        self.parts.iter().map(ToString::to_string).collect::<Vec<_>>().join("\u{1e}")
+    }
+
     /// Its parts, in an order of their own.
     pub fn parts(&self) -> &[KeyPart] {
         &self.parts

@@ -2,6 +2,8 @@
 
 mod paths;
 
+pub(super) use paths::{ReadFile, read_all};
+
 use std::path::PathBuf;
 
 use tidegate_core::rules::Domain;
@@ -14,6 +16,8 @@ use super::{FileId, envoy, join, native};
 
 /// The most files of one load.
 pub const FILES_MAX: usize = 4_096;
+/// The most bytes of the files of one load, give or take the last of them.
+pub const BYTES_MAX: usize = 256 << 20;
 
 /// Rules that can be used.
 #[derive(Clone, Debug)]
@@ -35,11 +39,19 @@ pub fn parse(name: &str, text: &str) -> Result<Loaded, Report> {
 /// their names. Files of one domain add up. Hidden files and directories in a directory are left out; a link to a
 /// file is a file.
 pub fn load(paths: &[PathBuf]) -> Result<Loaded, Report> {
+    load_read(&read_all(paths))
+}
+
+/// The rules of files that were read.
+pub(super) fn load_read(files: &[ReadFile]) -> Result<Loaded, Report> {
     let mut loading = Loading::default();
-    for path in paths {
-        loading.add_path(path);
+    for ReadFile { name, content } in files {
+        match content {
+            Ok(bytes) => loading.add(name, bytes),
+            Err(unread) => loading.refuse(name, (**unread).clone()),
+        }
     }
-    if paths.is_empty() {
+    if files.is_empty() {
         loading.refuse("", Diagnostic::of_file("no-files", FileId(0), "there are no files to read"));
     }
     loading.finish()
@@ -52,7 +64,6 @@ struct Loading {
     files: Vec<RulesFile>,
     /// Of every file that is one, in their order.
     trees: Vec<(FileId, Node)>,
-    count: usize,
 }
 
 impl Loading {

@@ -24,12 +24,21 @@ mod join;
 mod lint;
 mod load;
 mod native;
+mod owned_request;
 mod reader;
+mod source;
 mod span;
 mod yaml;
 
 pub use diagnostic::{Colour, DIAGNOSTICS_MAX, Diagnostic, Related, Report, Severity};
-pub use load::{FILES_MAX, Loaded, load, parse};
+pub use load::{BYTES_MAX, FILES_MAX, Loaded, load, parse};
 pub use native::{LIMITS_PER_RULE_MAX, NAME_BYTES_MAX};
+pub use owned_request::{OwnedDescriptor, OwnedRequest};
+pub use source::{Polled, Source};
 pub use span::{FileId, Span};
+pub use tidegate_core::rules::{
+    Action, Answer, Apply, Asked, Attribute, Condition, CostFrom, Descriptor, Domain, DomainRules, Elastic,
+    ElasticBy, Entries, Entry, Fate, Gate, Key, KeyPart, Level, LimitAnswer, LimitId, Limits, Lookup,
+    Missing, NotALevel, Pattern, Pool, Request, Rule, RuleLimit, Ruleset, RulesetError, Signal, Tiers,
+};
 pub use yaml::{DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX};
