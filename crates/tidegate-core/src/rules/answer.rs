@@ -1,5 +1,7 @@
 //! The merged answer of all rules and limits that a request touches.
 
+use std::cmp::Reverse;
+
 use smallvec::SmallVec;
 
 use super::touches::{Drawn, Line, Part, TouchKey};
@@ -38,8 +40,8 @@ pub struct Answer<'r> {
     pub reset_after: Nanos,
     /// How long it is to be held.
     pub delay: Nanos,
-    /// The place in `limits` of the one that decided: of denials the one that asks for the longest wait, else the one
-    /// with the least left. None if no limit was touched.
+    /// The place in `limits` of the one that decided: of denials the first that asks for the longest wait, else the
+    /// first with the least left. None if no limit was touched.
     pub decided_by: Option<usize>,
     /// What each limit says.
     pub limits: SmallVec<[LimitAnswer<'r>; 4]>,
@@ -115,10 +117,10 @@ impl<'r> Answer<'r> {
         self.decided_by.map(|place| &self.limits[place])
     }
 
-    /// What becomes of one of the descriptors, and the limit that decided it.
+    /// The limit that decided what becomes of one of the descriptors.
     pub fn descriptor(&self, number: usize) -> Option<&LimitAnswer<'r>> {
         let mine = self.limits.iter().filter(|limit| limit.descriptor == number);
-        mine.max_by(|one, other| one.weight().cmp(&other.weight()))
+        mine.rev().max_by_key(|limit| limit.weight())
     }
 
     fn of(limits: SmallVec<[LimitAnswer<'r>; 4]>) -> Self {
@@ -179,10 +181,11 @@ impl<'r> LimitAnswer<'r> {
     /// Which of two limits decides: one that keeps the request from passing, and of those the one that asks for the
     /// longest wait; then the one that leaves a mark; then the one with the least left, of those that count.
     fn weight(&self) -> impl Ord + use<> {
-        let blocks = !self.fate.passes();
-        let wait = if blocks { self.outcome.retry_after } else { Wait::NONE };
-        let mark = if blocks { Fate::Allowed } else { self.fate };
-        (blocks, wait, mark, self.counts(), std::cmp::Reverse(self.outcome.remaining))
+        let (wait, mark, remaining) = match self.fate.passes() {
+            true => (None, self.fate, self.outcome.remaining),
+            false => (Some(self.outcome.retry_after), Fate::Allowed, 0),
+        };
+        (wait, mark, self.counts(), Reverse(remaining))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a request touches: the limits of all rules that apply to it, each with a key and a cost.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use smallvec::SmallVec;
 
@@ -9,7 +10,7 @@ use super::key_bytes::{self, Found, KeyBuffer};
 use super::{
     Action, CostFrom, Descriptor, DomainRules, LimitId, Matches, Missing, Request, Rule, RuleLimit, Ruleset,
 };
-use crate::{Charge, Counter, Outcome, Plan, PlanFull, Role, Timestamp, Verdict};
+use crate::{Charge, Counter, LimitSpec, Outcome, Plan, PlanFull, Role, Timestamp, Verdict, WINDOW_NS_MIN};
 
 /// All that a request touches.
 #[derive(Debug)]
@@ -113,7 +114,7 @@ impl<'r> Touches<'r> {
     }
 
     /// Whether the request is denied whatever the store says, because a key cannot be made.
-    pub fn is_refused(&self) -> bool {
+    fn is_refused(&self) -> bool {
         self.touches.iter().any(|touch| touch.key == TouchKey::Refused && touch.is_enforced())
     }
 
@@ -125,6 +126,10 @@ impl<'r> Touches<'r> {
                 let mut drawing = Drawing { drawn: &mut drawn, touch: number, key, cost: touch.cost, now };
                 self.draw(touch, &mut drawing)?;
             }
+        }
+        if self.is_refused() {
+            // Denied whatever the others say, so that they say what they say of a request that is.
+            drawn.plan.add(Charge { key: &[], counter: &REFUSING, cost: 1, role: Role::Enforced })?;
         }
         Ok(drawn)
     }
@@ -267,6 +272,12 @@ impl<'t> Drawing<'_, 't> {
         in_force.try_for_each(|old| self.charge(part, &old.counter, role, Some(old.until)))
     }
 }
+
+/// Admits nothing.
+static REFUSING: LazyLock<Counter> = LazyLock::new(|| {
+    let nothing = LimitSpec::new(0, WINDOW_NS_MIN).build().expect("zero is a limit");
+    Counter::known_as("", &LimitId::Place(0), nothing)
+});
 
 fn cost(limit: &RuleLimit, descriptor: &Descriptor<'_>) -> u64 {
     match (&limit.cost, descriptor.cost) {

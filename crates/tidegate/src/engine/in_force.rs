@@ -76,7 +76,6 @@ impl<'e, C: Clock> InForce<'e, C> {
     fn decide(&self, request: &Request<'_>, now: Timestamp, asking: Asking) -> Result<Answer<'_>, PlanFull> {
         let store = &self.engine.store;
         let mut touches = self.rules.touched_by(request);
-        let asking = if touches.is_refused() { Asking::ToKnow } else { asking };
         // Once, and once more for each limit that turns to a pool.
         loop {
             let drawn = touches.plan(now)?;

@@ -12,7 +12,7 @@ use super::diagnostic::{Diagnostic, Report};
 use super::file::RulesFile;
 use super::reader::Reader;
 use super::yaml::{self, FILE_BYTES_MAX, Node};
-use super::{FileId, join, native};
+use super::{FileId, envoy, join, native};
 
 /// The most files of one load.
 pub const FILES_MAX: usize = 4_096;
@@ -118,12 +118,8 @@ fn refuse(report: &mut Report, name: &str, found: Diagnostic) -> Option<FileId> 
 
 /// What a file says. The kind is told by its fields; this is the one place that knows the kinds.
 fn of_any_kind(reader: &mut Reader<'_>, root: &Node) -> Option<RulesFile> {
-    if root.get("descriptors").is_some() && root.get("rules").is_none() {
-        // A file for envoyproxy/ratelimit: `envoy::read(reader, root)`.
-        let found =
-            Diagnostic::error("envoy-file", root.span, "files for envoyproxy/ratelimit are not read yet");
-        reader.note(found);
-        return None;
+    if envoy::is_one(root) {
+        return envoy::read(reader, root);
     }
     native::read(reader, root)
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! text   ->  Node              yaml/: a tree with positions, in bounds
-//! Node   ->  rules of a file   native/, by reader/: what is known, of which type, and what was meant
+//! Node   ->  rules of a file   native/ or envoy/, by reader/: what is known, of which type, and what was meant
 //! files  ->  Domains           load.rs: files of one domain add up; lint/ says what is legal but odd
 //! errors ->  Report            diagnostic/: all of them at once, as a compiler would say it, or as JSON
 //! ```
@@ -18,6 +18,7 @@
 //! ```
 
 mod diagnostic;
+pub mod envoy;
 mod expectations;
 mod file;
 mod join;

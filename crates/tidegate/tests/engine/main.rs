@@ -7,3 +7,4 @@ mod bench;
 mod changes;
 mod explaining;
 mod keys;
+mod model;
