@@ -31,4 +31,8 @@ pub use diagnostic::{Colour, DIAGNOSTICS_MAX, Diagnostic, Related, Report, Sever
 pub use load::{FILES_MAX, Loaded, load, parse};
 pub use native::{LIMITS_PER_RULE_MAX, NAME_BYTES_MAX};
 pub use span::{FileId, Span};
+pub use tidegate_core::rules::{
+    Action, Apply, Attribute, Condition, CostFrom, Domain, Elastic, ElasticBy, Entries, Key, KeyPart,
+    LimitId, Limits, Lookup, Missing, Pattern, Pool, Rule, RuleLimit, Tiers,
+};
 pub use yaml::{DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX};
