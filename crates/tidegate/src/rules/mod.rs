@@ -6,7 +6,6 @@
 //! files  ->  Domains           load.rs: files of one domain add up; lint/ says what is legal but odd
 //! errors ->  Report            diagnostic/: all of them at once, as a compiler would say it, or as JSON
 //! ```
-
 //!
 //! ```
 //! let loaded = tidegate::rules::parse("api.yaml", "domain: api\nrules: [ { name: all, limit: 5 per second } ]")?;
