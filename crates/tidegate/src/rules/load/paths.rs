@@ -78,11 +78,14 @@ impl Reading {
     }
 
     fn add_file(&mut self, path: &Path) {
-        let too_many = (self.files.len() >= FILES_MAX).then(|| format!("there are more than {FILES_MAX} files"));
-        let too_large = || (self.bytes > BYTES_MAX).then(|| format!("all files have more than {BYTES_MAX} bytes"));
+        let too_many =
+            (self.files.len() >= FILES_MAX).then(|| format!("there are more than {FILES_MAX} files"));
+        let too_large =
+            || (self.bytes > BYTES_MAX).then(|| format!("all files have more than {BYTES_MAX} bytes"));
         if let Some(message) = too_many.or_else(too_large) {
             // What comes after the first that is too much is not even named.
-            if !matches!(self.files.last(), Some(ReadFile { content: Err(last), .. }) if last.code == TOO_MANY) {
+            if !matches!(self.files.last(), Some(ReadFile { content: Err(last), .. }) if last.code == TOO_MANY)
+            {
                 self.refuse(path, TOO_MANY, message);
             }
             return;
