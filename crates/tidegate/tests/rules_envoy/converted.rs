@@ -1,6 +1,10 @@
 //! What files become in the native language.
 
+use proptest::prelude::*;
 use tidegate::rules::envoy::convert;
+
+use super::domain;
+use super::random::escaped;
 
 /// The rules of the native file, without what stands before them.
 fn rules(text: &str) -> String {
@@ -156,4 +160,21 @@ fn warnings_come_along() {
     let converted = convert("envoy.yaml", "{domain: d, unit: day, descriptors: [{key: k}]}").unwrap();
     assert_eq!(converted.report.warnings(), 1);
     assert!(converted.text.ends_with("rules: []\n"));
+}
+
+proptest! {
+    #[test]
+    fn text_is_written_so_that_it_is_read_as_it_was(
+        name in "[a\\PC:#'\"\\\\{}*&!|>%@` ,-]{1,6}",
+        key in "[\\PC\n\t\r\\x00\\x1f\\x7f\u{85}\u{2028}\u{feff}:#'\"\\\\{}*&!|>%@` ,-]{0,6}k",
+        value in "[\\PC\n\t\r\\x00\\x1f\\x7f\u{85}\u{2028}\u{feff}:#'\"\\\\{}*&!|>%@` ,-]{1,6}",
+    ) {
+        let (name, key, value) = (escaped(&format!("d{name}d")), escaped(&key), escaped(&value));
+        let limit = "rate_limit: { unit: day, requests_per_unit: 1 }";
+        let text = format!("domain: {name}\ndescriptors: [ {{ key: {key}, value: {value}, {limit} }} ]");
+        let native = convert("envoy.yaml", &text).unwrap_or_else(|report| panic!("{report}"));
+        let (native, envoy) = (domain(&native.text), domain(&text));
+        prop_assert_eq!(&native.name, &envoy.name);
+        prop_assert_eq!(&native.rules[0].entries, &envoy.rules[0].entries);
+    }
 }
