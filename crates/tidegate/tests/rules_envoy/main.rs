@@ -6,10 +6,12 @@
 //! | `extension` | what `tidegate` adds |
 //! | `refused` | the text of every error and warning, in files |
 //! | `converted` | native files that are read, and quoted as they should be |
+//! | `examples` | `examples/rules/`, and what their comments say |
 //! | `same_answers` | random files and requests: the native file answers as the first one |
 #![cfg(feature = "rules")]
 
 mod converted;
+mod examples;
 mod extension;
 mod meaning;
 mod refused;

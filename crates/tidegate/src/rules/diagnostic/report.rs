@@ -98,7 +98,7 @@ impl Report {
         };
         *count += 1;
         if *count <= DIAGNOSTICS_MAX {
-            self.diagnostics.push(found);
+            self.diagnostics.push(found.shortened());
         }
     }
 
@@ -106,7 +106,7 @@ impl Report {
     pub(crate) fn name_fields(&mut self, file: FileId, root: &Node) {
         for found in self.diagnostics.iter_mut().filter(|found| found.file == file) {
             if let (true, Some(span)) = (found.field.is_empty(), &found.span) {
-                found.field = root.path_to(span);
+                found.field = super::shortened(root.path_to(span));
             }
         }
     }

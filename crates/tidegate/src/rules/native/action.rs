@@ -51,7 +51,15 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<ActionSpec> {
             }
         };
     }
-    let action = match reader.text(node)? {
+    let Some(text) = node.text() else {
+        reader.wrong_type_hint(
+            node,
+            "an action",
+            "write for example `reject` or `{ delay: { max_wait: 5s } }`",
+        );
+        return None;
+    };
+    let action = match text {
         "reject" => Action::Reject,
         "shadow" => Action::Shadow,
         "shadow_ban" => Action::ShadowBan,

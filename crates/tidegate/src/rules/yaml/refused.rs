@@ -22,7 +22,16 @@ pub(super) fn syntax(at: Span, error: &ScanError) -> Diagnostic {
         ErrorKind::UnclosedFlowCollection { .. } => found.hint("close it with `]`"),
         ErrorKind::ExpectedFlowMappingSeparator | ErrorKind::ExpectedFlowSequenceSeparator => found
             .hint("between braces or brackets, text that has `{`, `}`, `[`, `]` or `,` in it needs quotes"),
-        ErrorKind::UnclosedQuotedScalar => found.hint("close the quotes"),
+        ErrorKind::InvalidIndentation
+        | ErrorKind::ExpectedBlockMappingKey
+        | ErrorKind::ExpectedBlockSequenceEntry => {
+            found.hint("what belongs together begins in the same column; compare with the lines above")
+        }
+        ErrorKind::MismatchedFlowCollectionEnd { open: '{', .. } => found.hint("close it with `}`"),
+        ErrorKind::MismatchedFlowCollectionEnd { .. } => found.hint("close it with `]`"),
+        ErrorKind::UnclosedQuotedScalar | ErrorKind::InvalidQuotedScalarIndent => {
+            found.hint("close the quotes")
+        }
         ErrorKind::MappingValueNotAllowed | ErrorKind::InvalidColonPlacement => {
             found.hint("text that has `: ` in it needs quotes")
         }
