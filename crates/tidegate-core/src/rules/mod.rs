@@ -26,7 +26,7 @@ mod ruleset;
 mod signal;
 mod touches;
 
-pub use action::{Action, Elastic, ElasticBy};
+pub use action::{Action, Elastic, ElasticBy, Margin};
 pub use answer::{Answer, Asked, Fate, LimitAnswer};
 pub use attribute::Attribute;
 pub use domain::{Apply, Domain, Lookup, Pool};
