@@ -157,23 +157,29 @@ impl Leases {
 
     /// Units whose lease is not over.
     pub fn units_at(&self, now: Timestamp) -> u64 {
-        let over: u128 = self.over_at(self.instant(now)).map(|lease| u128::from(lease.units)).sum();
-        u64::try_from(self.units - over).unwrap_or(u64::MAX)
+        u64::try_from(self.live_at(self.instant(now))).unwrap_or(u64::MAX)
     }
 
-    /// When `units` of those held will have come back by themselves; none if so much is not held.
-    pub(crate) fn frees(&self, units: u64, now: Timestamp) -> Option<Timestamp> {
+    /// When so many leases will have ended by themselves that no more than `left` units are held; none if no more are.
+    ///
+    /// Looks from the end that is nearer: a limit that is enforced is over by little, and one that looks on may be over
+    /// by any number of leases.
+    pub(crate) fn falls_to(&self, left: u64, now: Timestamp) -> Option<Timestamp> {
         let instant = self.instant(now);
-        let mut freed = 0_u64;
-        let enough = |lease: &&LeaseEntry| {
-            freed = freed.saturating_add(lease.units);
-            freed >= units
+        let is_live = |lease: &&LeaseEntry| lease.grant.expires > instant;
+        let (left, live) = (u128::from(left), self.live_at(instant));
+        let excess = live.checked_sub(left).filter(|excess| *excess > 0)?;
+        let mut passed = 0_u128;
+        let mut passes = |lease: &&LeaseEntry, most: u128| {
+            passed += u128::from(lease.units);
+            passed > most
         };
-        self.held
-            .iter()
-            .filter(|lease| lease.grant.expires > instant)
-            .find(enough)
-            .map(|lease| lease.grant.expires)
+        let last_to_end = if excess <= left {
+            self.held.iter().filter(is_live).find(|lease| passes(lease, excess - 1))
+        } else {
+            self.held.iter().rev().find(|lease| passes(lease, left))
+        };
+        last_to_end.map(|lease| lease.grant.expires)
     }
 
     /// The first instant at which all leases are over and the next fence is the time again.
@@ -221,6 +227,11 @@ impl Leases {
     fn find(&self, grant: Grant) -> Option<usize> {
         let by_grant = self.held.binary_search_by_key(&grant, |lease| lease.grant).ok();
         by_grant.or_else(|| self.held.iter().position(|lease| lease.grant.fence == grant.fence))
+    }
+
+    fn live_at(&self, instant: Timestamp) -> u128 {
+        let over: u128 = self.over_at(instant).map(|lease| u128::from(lease.units)).sum();
+        self.units - over
     }
 
     fn over_at(&self, instant: Timestamp) -> impl Iterator<Item = &LeaseEntry> {

@@ -1,6 +1,6 @@
 //! What is asked of one limit, and what it answers.
 
-use crate::{Nanos, Timestamp, Wait};
+use crate::{Nanos, Role, Timestamp, Wait};
 
 /// One question to one limit: may `cost` units pass at `now`?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,15 +33,28 @@ impl Verdict {
 pub struct Ruling {
     /// What this limit says.
     pub verdict: Verdict,
-    /// What all limits of the request together say.
+    /// What all limits of the request that are enforced say together.
     pub fate: Verdict,
+    /// Whether this limit is one of them.
+    pub role: Role,
 }
 
 impl Ruling {
-    /// The ruling on a request that touches one limit.
+    /// The ruling on a request that touches one limit, which is enforced.
     #[inline]
     pub const fn alone(verdict: Verdict) -> Self {
-        Self { verdict, fate: verdict }
+        Self { verdict, fate: verdict, role: Role::Enforced }
+    }
+
+    /// Whether the caller gets to hear when to come again: if the request does not pass or, from a limit that looks
+    /// on, if it would not.
+    #[inline]
+    pub(crate) fn asks_to_retry(self) -> bool {
+        let said = match self.role {
+            Role::Enforced => self.fate,
+            Role::Observed => self.verdict,
+        };
+        said == Verdict::Denied
     }
 }
 
@@ -53,10 +66,10 @@ pub struct Outcome {
     /// The units this limit would still admit at this instant, after this request.
     pub remaining: u64,
     /// The least wait after which this limit admits the same request, if nothing else comes for the key. Zero
-    /// if the request as a whole was allowed.
+    /// if the request as a whole was allowed; of a limit that only looks on, zero if it fits.
     pub retry_after: Wait,
     /// The least wait after which the key is as if never seen.
     pub reset_after: Nanos,
-    /// How long the request is to be held before it goes on.
+    /// How long the request is to be held before it goes on. A limit that only looks on holds nothing.
     pub delay: Nanos,
 }

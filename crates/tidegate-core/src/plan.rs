@@ -9,6 +9,7 @@ use std::hash::Hasher;
 use siphasher::sip::SipHasher13;
 use smallvec::SmallVec;
 
+use crate::rules::LimitId;
 use crate::{Algorithm, Limit};
 
 /// The most charges in one plan. A request that matches more rules than this is a mistake in the rules.
@@ -40,18 +41,29 @@ pub struct Counter {
 impl Counter {
     /// The counter of `limit` at `place` in `rule`. A limit with a name is known by it wherever it stands.
     pub fn new(rule: &str, place: usize, limit: Limit) -> Self {
+        Self::known_as(rule, &LimitId::of(&limit, place), limit)
+    }
+
+    /// The counter of `limit`, which in `rule` is known as `id`, whatever its name and place are now.
+    pub fn known_as(rule: &str, id: &LimitId, limit: Limit) -> Self {
         let mut hasher = SipHasher13::new();
         let mut write = |field: &[u8]| {
             hasher.write(&(field.len() as u64).to_le_bytes());
             hasher.write(field);
         };
         write(rule.as_bytes());
-        match limit.name() {
-            Some(name) => write(name.as_bytes()),
-            None => write(&(place as u64).to_le_bytes()),
+        match id {
+            LimitId::Name(name) => write(name.as_bytes()),
+            LimitId::Place(place) => write(&(*place as u64).to_le_bytes()),
         }
         write(limit.shape().as_bytes());
         Self { id: CounterId(hasher.finish()), limit }
+    }
+
+    /// The same counter with another L, for as long as something else says so.
+    #[must_use]
+    pub fn resized(&self, limit: u64) -> Self {
+        Self { id: self.id, limit: self.limit.resized(limit) }
     }
 
     /// The identity of its counters.
@@ -82,9 +94,23 @@ pub struct Charge<'a> {
     pub counter: &'a Counter,
     /// Units.
     pub cost: u64,
+    /// Whether it has a say in what becomes of the request.
+    pub role: Role,
 }
 
-/// All that one request touches. Every charge is made or none.
+/// Whether a charge has a say in what becomes of the request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// The request passes only if this charge fits.
+    #[default]
+    Enforced,
+    /// Looks on: it is made if the request passes, whether it fits or not, and never keeps the request from passing.
+    /// A bucket that it does not fit is emptied by it and runs into no debt.
+    Observed,
+}
+
+/// All that one request touches. Every charge is made or none: all of them if all that are
+/// [enforced](Role::Enforced) fit.
 #[derive(Clone, Debug, Default)]
 pub struct Plan<'a> {
     charges: SmallVec<[Charge<'a>; 4]>,
@@ -100,24 +126,34 @@ impl<'a> Plan<'a> {
         Self::default()
     }
 
-    /// Adds a charge. The same key on the same counter twice is one charge with the costs summed.
-    pub fn add(&mut self, charge: Charge<'a>) -> Result<(), PlanFull> {
-        let same = |held: &&mut Charge<'_>| held.counter.id == charge.counter.id && held.key == charge.key;
-        if let Some(held) = self.charges.iter_mut().find(same) {
+    /// Adds a charge. The same key on the same counter twice is one charge with the costs summed, enforced if either
+    /// is. Says where in the plan it is.
+    pub fn add(&mut self, charge: Charge<'a>) -> Result<usize, PlanFull> {
+        let same = |held: &Charge<'_>| held.counter.id == charge.counter.id && held.key == charge.key;
+        if let Some(place) = self.charges.iter().position(same) {
+            let held = &mut self.charges[place];
             held.cost = held.cost.saturating_add(charge.cost);
-            return Ok(());
+            if charge.role == Role::Enforced {
+                held.role = Role::Enforced;
+            }
+            return Ok(place);
         }
         if self.charges.len() == PLAN_CHARGES_MAX {
             return Err(PlanFull);
         }
         self.charges.push(charge);
-        Ok(())
+        Ok(self.charges.len() - 1)
     }
 
     /// The charges, in the order they were first added.
     #[inline]
     pub fn charges(&self) -> &[Charge<'a>] {
         &self.charges
+    }
+
+    /// The charges that have a say in what becomes of the request.
+    pub fn enforced(&self) -> impl Iterator<Item = &Charge<'a>> {
+        self.charges.iter().filter(|charge| charge.role == Role::Enforced)
     }
 }
 

@@ -38,6 +38,11 @@ impl Rate {
         Ok(Self { limit, window_ns })
     }
 
+    /// So many units per the same window, at most [`UNITS_MAX`].
+    pub(crate) fn resized(self, limit: u64) -> Self {
+        Self { limit: limit.min(UNITS_MAX), ..self }
+    }
+
     /// Units per window.
     #[inline]
     pub const fn limit(&self) -> u64 {

@@ -19,7 +19,7 @@ use std::sync::Once;
 use golden_file::{Answer, GoldenFile, Line, Request};
 use models::{Event, Key, foretell};
 use subject::{Subject, ask};
-use tidegate_core::{AlgorithmName, Decision, Limit, Ruling, Verdict};
+use tidegate_core::{AlgorithmName, Decision, Limit, Role, Ruling, Verdict};
 
 /// As in Redis, whose time these files are in.
 const NANOS_PER_MICRO: u64 = 1_000;
@@ -55,8 +55,9 @@ fn decided(subjects: &mut [Subject], request: &Request) -> Decision {
         .iter_mut()
         .zip(verdicts)
         .map(|(subject, verdict)| {
-            subject.settle(ask, fate);
-            subject.report(ask, Ruling { verdict, fate })
+            let ruling = Ruling { verdict, fate, role: Role::Enforced };
+            subject.settle(ask, ruling);
+            subject.report(ask, ruling)
         })
         .collect();
     Decision::merge(&outcomes)

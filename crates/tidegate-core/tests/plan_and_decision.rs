@@ -1,8 +1,9 @@
 //! The plan of one request, the identity of what it counts on, and the one answer made of many.
 
+use tidegate_core::rules::LimitId;
 use tidegate_core::{
-    Charge, Counter, CounterId, Decision, Limit, Nanos, Outcome, PLAN_CHARGES_MAX, Plan, PlanFull, Verdict,
-    Wait,
+    Charge, Counter, CounterId, Decision, Limit, Nanos, Outcome, PLAN_CHARGES_MAX, Plan, PlanFull, Role,
+    Verdict, Wait,
 };
 
 fn counter(rule: &str, place: usize, limit: &str) -> Counter {
@@ -36,10 +37,30 @@ mod plan {
             ("ann", &minute, 8),
             ("ann", &hour, 0),
         ] {
-            plan.add(Charge { key: key.as_bytes(), counter, cost }).expect("room");
+            plan.add(Charge { key: key.as_bytes(), counter, cost, role: Role::Enforced }).expect("room");
         }
         let expected = [("ann", minute.id(), 9), ("bob", minute.id(), 2), ("ann", hour.id(), 4)];
         assert_eq!(lines(&plan), expected.map(|(key, id, cost)| (key.to_owned(), id, cost)));
+    }
+
+    /// What is to be enforced is enforced, whatever looks on beside it.
+    #[test]
+    fn of_two_roles_the_enforced_one_wins() {
+        let minute = counter("login", 0, "5 per minute");
+        let (enforced, observed) = (Role::Enforced, Role::Observed);
+        for (roles, expected) in [
+            ([enforced, observed], enforced),
+            ([observed, enforced], enforced),
+            ([observed, observed], observed),
+        ] {
+            let mut plan = Plan::new();
+            for role in roles {
+                plan.add(Charge { key: b"ann", counter: &minute, cost: 2, role }).expect("room");
+            }
+            let [charge] = plan.charges() else { panic!("one charge") };
+            assert_eq!((charge.role, charge.cost), (expected, 4));
+            assert_eq!(plan.enforced().count(), usize::from(expected == enforced));
+        }
     }
 
     /// A sum past the end is past every limit; it must not wrap to a small one.
@@ -48,7 +69,7 @@ mod plan {
         let minute = counter("login", 0, "5 per minute");
         let mut plan = Plan::new();
         for cost in [u64::MAX, 3] {
-            plan.add(Charge { key: b"ann", counter: &minute, cost }).expect("room");
+            plan.add(Charge { key: b"ann", counter: &minute, cost, role: Role::Enforced }).expect("room");
         }
         assert_eq!(plan.charges()[0].cost, u64::MAX);
     }
@@ -59,7 +80,7 @@ mod plan {
         let (one, other) = (counter("login", 0, "5 per minute"), counter("login", 0, "5 per minute"));
         let mut plan = Plan::new();
         for counter in [&one, &other] {
-            plan.add(Charge { key: b"ann", counter, cost: 1 }).expect("room");
+            plan.add(Charge { key: b"ann", counter, cost: 1, role: Role::Enforced }).expect("room");
         }
         assert_eq!(plan.charges().len(), 1);
     }
@@ -68,7 +89,12 @@ mod plan {
     fn a_plan_is_bounded() {
         let minute = counter("login", 0, "5 per minute");
         let keys: Vec<String> = (0..=PLAN_CHARGES_MAX).map(|number| format!("key {number}")).collect();
-        let charge = |key: usize| Charge { key: keys[key].as_bytes(), counter: &minute, cost: 1 };
+        let charge = |key: usize| Charge {
+            key: keys[key].as_bytes(),
+            counter: &minute,
+            cost: 1,
+            role: Role::Enforced,
+        };
         let mut plan = Plan::new();
         for key in 0..PLAN_CHARGES_MAX {
             plan.add(charge(key)).expect("room");
@@ -108,6 +134,19 @@ mod identity {
             let limit = format!("{{algorithm: fixed_window, limit: 5, {options}}}");
             assert_eq!(counter("quota", 0, &limit).id().get(), same, "{options}");
         }
+    }
+
+    /// The same numbers for limits whose name and place are not what they are known by.
+    #[test]
+    fn is_what_the_limit_was_known_as() {
+        let known_as = |rule, id: LimitId, limit: &str| {
+            Counter::known_as(rule, &id, limit.parse::<Limit>().expect(limit)).id().get()
+        };
+        let (place, name) = (LimitId::Place(0), LimitId::Name("hourly".into()));
+        let renamed = "{limit: 7, per: 1m, name: gentle}";
+        assert_eq!(known_as("login", place, renamed), 8_959_308_482_727_961_986);
+        let nameless = "{algorithm: sub_windows, limit: 10, per: 1h}";
+        assert_eq!(known_as("api", name, nameless), 15_278_936_499_514_835_463);
     }
 
     /// Changing them keeps every count.

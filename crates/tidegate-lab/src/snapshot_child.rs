@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use tidegate::{Charge, Counter, Found, MemoryStore, Plan, Timestamp};
+use tidegate::{Charge, Counter, Found, MemoryStore, Plan, Role, Timestamp};
 
 /// The file's name.
 pub const SNAPSHOT: &str = "limits.snapshot";
@@ -54,7 +54,8 @@ impl Generations {
         let mut used = self.each_key().map(|(counter, key)| {
             let key = key.to_le_bytes();
             let mut plan = Plan::new();
-            plan.add(Charge { key: &key, counter, cost: 0 }).expect("a plan has room for one");
+            plan.add(Charge { key: &key, counter, cost: 0, role: Role::Enforced })
+                .expect("a plan has room for one");
             counter.limit().rate().limit() - self.store.peek(&plan, now(GENERATIONS_MAX))[0].remaining
         });
         let first = used.next()?;
@@ -63,7 +64,10 @@ impl Generations {
 
     fn charge(&self, generation: u64) {
         for (counter, key) in self.each_key() {
-            self.store.check_one(&Charge { key: &key.to_le_bytes(), counter, cost: 1 }, now(generation));
+            self.store.check_one(
+                &Charge { key: &key.to_le_bytes(), counter, cost: 1, role: Role::Enforced },
+                now(generation),
+            );
         }
     }
 

@@ -61,6 +61,8 @@
 
 mod blocking;
 mod clock;
+#[cfg(feature = "rules")]
+mod engine;
 mod fence_gate;
 pub mod guide;
 mod holding;
@@ -74,6 +76,11 @@ mod sync;
 mod waiting;
 
 pub use clock::{Clock, ManualClock, ManualSleep, SystemClock, SystemSleep, Timer};
+#[cfg(feature = "rules")]
+pub use engine::{
+    EXPLAINED_RULES_MAX, Engine, ExplainedDescriptor, ExplainedLimit, ExplainedRule, Explanation, InForce,
+    Standing, UnknownSignal,
+};
 pub use fence_gate::{FenceGate, StaleFence};
 pub use holding::Holding;
 pub use limiter::{IntoLimit, LIMITS_MAX, Limiter, LimiterBuilder, LimiterError};
@@ -86,7 +93,7 @@ pub use pacer::{Acquisition, COLD_FACTOR_TERM_MAX, ColdFactor, IntoRate, Pacer, 
 pub use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
 pub use tidegate_core::{
     Algorithm, AlgorithmName, Charge, Counter, CounterId, Decision, Fence, Limit, LimitError, LimitSpec,
-    Nanos, Outcome, Plan, PlanFull, Rate, Timestamp, Verdict, Wait,
+    Nanos, Outcome, Plan, PlanFull, Rate, Role, Timestamp, Verdict, Wait,
 };
 pub use waiting::{LATE_NS_MAX, QUEUE_MAX_DEFAULT, Refusal, Turn, UntilAcquired, UntilReady, WAITERS_MAX};
 

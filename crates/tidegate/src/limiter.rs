@@ -8,7 +8,9 @@ pub use error::LimiterError;
 
 use std::sync::Arc;
 
-use tidegate_core::{Algorithm, Charge, Counter, Decision, Limit, Nanos, Plan, Timestamp, Wait};
+use tidegate_core::rules::LimitId;
+use tidegate_core::succession::{Change, Known, Retiring, next_end, past_ends};
+use tidegate_core::{Algorithm, Charge, Counter, Decision, Limit, Nanos, Plan, Role, Timestamp, Wait};
 
 use crate::memory::{MemoryStats, MemoryStore};
 use crate::waiting::{Kin, Queues};
@@ -46,11 +48,6 @@ pub struct Limiter<C = SystemClock> {
     clock: C,
 }
 
-struct Retiring {
-    counter: Counter,
-    until: Timestamp,
-}
-
 impl Limiter {
     /// A limiter of one limit with an embedded store of its own.
     pub fn new(limit: &str) -> Result<Self, LimiterError> {
@@ -78,7 +75,7 @@ impl<C: Clock> Limiter<C> {
     pub fn check_at(&self, key: impl AsRef<[u8]>, cost: u64, now: Timestamp) -> Decision {
         match self.counters.as_slice() {
             [counter] if self.retiring.is_empty() => {
-                let charge = Charge { key: key.as_ref(), counter, cost };
+                let charge = Charge { key: key.as_ref(), counter, cost, role: Role::Enforced };
                 self.store.check_one(&charge, now)
             }
             _ => self.check_all(key.as_ref(), cost, now),
@@ -143,25 +140,8 @@ impl<C: Clock> Limiter<C> {
         let now = self.clock.now();
         let limits = limits.into_iter().map(IntoLimit::into_limit).collect::<Result<Vec<_>, _>>()?;
         let counters = counters(&self.rule, limits)?;
-        let mut retiring = Vec::new();
-        let replaced = self.counters.iter().enumerate().filter_map(|(place, old)| {
-            let new = successor(&counters, place, old).filter(|new| new.id() != old.id())?;
-            let window_ns = old.limit().window_ns_at(now).min(new.limit().window_ns_at(now));
-            let until = Timestamp::from_nanos(now.as_nanos().saturating_add(window_ns));
-            Some(Retiring { counter: old.clone(), until })
-        });
-        let leftover = self.retiring.iter().filter(|old| old.until > now);
-        let leftover = leftover.map(|old| Retiring { counter: old.counter.clone(), until: old.until });
-        for old in replaced.chain(leftover) {
-            let id = old.counter.id();
-            if !counters.iter().any(|new| new.id() == id)
-                && !retiring.iter().any(|r: &Retiring| r.counter.id() == id)
-            {
-                retiring.push(old);
-            }
-        }
-        // The latest first: those whose time is over come last, so leaving them out of a plan moves no other.
-        retiring.sort_by_key(|old| std::cmp::Reverse(old.until));
+        let (old, new) = (known(&self.counters), known(&counters));
+        let retiring = Change { old: &old, new: &new, retiring: &self.retiring, now }.retiring();
         if retiring.len() > LIMITS_MAX {
             return Err(LimiterError(Kind::TooManyChanges));
         }
@@ -199,7 +179,7 @@ impl<C: Clock> Limiter<C> {
 
     /// When the next of the limits that were changed goes out of force.
     pub(crate) fn retires(&self, now: Timestamp) -> Option<Timestamp> {
-        self.retiring.iter().map(|old| old.until).filter(|until| now < *until).min()
+        next_end(&self.retiring, now)
     }
 
     /// A denial with the wait that is left if limits on their way out are gone before it is over.
@@ -225,21 +205,14 @@ impl<C: Clock> Limiter<C> {
     /// wait. `wait_at` says how long it is from an instant on, by the limits in force then.
     pub(crate) fn past_retirements(
         &self,
-        mut from: Timestamp,
+        from: Timestamp,
         wait_at: impl Fn(Timestamp) -> Wait,
     ) -> (Timestamp, Wait) {
-        loop {
-            let wait = wait_at(from);
-            let over = wait.span().map(|wait| from.saturating_add(wait));
-            match self.retires(from) {
-                Some(retires) if over.is_none_or(|over| over >= retires) => from = retires,
-                _ => return (from, wait),
-            }
-        }
+        past_ends(from, |at| self.retires(at), wait_at)
     }
 
     fn in_force(&self, now: Timestamp) -> impl Iterator<Item = &Counter> {
-        let retiring = self.retiring.iter().filter(move |old| now < old.until).map(|old| &old.counter);
+        let retiring = self.retiring.iter().filter(move |old| old.is_in_force(now)).map(|old| &old.counter);
         self.counters.iter().chain(retiring)
     }
 
@@ -247,7 +220,7 @@ impl<C: Clock> Limiter<C> {
         let mut plan = Plan::new();
         for counter in self.in_force(now) {
             // `counters` and `retiring` are no longer than half a plan each.
-            let _ = plan.add(Charge { key, counter, cost });
+            let _ = plan.add(Charge { key, counter, cost, role: Role::Enforced });
         }
         plan
     }
@@ -270,10 +243,11 @@ fn counters(rule: &str, limits: Vec<Limit>) -> Result<Vec<Counter>, LimiterError
     }
 }
 
-/// The counter that takes the place of `old`.
-fn successor<'a>(new: &'a [Counter], place: usize, old: &Counter) -> Option<&'a Counter> {
-    match old.limit().name() {
-        Some(name) => new.iter().find(|counter| counter.limit().name() == Some(name)),
-        None => new.get(place).filter(|counter| counter.limit().name().is_none()),
-    }
+/// The counters and what their limits are known by.
+fn known(counters: &[Counter]) -> Vec<Known<'_, LimitId>> {
+    let known = |(place, counter): (usize, _)| Known {
+        identity: LimitId::of(Counter::limit(counter), place),
+        counter,
+    };
+    counters.iter().enumerate().map(known).collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use tidegate::{Algorithm, Charge, Counter, MemoryStore, Outcome, Plan, Timestamp, Verdict};
+use tidegate::{Algorithm, Charge, Counter, MemoryStore, Outcome, Plan, Role, Timestamp, Verdict};
 use tidegate_core::algorithm::Counting;
 use tidegate_core::{Ask, Grant, Leases, Ledger, Packed, Ruling};
 
@@ -55,32 +55,25 @@ impl PlainStore {
                 }
             })
             .collect();
-        let allowed = verdicts.iter().all(|verdict| *verdict == Verdict::Allowed);
+        // Charges that look on have no say.
+        let enforced = |(charge, _): &(&Charge<'_>, &Verdict)| charge.role == Role::Enforced;
+        let allowed =
+            charges.iter().zip(&verdicts).filter(enforced).all(|(_, verdict)| *verdict == Verdict::Allowed);
         let fate = if allowed { Verdict::Allowed } else { Verdict::Denied };
-        // One lease for all concurrency limits: the highest number, and the shortest ttl from the latest instant.
-        let parts = charges.iter().filter_map(|charge| match charge.counter.algorithm() {
-            Algorithm::Leases(one) if charge.cost > 0 => {
-                let leases = &self.leases[&(charge.counter.id().get(), charge.key.to_vec())];
-                Some((leases.next_fence(now), one.ttl(), leases.instant(now)))
-            }
-            _ => None,
-        });
-        let grant = parts
-            .reduce(|one, other| (one.0.max(other.0), one.1.min(other.1), one.2.max(other.2)))
-            .map(|(fence, ttl, instant)| Grant { expires: instant.saturating_add(ttl), fence });
+        let grant = self.grant(charges, now);
         let settle = |(charge, verdict): (&Charge<'_>, Verdict)| {
             let (id, ask) =
                 ((charge.counter.id().get(), charge.key.to_vec()), Ask { now, cost: charge.cost });
-            let ruling = Ruling { verdict, fate };
+            let ruling = Ruling { verdict, fate, role: charge.role };
             match charge.counter.algorithm() {
                 Algorithm::Packed(one) => {
                     let state = self.packed.entry(id).or_default();
-                    one.settle(state, ask, fate);
+                    one.settle(state, ask, ruling);
                     one.report(state, ask, ruling)
                 }
                 Algorithm::Ledger(one) => {
                     let state = self.ledgers.entry(id).or_default();
-                    one.settle(state, ask, fate);
+                    one.settle(state, ask, ruling);
                     one.report(state, ask, ruling)
                 }
                 Algorithm::Leases(one) => {
@@ -94,6 +87,28 @@ impl PlainStore {
         };
         charges.iter().zip(verdicts).map(settle).collect()
     }
+
+    /// One lease for all concurrency limits: the highest number, and the shortest ttl from the latest instant. Those
+    /// that look on only have a say in when it ends if nobody else has.
+    fn grant(&self, charges: &[Charge<'_>], now: Timestamp) -> Option<Grant> {
+        let part = |charge: &Charge<'_>| match charge.counter.algorithm() {
+            Algorithm::Leases(one) if charge.cost > 0 => {
+                let leases = &self.leases[&(charge.counter.id().get(), charge.key.to_vec())];
+                Some((charge.role, leases.next_fence(now), one.ttl(), leases.instant(now)))
+            }
+            _ => None,
+        };
+        let parts: Vec<_> = charges.iter().filter_map(part).collect();
+        let is_enforced = parts.iter().any(|part| part.0 == Role::Enforced);
+        let leading = || parts.iter().filter(|part| !is_enforced || part.0 == Role::Enforced);
+        let (ttl, instant) = (leading().map(|part| part.2).min()?, leading().map(|part| part.3).max()?);
+        let fence = parts.iter().map(|part| part.1).max()?;
+        Some(Grant { expires: instant.saturating_add(ttl), fence })
+    }
+}
+
+fn role() -> impl Strategy<Value = Role> {
+    prop_oneof![2 => Just(Role::Enforced), 1 => Just(Role::Observed)]
 }
 
 proptest! {
@@ -102,7 +117,7 @@ proptest! {
     #[test]
     fn plans_are_decided_as_by_a_plain_map(
         requests in prop::collection::vec(
-            (0_u64..400_000_000, prop::collection::vec((0..LIMITS.len(), 0_u8..3, 0_u64..6), 1..4), prop::bool::weighted(0.05)),
+            (0_u64..400_000_000, prop::collection::vec((0..LIMITS.len(), 0_u8..3, 0_u64..6, role()), 1..5), prop::bool::weighted(0.05)),
             1..120,
         ),
     ) {
@@ -113,10 +128,10 @@ proptest! {
         for (step, charges, back) in requests {
             now_ns = if back { now_ns.saturating_sub(step) } else { now_ns + step };
             let now = Timestamp::from_nanos(now_ns);
-            let keys: Vec<[u8; 1]> = charges.iter().map(|(_, key, _)| [*key]).collect();
+            let keys: Vec<[u8; 1]> = charges.iter().map(|(_, key, ..)| [*key]).collect();
             let mut plan = Plan::new();
-            for ((place, _, cost), key) in charges.iter().zip(&keys) {
-                plan.add(Charge { key, counter: &counters[*place], cost: *cost }).unwrap();
+            for ((place, _, cost, role), key) in charges.iter().zip(&keys) {
+                plan.add(Charge { key, counter: &counters[*place], cost: *cost, role: *role }).unwrap();
             }
             let peeked = store.peek(&plan, now);
             let checked = store.check(&plan, now);
@@ -138,7 +153,7 @@ fn a_refund_gives_back_and_a_reset_forgets() {
         let store = MemoryStore::bounded(1 << 20);
         let plan = |cost| {
             let mut plan = Plan::new();
-            plan.add(Charge { key: b"key", counter, cost }).unwrap();
+            plan.add(Charge { key: b"key", counter, cost, role: Role::Enforced }).unwrap();
             plan
         };
         let whole = store.peek(&plan(0), now)[0].remaining;
@@ -164,7 +179,10 @@ fn idle_keys_make_room_for_new_ones_without_an_eviction() {
         let store = MemoryStore::bounded(1 << 20);
         for number in 0..2_000_000_u64 {
             let now = Timestamp::from_nanos(number * 1_000_000);
-            store.check_one(&Charge { key: &number.to_le_bytes(), counter: &counter, cost: 1 }, now);
+            store.check_one(
+                &Charge { key: &number.to_le_bytes(), counter: &counter, cost: 1, role: Role::Enforced },
+                now,
+            );
         }
         let stats = store.stats();
         assert_eq!(stats.live_evictions, 0, "{limit}");
@@ -179,12 +197,15 @@ fn a_full_store_stays_in_its_bound_and_keeps_the_most_used() {
         let counter = Counter::new("full", 0, long.parse().unwrap());
         let store = MemoryStore::bounded(1 << 20);
         let now = Timestamp::from_nanos(1_000_000_000_000);
-        let hot = Charge { key: b"hot", counter: &counter, cost: 1 };
+        let hot = Charge { key: b"hot", counter: &counter, cost: 1, role: Role::Enforced };
         let admitted_before =
             (0..20).filter(|_| store.check_one(&hot, now).verdict == Verdict::Allowed).count();
         assert!(admitted_before > 0);
         for number in 0..200_000_u64 {
-            store.check_one(&Charge { key: &number.to_le_bytes(), counter: &counter, cost: 1 }, now);
+            store.check_one(
+                &Charge { key: &number.to_le_bytes(), counter: &counter, cost: 1, role: Role::Enforced },
+                now,
+            );
             assert_eq!(store.check_one(&hot, now).verdict, Verdict::Denied, "{long}: after {number} keys");
         }
         let stats = store.stats();
@@ -204,8 +225,11 @@ fn a_flood_of_one_limit_resets_nobody_who_is_over_it() {
         let mut admitted = [0, 0];
         for number in 0..200_000_u64 {
             let now = Timestamp::from_nanos(7_200_000_000_000 + number * 1_000_000);
-            store.check_one(&Charge { key: &number.to_le_bytes(), counter: &counter, cost: 1 }, now);
-            let hot = Charge { key: b"hot", counter: &counter, cost: 1 };
+            store.check_one(
+                &Charge { key: &number.to_le_bytes(), counter: &counter, cost: 1, role: Role::Enforced },
+                now,
+            );
+            let hot = Charge { key: b"hot", counter: &counter, cost: 1, role: Role::Enforced };
             for (admitted, store) in admitted.iter_mut().zip([&store, &alone]) {
                 *admitted += u32::from(store.check_one(&hot, now).verdict == Verdict::Allowed);
             }
@@ -227,7 +251,9 @@ fn no_kind_of_state_crowds_another_out() {
         limits.iter().map(|limit| Counter::new(limit, 0, limit.parse().unwrap())).collect();
     let now = Timestamp::from_nanos(1_000);
     let ask = |store: &MemoryStore, counter: &Counter, number: u64| {
-        store.check_one(&Charge { key: &number.to_le_bytes(), counter, cost: 1 }, now).verdict
+        store
+            .check_one(&Charge { key: &number.to_le_bytes(), counter, cost: 1, role: Role::Enforced }, now)
+            .verdict
     };
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
         let store = MemoryStore::bounded(MEMORY_MAX);
@@ -257,7 +283,9 @@ fn a_page_that_cannot_be_split_for_want_of_a_directory_gives_up_a_state() {
     let now = Timestamp::from_nanos(1_000);
     let store = MemoryStore::bounded(MEMORY_MAX);
     let ask = |counter, number: u64| {
-        store.check_one(&Charge { key: &number.to_le_bytes(), counter, cost: 1 }, now).verdict
+        store
+            .check_one(&Charge { key: &number.to_le_bytes(), counter, cost: 1, role: Role::Enforced }, now)
+            .verdict
     };
     for number in 0..204_800 {
         ask(&packed, number);
@@ -285,7 +313,7 @@ fn ledgers_that_are_gone_give_their_bytes_back() {
         for number in 0..100_000_u64 {
             let key = number.to_le_bytes();
             let mut plan = Plan::new();
-            plan.add(Charge { key: &key, counter: &counter, cost: 1 }).unwrap();
+            plan.add(Charge { key: &key, counter: &counter, cost: 1, role: Role::Enforced }).unwrap();
             action(&plan);
         }
     };
@@ -305,18 +333,21 @@ fn one_log_that_is_too_large_goes_alone() {
     let store = MemoryStore::bounded(2 << 20);
     for number in 0..1_000_u64 {
         store.check_one(
-            &Charge { key: &number.to_le_bytes(), counter: &small, cost: 1 },
+            &Charge { key: &number.to_le_bytes(), counter: &small, cost: 1, role: Role::Enforced },
             Timestamp::from_nanos(0),
         );
     }
     for instant in 0..200_000 {
-        store.check_one(&Charge { key: b"large", counter: &large, cost: 1 }, Timestamp::from_nanos(instant));
+        store.check_one(
+            &Charge { key: b"large", counter: &large, cost: 1, role: Role::Enforced },
+            Timestamp::from_nanos(instant),
+        );
     }
     let stats = store.stats();
     assert!((1..10).contains(&stats.live_evictions), "{} evictions", stats.live_evictions);
     assert!(stats.bytes_used <= 2 << 20);
     for number in 0..1_000_u64 {
-        let charge = Charge { key: &number.to_le_bytes(), counter: &small, cost: 1 };
+        let charge = Charge { key: &number.to_le_bytes(), counter: &small, cost: 1, role: Role::Enforced };
         assert_eq!(store.check_one(&charge, Timestamp::from_nanos(200_000)).verdict, Verdict::Denied);
     }
 }
@@ -326,7 +357,7 @@ fn any_bound_is_taken() {
     for memory_max in [0, 1, u64::MAX] {
         let store = MemoryStore::bounded(memory_max);
         let counter = Counter::new("bound", 0, "1 per hour".parse().unwrap());
-        let charge = Charge { key: b"key", counter: &counter, cost: 1 };
+        let charge = Charge { key: b"key", counter: &counter, cost: 1, role: Role::Enforced };
         let verdicts = [0, 1].map(|at| store.check_one(&charge, Timestamp::from_nanos(at)).verdict);
         assert_eq!(verdicts, [Verdict::Allowed, Verdict::Denied]);
     }

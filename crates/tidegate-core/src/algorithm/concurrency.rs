@@ -51,13 +51,10 @@ impl Counting for Concurrency {
 
     /// When enough leases run out. One that is given back earlier makes it earlier.
     fn wait(&self, leases: &Leases, ask: Ask) -> Wait {
-        if ask.cost > self.rate.limit() {
-            return Wait::NEVER;
-        }
-        let excess = (leases.units_at(ask.now).saturating_add(ask.cost)).saturating_sub(self.rate.limit());
-        match leases.frees(excess, ask.now) {
-            Some(freed) if excess > 0 => Wait::of(Nanos::from_to(ask.now, u128::from(freed.as_nanos()))),
-            _ => Wait::NONE,
+        let Some(room) = self.rate.limit().checked_sub(ask.cost) else { return Wait::NEVER };
+        match leases.falls_to(room, ask.now) {
+            Some(freed) => Wait::of(Nanos::from_to(ask.now, u128::from(freed.as_nanos()))),
+            None => Wait::NONE,
         }
     }
 

@@ -44,7 +44,7 @@ struct Narrow {
 }
 
 /// An arrival time, or a distance between two: `whole + part/L` nanoseconds, `part < L`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Arrival {
     whole: u128,
     part: u64,
@@ -207,6 +207,16 @@ impl Counting for Gcra {
             return;
         }
         *state = pack(self.later(self.start(*state, ask.now), self.span_of(ask.cost)));
+    }
+
+    /// The arrival time ends B intervals ahead of now, where nothing is left. One that is further ahead already, since
+    /// a larger burst or a later clock, stays there.
+    fn charge_over(&self, state: &mut Packed, ask: Ask) {
+        if self.limit() == 0 {
+            return;
+        }
+        let now = Arrival { whole: u128::from(ask.now.as_nanos()), part: 0 };
+        *state = pack(self.start(*state, ask.now).max(self.later(now, self.reach)));
     }
 
     fn refund(&self, state: &mut Packed, ask: Ask) {

@@ -49,6 +49,10 @@ impl Counting for LeakyBucket {
         self.departures.charge(state, ask);
     }
 
+    fn charge_over(&self, state: &mut Packed, ask: Ask) {
+        self.departures.charge_over(state, ask);
+    }
+
     fn refund(&self, state: &mut Packed, ask: Ask) {
         self.departures.refund(state, ask);
     }

@@ -35,7 +35,7 @@ pub use sliding_window::SlidingWindow;
 pub use sub_windows::{SUB_WINDOWS_DEFAULT, SUB_WINDOWS_MAX, SubWindows};
 pub use token_bucket::TokenBucket;
 
-use crate::{Ask, Ledger, Nanos, Outcome, Packed, Ruling, Timestamp, Verdict, Wait};
+use crate::{Ask, Ledger, Nanos, Outcome, Packed, Role, Ruling, Timestamp, Verdict, Wait};
 
 /// What every algorithm can say about a state.
 ///
@@ -49,6 +49,18 @@ pub trait Counting {
 
     /// Uses the cost, whether it fits or not. Called with a cost of at least one.
     fn charge(&self, state: &mut Self::State, ask: Ask);
+
+    /// Uses the cost of a request that passes although it does not fit, because this limit only
+    /// [looks on](Role::Observed). Called with a cost of at least one that does not fit.
+    ///
+    /// The limit is over after it, and not for longer than its own past can account for. Windows and logs count what
+    /// came and forget it with time, so that is a charge as any other. A bucket would run into a debt that grows with
+    /// every such request and never be of use again, so it is emptied and no further. A refund does not know of that and
+    /// gives back all of the cost.
+    #[inline]
+    fn charge_over(&self, state: &mut Self::State, ask: Ask) {
+        self.charge(state, ask);
+    }
 
     /// Gives back a cost that was charged and not used, as if the newest units had not been taken. Units that were
     /// forgotten because a limit was over without them do not come back.
@@ -89,24 +101,33 @@ pub trait Counting {
         ask.cost > 0 && (fate == Verdict::Allowed || self.counts_denied())
     }
 
+    /// Charges a request that [is to be charged](Self::is_charged).
+    #[inline]
+    fn charge_by(&self, state: &mut Self::State, ask: Ask, ruling: Ruling) {
+        match (ruling.verdict, ruling.fate) {
+            (Verdict::Denied, Verdict::Allowed) => self.charge_over(state, ask),
+            _ => self.charge(state, ask),
+        }
+    }
+
     /// Charges the request if [it is to be](Self::is_charged).
     #[inline]
-    fn settle(&self, state: &mut Self::State, ask: Ask, fate: Verdict) {
-        if self.is_charged(ask, fate) {
-            self.charge(state, ask);
+    fn settle(&self, state: &mut Self::State, ask: Ask, ruling: Ruling) {
+        if self.is_charged(ask, ruling.fate) {
+            self.charge_by(state, ask, ruling);
         }
     }
 
     /// The outcome of this limit, from the state after the request.
     #[inline]
-    fn report(&self, state: &Self::State, ask: Ask, Ruling { verdict, fate }: Ruling) -> Outcome {
-        let allowed = fate == Verdict::Allowed;
+    fn report(&self, state: &Self::State, ask: Ask, ruling: Ruling) -> Outcome {
+        let is_held = ruling.role == Role::Enforced && ruling.fate == Verdict::Allowed && ask.cost > 0;
         Outcome {
-            verdict,
+            verdict: ruling.verdict,
             remaining: self.remaining(state, ask.now),
-            retry_after: if allowed { Wait::NONE } else { self.wait(state, ask) },
+            retry_after: if ruling.asks_to_retry() { self.wait(state, ask) } else { Wait::NONE },
             reset_after: self.reset_after(state, ask.now),
-            delay: if allowed && ask.cost > 0 { self.delay(state, ask) } else { Nanos::ZERO },
+            delay: if is_held { self.delay(state, ask) } else { Nanos::ZERO },
         }
     }
 
@@ -122,10 +143,9 @@ pub trait Counting {
         if !self.is_charged(ask, ruling.fate) {
             return self.report(state, ask, ruling);
         }
-        // Only when to retry depends on more than the sketch shows, and only a denial is asked for that.
-        let mut after =
-            if ruling.fate == Verdict::Allowed { self.sketch(state, ask.now) } else { state.clone() };
-        self.charge(&mut after, ask);
+        // Only when to retry depends on more than the sketch shows.
+        let mut after = if ruling.asks_to_retry() { state.clone() } else { self.sketch(state, ask.now) };
+        self.charge_by(&mut after, ask, ruling);
         self.report(&after, ask, ruling)
     }
 
@@ -133,7 +153,7 @@ pub trait Counting {
     #[inline]
     fn decide(&self, state: &mut Self::State, ask: Ask) -> Outcome {
         let ruling = Ruling::alone(self.weigh(state, ask));
-        self.settle(state, ask, ruling.fate);
+        self.settle(state, ask, ruling);
         self.report(state, ask, ruling)
     }
 }
@@ -174,6 +194,9 @@ macro_rules! counting_by_variant {
             #[inline]
             fn charge(&self, state: &mut $state, ask: Ask) {
                 match self { $(Self::$variant(one) => one.charge(state, ask)),+ }
+            }
+            fn charge_over(&self, state: &mut $state, ask: Ask) {
+                match self { $(Self::$variant(one) => one.charge_over(state, ask)),+ }
             }
             #[inline]
             fn refund(&self, state: &mut $state, ask: Ask) {

@@ -70,8 +70,9 @@ impl Counting for SlidingLog {
             Some(stamp) if excess > 0 => u128::from(stamp) + u128::from(self.rate.window_ns()),
             _ => 0,
         };
-        let spaced_ns =
-            ledger.newest().map_or(0, |newest| u128::from(newest) + u128::from(self.min_interval_ns));
+        // Without an interval the newest entry is no reason to wait, not even for a caller whose time is before it.
+        let last = ledger.newest().filter(|_| self.min_interval_ns > 0);
+        let spaced_ns = last.map_or(0, |newest| u128::from(newest) + u128::from(self.min_interval_ns));
         Wait::of(Nanos::from_to(ask.now, freed_ns.max(spaced_ns)))
     }
 

@@ -33,6 +33,10 @@ impl Counting for TokenBucket {
         self.0.charge(state, ask);
     }
 
+    fn charge_over(&self, state: &mut Packed, ask: Ask) {
+        self.0.charge_over(state, ask);
+    }
+
     fn refund(&self, state: &mut Packed, ask: Ask) {
         self.0.refund(state, ask);
     }

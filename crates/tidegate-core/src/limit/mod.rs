@@ -7,6 +7,7 @@ mod duration;
 mod error;
 mod parse;
 mod rate_text;
+mod resized;
 mod spec;
 
 pub use algorithm_name::AlgorithmName;

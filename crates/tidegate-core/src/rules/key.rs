@@ -1,5 +1,7 @@
 //! What a counter's key is made of.
 
+use std::fmt;
+
 use super::Attribute;
 
 /// The attributes whose values make a key. None of them: one counter for everyone.
@@ -18,8 +20,14 @@ pub enum KeyPart {
         /// 1 to 128.
         ipv6_prefix_bits: u8,
     },
-    /// A segment of the path, counted from 0. What `{id}` stands for in a pattern is one, too.
-    PathSegment(usize),
+    /// A segment of the path.
+    PathSegment {
+        /// What the rule calls it: `id` where a pattern has `{id}`, else its number, from 1. Counters are known by it,
+        /// so that `{id}` may move.
+        name: Box<str>,
+        /// Its place, from 0.
+        place: usize,
+    },
     /// The value of an entry of the descriptor, counted from 0, whatever its name.
     Entry(usize),
 }
@@ -48,8 +56,26 @@ impl Key {
         Self { parts }
     }
 
+    /// What its parts are called, as text that is the same if and only if they are.
+    pub(super) fn names(&self) -> String {
+        self.parts.iter().map(ToString::to_string).collect::<Vec<_>>().join("\u{1e}")
+    }
+
     /// Its parts, in an order of their own.
     pub fn parts(&self) -> &[KeyPart] {
         &self.parts
+    }
+}
+
+/// As rules write it.
+impl fmt::Display for KeyPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Attribute(attribute) => attribute.fmt(f),
+            Self::Ip { ipv6_prefix_bits: Key::IPV6_PREFIX_BITS_DEFAULT } => f.write_str("ip"),
+            Self::Ip { ipv6_prefix_bits } => write!(f, "ip/{ipv6_prefix_bits}"),
+            Self::PathSegment { name, .. } => write!(f, "path.{name}"),
+            Self::Entry(place) => write!(f, "entry.{}", place + 1),
+        }
     }
 }

@@ -1,26 +1,39 @@
 //! Rules: what to limit, for whom and how hard.
 //!
 //! ```text
-//! Domain of Rules   ->  compiled once        domain.rs, rule.rs, pattern/
-//! Request           ->  the rules it matches  request.rs, matching/
+//! Domain of Rules  ->  Ruleset, compiled once                 domain.rs, rule.rs, pattern/  ->  ruleset.rs, gate.rs
+//! Request          ->  the rules that apply                   request.rs  ->  matching/, levels.rs
+//!                  ->  the limits it touches, as a Plan       touches.rs, key_bytes.rs
+//! Outcomes         ->  the Answer                             answer.rs
 //! ```
 //!
-//! All of this is plain data and pure functions. How rules are written in files, and how the matching ones are
-//! charged in a store, is for the crate `tidegate`.
+//! All of this is plain data and pure functions. How rules are written in files, and who asks the store in between,
+//! is for the crate `tidegate`.
 
 mod action;
+mod answer;
 mod attribute;
 mod domain;
+mod gate;
 mod key;
+mod key_bytes;
+mod levels;
 mod matching;
 mod pattern;
 mod request;
 mod rule;
+mod ruleset;
+mod signal;
+mod touches;
 
 pub use action::{Action, Elastic, ElasticBy};
+pub use answer::{Answer, Asked, Fate, LimitAnswer};
 pub use attribute::Attribute;
 pub use domain::{Apply, Domain, Lookup, Pool};
+pub use gate::Gate;
 pub use key::{Key, KeyPart, Missing};
+pub use key_bytes::{KEY_PART_BYTES_MAX, key_text};
+pub use levels::Levels;
 pub use matching::{Found, Mismatch};
 pub use pattern::{
     Case, Net, NetSet, PATH_SEGMENTS_MAX, PATTERN_TEXT_BYTES_MAX, PathPattern, Pattern, PatternError,
@@ -29,3 +42,8 @@ pub use pattern::{
 };
 pub use request::{Descriptor, Entry, Request};
 pub use rule::{Condition, CostFrom, Entries, LimitId, Limits, Rule, RuleLimit, Tiers};
+pub use ruleset::{DomainRules, Ruleset, RulesetError};
+pub use signal::{Level, NotALevel, Signal};
+pub use touches::{Drawn, Touch, Touches};
+mod standin;
+pub use standin::*;

@@ -22,6 +22,13 @@ pub struct Rule {
     pub replaces: Vec<Box<str>>,
     /// Names and values that answers carry along.
     pub metadata: Vec<(Box<str>, Box<str>)>,
+    /// The places of the entries, from 0, whose values metrics tell apart; of a rule that is found by its
+    /// [`entries`](Self::entries).
+    pub metric_entries: Vec<usize>,
+    /// Stands for a place in the [levels](super::Lookup::Levels) and for nothing else: a descriptor that ends here has
+    /// no rule, and does not have that of a sibling either. That is not the same as a rule without limits, which
+    /// applies.
+    pub placeholder: bool,
 }
 
 /// An attribute and what it has to be.
@@ -80,7 +87,7 @@ pub struct RuleLimit {
 }
 
 /// What a limit is known by within its rule.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LimitId {
     /// Its name.
     Name(Box<str>),
@@ -109,6 +116,20 @@ impl Rule {
     /// What its counters are known by: the oldest of its names.
     pub fn identity(&self) -> &str {
         self.was.last().unwrap_or(&self.name)
+    }
+}
+
+impl RuleLimit {
+    /// What it is known by at `place` among the limits of its rule, before and after they change.
+    pub fn identity(&self, place: usize) -> LimitId {
+        self.was.clone().unwrap_or_else(|| LimitId::of(&self.limit, place))
+    }
+}
+
+impl LimitId {
+    /// The name of a limit; of one without a name its place.
+    pub fn of(limit: &Limit, place: usize) -> Self {
+        limit.name().map_or(Self::Place(place), |name| Self::Name(name.into()))
     }
 }
 

@@ -20,7 +20,7 @@ pub fn outcome(before: &Key, after: &Key, asked: Event, passes: bool) -> Outcome
     }
 }
 
-fn retry_after(after: &Key, asked: Event) -> Wait {
+pub fn retry_after(after: &Key, asked: Event) -> Wait {
     if asked.cost > after.capacity() {
         return Wait::NEVER;
     }

@@ -17,6 +17,7 @@ pub mod foretell;
 mod gcra;
 pub mod judge;
 mod leaky_bucket;
+pub mod over;
 mod sliding_log;
 mod sliding_window;
 mod sub_windows;

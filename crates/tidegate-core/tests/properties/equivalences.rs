@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use tidegate_core::{AlgorithmName, LimitSpec, Nanos, Outcome, Ruling, UNITS_MAX, Verdict};
+use tidegate_core::{AlgorithmName, LimitSpec, Nanos, Outcome, Role, Ruling, UNITS_MAX, Verdict};
 
 use crate::requests::{Requests, requests};
 use crate::subject::Subject;
@@ -58,7 +58,7 @@ proptest! {
             let outcome = whole.decide(ask);
             let ruling = Ruling::alone(stepwise.weigh(ask));
             prop_assert_eq!(stepwise.preview(ask, ruling), outcome, "preview of {:?}", ask);
-            stepwise.settle(ask, ruling.fate);
+            stepwise.settle(ask, ruling);
             prop_assert_eq!(stepwise.report(ask, ruling), outcome, "report on {:?}", ask);
             caller.hear(outcome);
         }
@@ -69,15 +69,15 @@ proptest! {
     fn a_preview_is_the_report_to_come(
         spec in limits::any_algorithm(),
         requests in requests(),
-        fates in vec(select(vec![Verdict::Allowed, Verdict::Denied]), 48),
+        fates in vec((select(vec![Verdict::Allowed, Verdict::Denied]), select(vec![Role::Enforced, Role::Observed])), 48),
     ) {
         let mut subject = Subject::of(&spec);
         let mut caller = requests.to(&spec);
-        for fate in fates {
+        for (fate, role) in fates {
             let Some(ask) = caller.next_ask() else { break };
-            let ruling = Ruling { verdict: subject.weigh(ask), fate };
+            let ruling = Ruling { verdict: subject.weigh(ask), fate, role };
             let preview = subject.preview(ask, ruling);
-            subject.settle(ask, fate);
+            subject.settle(ask, ruling);
             let report = subject.report(ask, ruling);
             prop_assert_eq!(preview, report, "{:?}", ask);
             caller.hear(report);

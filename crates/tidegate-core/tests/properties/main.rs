@@ -9,6 +9,7 @@
 //! | `refunds` | a refund undoes a charge |
 //! | `changed_limits` | counts survive a change of L or burst |
 //! | `idle_states` | what a store may forget |
+//! | `observed` | limits that look on: over their limit and never in debt |
 //! | `no_panics` | any call, with any number, on any state |
 //!
 //! `PROPTEST_CASES=100000 cargo test -p tidegate-core --test properties` looks longer.
@@ -22,6 +23,7 @@ mod limits;
 #[path = "../models/mod.rs"]
 mod models;
 mod no_panics;
+mod observed;
 mod refunds;
 mod requests;
 #[path = "../subject/mod.rs"]

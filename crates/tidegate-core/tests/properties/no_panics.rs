@@ -4,7 +4,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use tidegate_core::{AlgorithmName, Ask, LimitSpec, Ruling, Timestamp, Verdict};
+use tidegate_core::{AlgorithmName, Ask, LimitSpec, Role, Ruling, Timestamp, Verdict};
 
 use crate::requests::requests;
 use crate::subject::Subject;
@@ -13,11 +13,13 @@ use crate::{cases, limits};
 #[derive(Clone, Copy, Debug)]
 enum Call {
     Decide,
-    /// Whether it fits or not, as a shadowed limit does.
+    /// Whether it fits or not, as one that counts denied attempts does.
     Charge,
     Refund,
+    /// Whether it fits or not, as a limit that looks on does.
+    ChargeOver,
     /// By the word of the other limits in a plan.
-    Settle(Verdict),
+    Settle(Ruling),
     ChangeLimit,
 }
 
@@ -26,8 +28,9 @@ fn call() -> impl Strategy<Value = Call> {
         Call::Decide,
         Call::Charge,
         Call::Refund,
-        Call::Settle(Verdict::Allowed),
-        Call::Settle(Verdict::Denied),
+        Call::ChargeOver,
+        Call::Settle(Ruling::alone(Verdict::Allowed)),
+        Call::Settle(Ruling::alone(Verdict::Denied)),
         Call::ChangeLimit,
     ])
 }
@@ -66,8 +69,9 @@ proptest! {
             match call {
                 Call::Decide => caller.hear(subject.decide(ask)),
                 Call::Charge => subject.charge(paid),
+                Call::ChargeOver => subject.charge_over(paid),
                 Call::Refund => subject.refund(paid),
-                Call::Settle(fate) => subject.settle(ask, fate),
+                Call::Settle(ruling) => subject.settle(ask, ruling),
                 Call::ChangeLimit => {
                     now_changed = !now_changed;
                     subject.change_limit(if now_changed { &changed } else { &spec });
@@ -93,6 +97,8 @@ proptest! {
             put_every_question(&subject, ask);
             subject.charge(Ask { cost: cost.max(1), ..ask });
             put_every_question(&subject, ask);
+            subject.charge_over(Ask { cost: cost.max(1), ..ask });
+            put_every_question(&subject, ask);
             subject.refund(Ask { cost: cost.max(1), ..ask });
             put_every_question(&subject, ask);
         }
@@ -113,8 +119,10 @@ fn put_every_question(subject: &Subject, ask: Ask) {
     for asked in [ask, Ask { cost: u64::MAX, ..ask }, Ask { now: end, ..ask }, Ask { cost: 0, ..ask }] {
         let verdict = subject.weigh(asked);
         for fate in [Verdict::Allowed, Verdict::Denied] {
-            subject.report(asked, Ruling { verdict, fate });
-            subject.preview(asked, Ruling { verdict, fate });
+            for role in [Role::Enforced, Role::Observed] {
+                subject.report(asked, Ruling { verdict, fate, role });
+                subject.preview(asked, Ruling { verdict, fate, role });
+            }
         }
         subject.delay(asked);
         subject.packed().is_idle_at(asked.now);

@@ -106,12 +106,16 @@ impl Subject {
         ask!(self, mut |algorithm, state| algorithm.charge(state, ask));
     }
 
+    pub fn charge_over(&mut self, ask: Ask) {
+        ask!(self, mut |algorithm, state| algorithm.charge_over(state, ask));
+    }
+
     pub fn refund(&mut self, ask: Ask) {
         ask!(self, mut |algorithm, state| algorithm.refund(state, ask));
     }
 
-    pub fn settle(&mut self, ask: Ask, fate: Verdict) {
-        ask!(self, mut |algorithm, state| algorithm.settle(state, ask, fate));
+    pub fn settle(&mut self, ask: Ask, ruling: Ruling) {
+        ask!(self, mut |algorithm, state| algorithm.settle(state, ask, ruling));
     }
 
     pub fn report(&self, ask: Ask, ruling: Ruling) -> Outcome {

@@ -7,7 +7,7 @@ use super::MemoryStore;
 use super::shards::shard_of;
 use super::transaction::Few;
 
-/// Copies of the states that a plan touches, in its order.
+/// Copies of the states that a plan's enforced charges touch, in its order. Those that look on make nobody wait.
 #[derive(Clone, Debug)]
 pub(crate) struct Foresight {
     states: Few<State>,
@@ -57,10 +57,10 @@ impl MemoryStore {
                 }
             }
         };
-        Foresight { states: plan.charges().iter().map(state).collect() }
+        Foresight { states: plan.enforced().map(state).collect() }
     }
 
-    /// The wait until all limits of a plan admit it, which nothing is charged for, not even an attempt.
+    /// The wait until all enforced limits of a plan admit it, which nothing is charged for, not even an attempt.
     pub(crate) fn wait(&self, plan: &Plan<'_>, now: Timestamp) -> Wait {
         let wait = |charge: &Charge<'_>| {
             let (tag, ask) = (self.seed.tag(charge), Ask { now, cost: charge.cost });
@@ -74,14 +74,14 @@ impl MemoryStore {
                 }
             }
         };
-        plan.charges().iter().map(wait).max().unwrap_or(Wait::NONE)
+        plan.enforced().map(wait).max().unwrap_or(Wait::NONE)
     }
 }
 
 impl Foresight {
     /// Whether these are the states of such a plan. One whose limits were changed gets shorter with time.
     pub(crate) fn is_of(&self, plan: &Plan<'_>) -> bool {
-        self.states.len() == plan.charges().len()
+        self.states.len() == plan.enforced().count()
     }
 
     /// Plays a request out.
@@ -109,7 +109,7 @@ impl Foresight {
             (Algorithm::Leases(one), State::Leases(state)) => one.wait(state, ask),
             _ => Wait::NONE,
         };
-        plan.charges().iter().zip(&self.states).map(wait).max().unwrap_or(Wait::NONE)
+        plan.enforced().zip(&self.states).map(wait).max().unwrap_or(Wait::NONE)
     }
 
     /// How long the request would be held once it is admitted. Ledgers hold nothing.
@@ -122,11 +122,11 @@ impl Foresight {
             }
             _ => Nanos::ZERO,
         };
-        plan.charges().iter().zip(&self.states).map(delay).max().unwrap_or_default()
+        plan.enforced().zip(&self.states).map(delay).max().unwrap_or_default()
     }
 
     fn charge(&mut self, plan: &Plan<'_>, ask: Ask) {
-        for (charge, state) in plan.charges().iter().zip(&mut self.states) {
+        for (charge, state) in plan.enforced().zip(&mut self.states) {
             match (charge.counter.algorithm(), state) {
                 (Algorithm::Packed(one), State::Packed(state)) => one.charge(state, ask),
                 (Algorithm::Ledger(one), State::Ledger(state)) => one.charge(state, ask),

@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use tidegate_core::algorithm::{Concurrency, Counting};
-use tidegate_core::{Algorithm, Fence, Grant, Leases, Nanos, Plan, Timestamp, WINDOW_NS_MIN};
+use tidegate_core::{Algorithm, Charge, Fence, Grant, Leases, Nanos, Plan, Role, Timestamp, WINDOW_NS_MIN};
 
 use super::shards::shard_of;
 use super::transaction::{Few, get_mut, is_lease, lock_shards};
@@ -72,10 +72,11 @@ enum Missing {
 impl MemoryStore {
     /// Decides a plan as [`check`](Self::check) does, and hands out the lease of what it takes from concurrency
     /// limits. There is none if the plan is denied, has no such limit, or takes nothing from it. It lasts as long as
-    /// the shortest ttl of its limits, and no longer than `ttl`, of which a millisecond is the least.
+    /// the shortest ttl of its limits, and no longer than `ttl`, of which a millisecond is the least. Limits that
+    /// [look on](tidegate_core::Role::Observed) hold it too, and shorten it only if there are no others.
     pub fn acquire(&self, plan: &Plan<'_>, now: Timestamp, ttl: Option<Nanos>) -> (Outcomes, Option<Lease>) {
         let (outcomes, grant) = self.transact(plan, now, ttl);
-        let first = plan.charges().iter().find(is_lease);
+        let first = leading(plan).next();
         let lease = grant.zip(first).map(|(grant, charge)| self.sealed(grant, self.seed.tag(charge)));
         (outcomes, lease)
     }
@@ -84,7 +85,12 @@ impl MemoryStore {
     /// acquired it; costs do not matter.
     pub fn renew(&self, plan: &Plan<'_>, token: &LeaseToken, now: Timestamp, ttl: Option<Nanos>) -> Renewal {
         let ttl = ttl.map(at_least_the_least);
-        let ttl = concurrency_of(plan).map(Concurrency::ttl).chain(ttl).min().unwrap_or_default();
+        let ttl = leading(plan)
+            .filter_map(concurrency_of)
+            .map(Concurrency::ttl)
+            .chain(ttl)
+            .min()
+            .unwrap_or_default();
         let renewed = self.change_lease(plan, token, now, |leases, instant| {
             leases.renew(token.grant, instant.saturating_add(ttl), now)
         });
@@ -110,7 +116,7 @@ impl MemoryStore {
     }
 
     /// Changes a lease in all the states of a plan that hold it, atomically. `change` is told the latest instant that
-    /// any of them has seen.
+    /// any of those has seen which say when the lease ends.
     fn change_lease(
         &self,
         plan: &Plan<'_>,
@@ -124,12 +130,13 @@ impl MemoryStore {
         let sealed_for = tags.iter().find(|tag| self.sealed(token.grant, **tag).token == *token);
         let sealed_for = *sealed_for.ok_or(Missing::NotOurs)?;
         let mut locked = lock_shards(&self.leases, tags.iter().map(|tag| shard_of(*tag)).collect());
-        let seen = |tag: &u64| {
-            get_mut(&mut locked, shard_of(*tag)).with(*tag, |leases: &Leases| leases.instant(now))
+        let seen = |charge: &Charge<'_>| {
+            let tag = self.seed.tag(charge);
+            get_mut(&mut locked, shard_of(tag)).with(tag, |leases: &Leases| leases.instant(now))
         };
-        let instant = tags.iter().map(seen).max().unwrap_or(now);
+        let instant = leading(plan).map(seen).max().unwrap_or(now);
         let mut changed: Option<Grant> = None;
-        for (algorithm, tag) in concurrency_of(plan).zip(tags) {
+        for (algorithm, tag) in plan.charges().iter().filter_map(concurrency_of).zip(tags) {
             let shard = get_mut(&mut locked, shard_of(tag));
             if !shard.holds(tag) {
                 continue;
@@ -158,11 +165,18 @@ pub(super) fn at_least_the_least(ttl: Nanos) -> Nanos {
     ttl.max(Nanos::new(WINDOW_NS_MIN.into()))
 }
 
-fn concurrency_of<'p>(plan: &Plan<'p>) -> impl Iterator<Item = &'p Concurrency> {
-    plan.charges().iter().filter_map(|charge| match charge.counter.algorithm() {
+/// The charges that say when a lease ends and that it is sealed for: those that are enforced; all if none is, for
+/// those that look on come and go.
+fn leading<'a, 'p>(plan: &'a Plan<'p>) -> impl Iterator<Item = &'a Charge<'p>> {
+    let role = plan.enforced().find(is_lease).map_or(Role::Observed, |charge| charge.role);
+    plan.charges().iter().filter(is_lease).filter(move |charge| charge.role == role)
+}
+
+fn concurrency_of<'p>(charge: &Charge<'p>) -> Option<&'p Concurrency> {
+    match charge.counter.algorithm() {
         Algorithm::Leases(algorithm) => Some(algorithm),
         _ => None,
-    })
+    }
 }
 
 impl fmt::Display for LeaseToken {

@@ -12,6 +12,9 @@
 
 mod budget;
 mod foresight;
+#[cfg(all(test, not(loom)))]
+mod foresight_tests;
+mod grants;
 mod leases;
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -28,8 +31,8 @@ mod walk_tests;
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{Concurrency, Counting, LedgerAlgorithm, PackedAlgorithm};
 use tidegate_core::{
-    Algorithm, Ask, Charge, Decision, Fence, Grant, Leases, Ledger, Outcome, Packed, Plan, Ruling, Timestamp,
-    Verdict,
+    Algorithm, Ask, Charge, Decision, Fence, Grant, Leases, Ledger, Outcome, Packed, Plan, Role, Ruling,
+    Timestamp,
 };
 
 use crate::sync::{AtomicU64, Ordering};
@@ -126,7 +129,7 @@ impl MemoryStore {
         }
     }
 
-    /// Decides a plan: charges all of it or none.
+    /// Decides a plan: charges all of it or none, by the word of the charges that are enforced.
     ///
     /// A denial that counts nothing only reads. It holds from the moment at which the limit that denied it was
     /// read; what the others still had is from the same moment, give or take the time of the call.
@@ -134,20 +137,21 @@ impl MemoryStore {
         match plan.charges() {
             [charge] => std::iter::once(*self.check_one(charge, now)).collect(),
             charges => {
-                if !charges.iter().any(|charge| charge.counter.algorithm().counts_denied()) {
-                    let outcomes = self.peek(plan, now);
-                    if outcomes.iter().any(|outcome| outcome.verdict == Verdict::Denied) {
-                        return outcomes;
-                    }
-                }
-                self.transact(plan, now, None).0
+                let counts_denied = charges.iter().any(|charge| charge.counter.algorithm().counts_denied());
+                let denied = if counts_denied { None } else { self.peek_denied(plan, now) };
+                denied.unwrap_or_else(|| self.transact(plan, now, None).0)
             }
         }
     }
 
-    /// Decides a plan of one charge.
+    /// Decides a plan of one charge. A request whose only charge [looks on](Role::Observed) passes in any case; the
+    /// decision is then what the limit would have said.
     #[inline]
     pub fn check_one(&self, charge: &Charge<'_>, now: Timestamp) -> Decision {
+        // Most callers write the role down, and for them there is no question.
+        if charge.role == Role::Observed {
+            return self.check_observed(charge, now);
+        }
         let tag = self.seed.tag(charge);
         let ask = Ask { now, cost: charge.cost };
         match charge.counter.algorithm() {
@@ -165,6 +169,15 @@ impl MemoryStore {
     }
 
     // Apart from the short way, which would be too long to be part of its callers with them.
+
+    #[cold]
+    #[inline(never)]
+    fn check_observed(&self, charge: &Charge<'_>, now: Timestamp) -> Decision {
+        let mut plan = Plan::new();
+        // An empty plan has room for one.
+        let _ = plan.add(*charge);
+        Decision::merge(&self.transact(&plan, now, None).0)
+    }
 
     #[inline(never)]
     fn check_ledger(&self, tag: u64, algorithm: &LedgerAlgorithm, ask: Ask) -> Decision {

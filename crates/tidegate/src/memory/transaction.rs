@@ -9,10 +9,9 @@
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{Concurrency, Counting, LedgerAlgorithm, PackedAlgorithm};
 use tidegate_core::{
-    Algorithm, Ask, Charge, Fence, Grant, Leases, Ledger, Nanos, Packed, Plan, Ruling, Timestamp, Verdict,
+    Algorithm, Ask, Charge, Grant, Leases, Ledger, Nanos, Packed, Plan, Role, Ruling, Timestamp, Verdict,
 };
 
-use super::leases::at_least_the_least;
 use super::page::{Locked, Slot};
 use super::shards::{Kept, Shard, Shards, shard_of};
 use super::single::Wanted;
@@ -24,7 +23,7 @@ use crate::sync::MutexGuard;
 pub(super) type Few<T> = SmallVec<[T; 4]>;
 
 /// One charge and its state, as it is or by where it is.
-enum Line<'p> {
+pub(super) enum Line<'p> {
     Packed { algorithm: &'p PackedAlgorithm, ask: Ask, tag: u64, slot: Option<Slot>, state: Packed },
     Ledger { algorithm: &'p LedgerAlgorithm, ask: Ask, tag: u64 },
     Leases { algorithm: &'p Concurrency, ask: Ask, tag: u64 },
@@ -36,9 +35,9 @@ type Pages<'s> = Few<(u32, Locked<'s>)>;
 pub(super) type LockedShards<'s, S> = Few<(usize, MutexGuard<'s, Shard<S>>)>;
 
 /// What is not in pages, locked; ledgers first.
-struct Beside<'s> {
+pub(super) struct Beside<'s> {
     ledgers: LockedShards<'s, Ledger>,
-    leases: LockedShards<'s, Leases>,
+    pub(super) leases: LockedShards<'s, Leases>,
 }
 
 /// A page is full; with every lock released, this tag needs room.
@@ -48,13 +47,21 @@ impl MemoryStore {
     /// Answers as [`check`](Self::check) would and changes nothing.
     pub fn peek(&self, plan: &Plan<'_>, now: Timestamp) -> Outcomes {
         let beside = self.lock_beside(plan);
-        let lines = lines(self, plan, now, |tag| {
-            let seen = self.read(tag);
-            (seen.slot, seen.state)
-        });
-        let (verdicts, fate) = weigh(&lines, &beside);
-        let grant = self.grant(&lines, &beside, fate, None);
-        let rulings = verdicts.into_iter().map(|verdict| Ruling { verdict, fate });
+        let lines = self.read_lines(plan, now);
+        let weighed = weigh(plan, &lines, &beside);
+        self.preview(&lines, &beside, &weighed)
+    }
+
+    /// What [`peek`](Self::peek) answers if the plan is denied, and less work than that if it is not.
+    pub(super) fn peek_denied(&self, plan: &Plan<'_>, now: Timestamp) -> Option<Outcomes> {
+        let beside = self.lock_beside(plan);
+        let lines = self.read_lines(plan, now);
+        let weighed = weigh(plan, &lines, &beside);
+        (weighed.fate == Verdict::Denied).then(|| self.preview(&lines, &beside, &weighed))
+    }
+
+    fn preview(&self, lines: &[Line<'_>], beside: &Beside<'_>, weighed: &Weighed) -> Outcomes {
+        let grant = self.grant(lines, beside, weighed, None);
         let preview = |(line, ruling): (&Line<'_>, Ruling)| match line {
             Line::Packed { algorithm, ask, state, .. } => algorithm.preview(state, *ask, ruling),
             Line::Ledger { algorithm, ask, tag } => get(&beside.ledgers, shard_of(*tag))
@@ -62,7 +69,11 @@ impl MemoryStore {
             Line::Leases { algorithm, ask, tag } => {
                 get(&beside.leases, shard_of(*tag)).with(*tag, |leases| match grant {
                     Some(grant) if ask.cost > 0 => {
-                        let mut after = algorithm.sketch(leases, ask.now);
+                        // Only when to retry depends on more than the sketch shows.
+                        let mut after = match ruling.verdict {
+                            Verdict::Allowed => algorithm.sketch(leases, ask.now),
+                            Verdict::Denied => leases.clone(),
+                        };
                         after.hold(grant, ask.cost, ask.now);
                         algorithm.report(&after, *ask, ruling)
                     }
@@ -70,7 +81,7 @@ impl MemoryStore {
                 })
             }
         };
-        lines.iter().zip(rulings).map(preview).collect()
+        lines.iter().zip(weighed.rulings()).map(preview).collect()
     }
 
     /// Decides a plan and charges it, atomically. The grant is that of all its leases, which last no longer than
@@ -90,18 +101,17 @@ impl MemoryStore {
                 let slot = page.find(tag);
                 (slot, slot.map_or(Packed::NEVER_SEEN, |slot| page.state(slot)))
             });
-            let (verdicts, fate) = weigh(&lines, &beside);
-            if let Err(NeedsRoom(tag)) = self.reserve(&mut lines, fate, &pages, pressure) {
+            let weighed = weigh(plan, &lines, &beside);
+            if let Err(NeedsRoom(tag)) = self.reserve(&mut lines, weighed.fate, &pages, pressure) {
                 drop((pages, beside));
                 pressure = self.table.relieve(tag, self.idle_before(now), &self.budget);
                 continue;
             }
-            let grant = self.grant(&lines, &beside, fate, ttl);
-            let rulings = verdicts.into_iter().map(|verdict| Ruling { verdict, fate });
+            let grant = self.grant(&lines, &beside, &weighed, ttl);
             let settle = |(line, ruling): (&Line<'_>, Ruling)| match line {
                 Line::Packed { algorithm, ask, tag, slot, state } => {
                     let mut state = *state;
-                    algorithm.settle(&mut state, *ask, fate);
+                    algorithm.settle(&mut state, *ask, ruling);
                     if let Some(slot) = slot {
                         self.put(get_mut(&mut pages, self.table.page_of(*tag)), *slot, *tag, state, now);
                     }
@@ -110,7 +120,9 @@ impl MemoryStore {
                 Line::Ledger { algorithm, ask, tag } => {
                     let shard = get_mut(&mut beside.ledgers, shard_of(*tag));
                     let place = Place { shards: &self.ledgers, shard, tag: *tag };
-                    self.settle_kept(place, *algorithm, *ask, ruling, |ledger| algorithm.charge(ledger, *ask))
+                    self.settle_kept(place, *algorithm, *ask, ruling, |ledger| {
+                        algorithm.charge_by(ledger, *ask, ruling);
+                    })
                 }
                 Line::Leases { algorithm, ask, tag } => {
                     let shard = get_mut(&mut beside.leases, shard_of(*tag));
@@ -122,27 +134,16 @@ impl MemoryStore {
                     })
                 }
             };
-            return (lines.iter().zip(rulings).map(settle).collect(), grant);
+            return (lines.iter().zip(weighed.rulings()).map(settle).collect(), grant);
         }
     }
 
-    /// What all leases of an allowed plan are known by: a number higher than any of their keys has seen, and one end,
-    /// after the shortest ttl from the latest instant, for a lease that is over for one of its limits is over.
-    fn grant(
-        &self,
-        lines: &[Line<'_>],
-        beside: &Beside<'_>,
-        fate: Verdict,
-        ttl: Option<Nanos>,
-    ) -> Option<Grant> {
-        let parts = lines.iter().filter_map(|line| part(line, beside, fate));
-        let all = parts.reduce(|one, other| Part {
-            ttl: one.ttl.min(other.ttl),
-            instant: one.instant.max(other.instant),
-            fence: one.fence.max(other.fence),
-        })?;
-        let ttl = ttl.map_or(all.ttl, |ttl| at_least_the_least(ttl).min(all.ttl));
-        Some(self.above_lost(Grant { expires: all.instant.saturating_add(ttl), fence: all.fence }))
+    /// The lines of a plan that is only looked at.
+    fn read_lines<'p>(&self, plan: &Plan<'p>, now: Timestamp) -> Few<Line<'p>> {
+        lines(self, plan, now, |tag| {
+            let seen = self.read(tag);
+            (seen.slot, seen.state)
+        })
     }
 
     /// Locks the pages that the plan touches; none if one was split meanwhile.
@@ -217,8 +218,20 @@ fn lines<'p>(
     plan.charges().iter().map(line).collect()
 }
 
-/// The verdict on each line, and on all of them.
-fn weigh(lines: &[Line<'_>], beside: &Beside<'_>) -> (Few<Verdict>, Verdict) {
+/// The verdict on each line and its role, and what becomes of all of them.
+pub(super) struct Weighed {
+    each: Few<(Verdict, Role)>,
+    fate: Verdict,
+}
+
+impl Weighed {
+    /// The ruling on each line.
+    pub(super) fn rulings(&self) -> impl Iterator<Item = Ruling> {
+        self.each.iter().map(|(verdict, role)| Ruling { verdict: *verdict, fate: self.fate, role: *role })
+    }
+}
+
+fn weigh(plan: &Plan<'_>, lines: &[Line<'_>], beside: &Beside<'_>) -> Weighed {
     let weigh = |line: &Line<'_>| match line {
         Line::Packed { algorithm, ask, state, .. } => algorithm.weigh(state, *ask),
         Line::Ledger { algorithm, ask, tag } => {
@@ -228,29 +241,11 @@ fn weigh(lines: &[Line<'_>], beside: &Beside<'_>) -> (Few<Verdict>, Verdict) {
             get(&beside.leases, shard_of(*tag)).with(*tag, |leases| algorithm.weigh(leases, *ask))
         }
     };
-    let verdicts: Few<Verdict> = lines.iter().map(weigh).collect();
-    let fate = verdicts.iter().copied().max().unwrap_or(Verdict::Allowed);
-    (verdicts, fate)
-}
-
-/// What a limit says of the lease that it is part of.
-struct Part {
-    ttl: Nanos,
-    /// The instant that counts for this limit: its key may have seen a later one than the caller's.
-    instant: Timestamp,
-    fence: Fence,
-}
-
-/// What a limit says of the lease that would be charged to it; none if none would be.
-fn part(line: &Line<'_>, beside: &Beside<'_>, fate: Verdict) -> Option<Part> {
-    let Line::Leases { algorithm, ask, tag } = line else { return None };
-    let part = |leases: &Leases| Part {
-        ttl: algorithm.ttl(),
-        instant: leases.instant(ask.now),
-        fence: leases.next_fence(ask.now),
-    };
-    let is_charged = algorithm.is_charged(*ask, fate);
-    is_charged.then(|| get(&beside.leases, shard_of(*tag)).with(*tag, part))
+    let roles = plan.charges().iter().map(|charge| charge.role);
+    let each: Few<(Verdict, Role)> = lines.iter().map(weigh).zip(roles).collect();
+    let enforced = each.iter().filter(|(_, role)| *role == Role::Enforced);
+    let fate = enforced.map(|(verdict, _)| *verdict).max().unwrap_or(Verdict::Allowed);
+    Weighed { each, fate }
 }
 
 /// Locks these shards, in order.
@@ -276,7 +271,7 @@ fn in_order<N: Ord>(mut numbers: Few<N>) -> impl Iterator<Item = N> {
     numbers.into_iter()
 }
 
-fn get<N: Ord + Copy, L>(locks: &[(N, L)], number: N) -> &L {
+pub(super) fn get<N: Ord + Copy, L>(locks: &[(N, L)], number: N) -> &L {
     &locks[locks.partition_point(|(held, _)| *held < number)].1
 }
 

@@ -34,6 +34,15 @@ pub(super) fn join(report: &mut Report, files: Vec<RulesFile>) -> Vec<Domain> {
 
 /// Adds a file to the first of its domain.
 fn add(report: &mut Report, first: &mut RulesFile, mut next: RulesFile) {
+    if first.lookup == Lookup::Levels && next.lookup == Lookup::Levels {
+        let message = format!("domain `{}` has a file already", shown(&next.domain.value));
+        let found = Diagnostic::error("duplicate-domain", next.domain.span, message);
+        let found = found.related(first.domain.span, "the first");
+        report.push(
+            found.hint("a domain of descriptors is one file; put them together, or name another domain"),
+        );
+        return;
+    }
     if (first.lookup == Lookup::Levels) != (next.lookup == Lookup::Levels) {
         let message = format!("domain `{}` has files of both kinds", shown(&next.domain.value));
         let found = Diagnostic::error("contradiction", next.domain.span, message);
@@ -78,8 +87,13 @@ fn check(report: &mut Report, file: &RulesFile) {
         check_replaces(report, rule, &names);
         for (pool, at) in rule.pools() {
             if !pools.contains_key(pool) {
-                let hint = meant(report, pool, &pools).unwrap_or_else(|| {
-                    format!("add it to the file: `pools: {{ {}: 1000 per second }}`", shown(pool))
+                let hint = meant(report, pool, &pools).unwrap_or_else(|| match file.lookup {
+                    Lookup::Levels => {
+                        "files with descriptors have no pools; use a `signal`, or native rules".to_owned()
+                    }
+                    Lookup::Conditions => {
+                        format!("add it to the file: `pools: {{ {}: 1000 per second }}`", shown(pool))
+                    }
                 });
                 let message = format!("there is no pool `{}`", shown(pool));
                 report.push(Diagnostic::error("unknown-pool", at, message).hint(hint));

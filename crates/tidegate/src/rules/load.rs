@@ -2,6 +2,8 @@
 
 mod paths;
 
+pub(super) use paths::{ReadFile, read_all};
+
 use std::path::PathBuf;
 
 use tidegate_core::rules::Domain;
@@ -10,10 +12,12 @@ use super::diagnostic::{Diagnostic, Report};
 use super::file::RulesFile;
 use super::reader::Reader;
 use super::yaml::{self, FILE_BYTES_MAX, Node};
-use super::{FileId, join, native};
+use super::{FileId, envoy, join, native};
 
 /// The most files of one load.
 pub const FILES_MAX: usize = 4_096;
+/// The most bytes of the files of one load, give or take the last of them.
+pub const BYTES_MAX: usize = 256 << 20;
 
 /// Rules that can be used.
 #[derive(Clone, Debug)]
@@ -35,11 +39,19 @@ pub fn parse(name: &str, text: &str) -> Result<Loaded, Report> {
 /// their names. Files of one domain add up. Hidden files and directories in a directory are left out; a link to a
 /// file is a file.
 pub fn load(paths: &[PathBuf]) -> Result<Loaded, Report> {
+    load_read(&read_all(paths))
+}
+
+/// The rules of files that were read.
+pub(super) fn load_read(files: &[ReadFile]) -> Result<Loaded, Report> {
     let mut loading = Loading::default();
-    for path in paths {
-        loading.add_path(path);
+    for ReadFile { name, content } in files {
+        match content {
+            Ok(bytes) => loading.add(name, bytes),
+            Err(unread) => loading.refuse(name, (**unread).clone()),
+        }
     }
-    if paths.is_empty() {
+    if files.is_empty() {
         loading.refuse("", Diagnostic::of_file("no-files", FileId(0), "there are no files to read"));
     }
     loading.finish()
@@ -52,7 +64,6 @@ struct Loading {
     files: Vec<RulesFile>,
     /// Of every file that is one, in their order.
     trees: Vec<(FileId, Node)>,
-    count: usize,
 }
 
 impl Loading {
@@ -108,12 +119,8 @@ impl Loading {
 
 /// What a file says. The kind is told by its fields; this is the one place that knows the kinds.
 fn of_any_kind(reader: &mut Reader<'_>, root: &Node) -> Option<RulesFile> {
-    if root.get("descriptors").is_some() && root.get("rules").is_none() {
-        // A file for envoyproxy/ratelimit: `envoy::read(reader, root)`.
-        let found =
-            Diagnostic::error("envoy-file", root.span, "files for envoyproxy/ratelimit are not read yet");
-        reader.note(found);
-        return None;
+    if envoy::is_one(root) {
+        return envoy::read(reader, root);
     }
     native::read(reader, root)
 }

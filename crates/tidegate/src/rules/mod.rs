@@ -2,11 +2,10 @@
 //!
 //! ```text
 //! text   ->  Node              yaml/: a tree with positions, in bounds
-//! Node   ->  rules of a file   native/, by reader/: what is known, of which type, and what was meant
+//! Node   ->  rules of a file   native/ or envoy/, by reader/: what is known, of which type, and what was meant
 //! files  ->  Domains           load.rs: files of one domain add up; lint/ says what is legal but odd
 //! errors ->  Report            diagnostic/: all of them at once, as a compiler would say it, or as JSON
 //! ```
-
 //!
 //! ```
 //! let loaded = tidegate::rules::parse("api.yaml", "domain: api\nrules: [ { name: all, limit: 5 per second } ]")?;
@@ -18,21 +17,27 @@
 //! ```
 
 mod diagnostic;
+pub mod envoy;
 mod file;
 mod join;
 mod lint;
 mod load;
 mod native;
+mod owned_request;
 mod reader;
+mod source;
 mod span;
 mod yaml;
 
 pub use diagnostic::{Colour, DIAGNOSTICS_MAX, Diagnostic, Related, Report, Severity};
-pub use load::{FILES_MAX, Loaded, load, parse};
+pub use load::{BYTES_MAX, FILES_MAX, Loaded, load, parse};
 pub use native::{LIMITS_PER_RULE_MAX, NAME_BYTES_MAX};
+pub use owned_request::{OwnedDescriptor, OwnedRequest};
+pub use source::{Polled, Source};
 pub use span::{FileId, Span};
 pub use tidegate_core::rules::{
-    Action, Apply, Attribute, Condition, CostFrom, Domain, Elastic, ElasticBy, Entries, Key, KeyPart,
-    LimitId, Limits, Lookup, Missing, Pattern, Pool, Rule, RuleLimit, Tiers,
+    Action, Answer, Apply, Asked, Attribute, Condition, CostFrom, Descriptor, Domain, DomainRules, Elastic,
+    ElasticBy, Entries, Entry, Fate, Gate, Key, KeyPart, Level, LimitAnswer, LimitId, Limits, Lookup,
+    Missing, NotALevel, Pattern, Pool, Request, Rule, RuleLimit, Ruleset, RulesetError, Signal, Tiers,
 };
 pub use yaml::{DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX};

@@ -19,7 +19,7 @@ mod writer;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate::{Charge, Counter, Found, MemoryStore, Plan, Timestamp};
+use tidegate::{Charge, Counter, Found, MemoryStore, Plan, Role, Timestamp};
 
 const MEMORY_MAX: u64 = 64 << 20;
 const NOW: Timestamp = Timestamp::from_nanos(1_700_000_000_000_000_000);
@@ -65,7 +65,7 @@ fn counter(limit: &str) -> Counter {
 }
 
 fn charge(store: &MemoryStore, counter: &Counter, key: u64, now: Timestamp) {
-    let charge = Charge { key: &key.to_le_bytes(), counter, cost: 1 };
+    let charge = Charge { key: &key.to_le_bytes(), counter, cost: 1, role: Role::Enforced };
     assert!(store.check_one(&charge, now).is_allowed(), "key {key}");
 }
 
@@ -73,7 +73,7 @@ fn charge(store: &MemoryStore, counter: &Counter, key: u64, now: Timestamp) {
 fn used(store: &MemoryStore, counter: &Counter, key: u64, now: Timestamp) -> u64 {
     let key = key.to_le_bytes();
     let mut plan = Plan::new();
-    plan.add(Charge { key: &key, counter, cost: 0 }).unwrap();
+    plan.add(Charge { key: &key, counter, cost: 0, role: Role::Enforced }).unwrap();
     counter.limit().rate().limit() - store.peek(&plan, now)[0].remaining
 }
 

@@ -42,13 +42,13 @@ impl MemoryStore {
     /// What is idle at `now` is left out, unless the store is [unbounded](Self::unbounded).
     ///
     /// ```
-    /// use tidegate::{Charge, Counter, Found, MemoryStore, Timestamp, Verdict};
+    /// use tidegate::{Charge, Counter, Found, MemoryStore, Role, Timestamp, Verdict};
     ///
     /// # let directory = std::env::temp_dir().join(format!("tidegate-doc-{}", std::process::id()));
     /// # std::fs::create_dir_all(&directory)?;
     /// let path = directory.join("limits.snapshot");
     /// let counter = Counter::new("rule", 0, "1 per hour".parse()?);
-    /// let charge = Charge { key: b"user:42", counter: &counter, cost: 1 };
+    /// let charge = Charge { key: b"user:42", counter: &counter, cost: 1, role: Role::Enforced };
     /// let now = Timestamp::from_nanos(1_700_000_000_000_000_000);
     ///
     /// let store = MemoryStore::bounded(64 << 20);

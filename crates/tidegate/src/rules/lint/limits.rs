@@ -97,7 +97,7 @@ fn attributes(key: &Key) -> impl Iterator<Item = &Attribute> {
     key.parts().iter().filter_map(|part| match part {
         KeyPart::Attribute(attribute) => Some(attribute),
         KeyPart::Ip { .. } => Some(&Attribute::Ip),
-        KeyPart::PathSegment(_) | KeyPart::Entry(_) => None,
+        KeyPart::PathSegment { .. } | KeyPart::Entry(_) => None,
     })
 }
 

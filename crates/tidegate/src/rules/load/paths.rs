@@ -1,4 +1,4 @@
-//! Which files there are.
+//! Which files there are, and what is in them.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -7,31 +7,64 @@ use std::path::{Path, PathBuf};
 use super::super::FileId;
 use super::super::diagnostic::Diagnostic;
 use super::super::yaml::FILE_BYTES_MAX;
-use super::{FILES_MAX, Loading};
+use super::{BYTES_MAX, FILES_MAX};
 
-impl Loading {
+/// A file that was read, or why it was not.
+pub(in super::super) struct ReadFile {
+    pub name: String,
+    /// No more of it than shows that it is too large.
+    pub content: Result<Vec<u8>, Box<Diagnostic>>,
+}
+
+/// What paths come to now: each file, and of each directory the files right in it, in the order of their names.
+///
+/// Kubernetes swaps all files of a ConfigMap at once, by a link. If that happens between two of them, they are read
+/// again, so that they are all of one version.
+pub(in super::super) fn read_all(paths: &[PathBuf]) -> Vec<ReadFile> {
+    const ATTEMPTS_MAX: usize = 3;
+    let mut reading = Reading::default();
+    for _ in 0..ATTEMPTS_MAX {
+        reading = Reading::default();
+        paths.iter().for_each(|path| reading.add_path(path));
+        if reading.led_to.iter().all(|(path, led_to)| fs::canonicalize(path).ok().as_ref() == Some(led_to)) {
+            break;
+        }
+    }
+    reading.files
+}
+
+#[derive(Default)]
+struct Reading {
+    files: Vec<ReadFile>,
+    /// Where the path of each file led to when it was read.
+    led_to: Vec<(PathBuf, PathBuf)>,
+    bytes: usize,
+}
+
+impl Reading {
     /// A file, or the files right in a directory.
-    pub(super) fn add_path(&mut self, path: &Path) {
+    fn add_path(&mut self, path: &Path) {
         match fs::metadata(path) {
             Ok(what) if what.is_dir() => self.add_directory(path),
             Ok(what) if what.is_file() => self.add_file(path),
-            Ok(_) => self.refuse_path(path, "not-a-file", "it is neither a file nor a directory".to_owned()),
+            Ok(_) => self.refuse(path, "not-a-file", "it is neither a file nor a directory".to_owned()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.refuse_path(path, "no-such-file", "there is no such file or directory".to_owned());
+                self.refuse(path, "no-such-file", "there is no such file or directory".to_owned());
             }
-            Err(error) => self.refuse_path(path, "unreadable", format!("it cannot be looked at: {error}")),
+            Err(error) => self.refuse(path, "unreadable", format!("it cannot be looked at: {error}")),
         }
     }
 
     fn add_directory(&mut self, path: &Path) {
         match files_in(path) {
-            Ok(files) if files.is_empty() => {
-                let found =
-                    Diagnostic::of_file("empty-directory", FileId(0), "the directory has no rules files");
-                self.refuse(&path.to_string_lossy(), found.hint("rules files are named *.yaml or *.yml"));
+            Ok(files) => {
+                let before = self.files.len();
+                files.iter().for_each(|file| self.add_path_in_directory(file));
+                if self.files.len() == before {
+                    self.refuse(path, "empty-directory", "the directory has no rules files".to_owned());
+                }
             }
-            Ok(files) => files.iter().for_each(|file| self.add_path_in_directory(file)),
-            Err(error) => self.refuse_path(path, "unreadable", format!("it cannot be listed: {error}")),
+            Err(error) => self.refuse(path, "unreadable", format!("it cannot be listed: {error}")),
         }
     }
 
@@ -40,41 +73,53 @@ impl Loading {
             Ok(what) if what.is_file() => self.add_file(path),
             // A directory may be called anything; what a link leads to has to be there.
             Ok(_) => {}
-            Err(error) => self.refuse_path(path, "unreadable", format!("it cannot be looked at: {error}")),
+            Err(error) => self.refuse(path, "unreadable", format!("it cannot be looked at: {error}")),
         }
     }
 
     fn add_file(&mut self, path: &Path) {
-        self.count += 1;
-        if self.count > FILES_MAX {
-            if self.count == FILES_MAX + 1 {
-                self.refuse_path(path, "too-many-files", format!("there are more than {FILES_MAX} files"));
+        let too_many =
+            (self.files.len() >= FILES_MAX).then(|| format!("there are more than {FILES_MAX} files"));
+        let too_large =
+            || (self.bytes > BYTES_MAX).then(|| format!("all files have more than {BYTES_MAX} bytes"));
+        if let Some(message) = too_many.or_else(too_large) {
+            // What comes after the first that is too much is not even named.
+            if !matches!(self.files.last(), Some(ReadFile { content: Err(last), .. }) if last.code == TOO_MANY)
+            {
+                self.refuse(path, TOO_MANY, message);
             }
             return;
         }
-        match read(path) {
-            Ok(bytes) => self.add(&path.to_string_lossy(), &bytes),
-            Err(error) => self.refuse_path(path, "unreadable", format!("it cannot be read: {error}")),
+        match self.read(path) {
+            Ok(content) => {
+                self.bytes += content.len();
+                self.files.push(ReadFile { name: path.to_string_lossy().into(), content: Ok(content) });
+            }
+            Err(error) => self.refuse(path, "unreadable", format!("it cannot be read: {error}")),
         }
     }
 
-    fn refuse_path(&mut self, path: &Path, code: &'static str, message: String) {
+    fn read(&mut self, path: &Path) -> io::Result<Vec<u8>> {
+        self.led_to.push((path.to_owned(), fs::canonicalize(path)?));
+        let mut bytes = Vec::new();
+        File::open(path)?.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn refuse(&mut self, path: &Path, code: &'static str, message: String) {
         let hint = match code {
             "no-such-file" => "check the path",
-            "too-many-files" => "put several domains' rules into fewer files",
             "not-a-file" => "name a file or a directory of them",
+            "empty-directory" => "rules files are named *.yaml or *.yml",
+            TOO_MANY => "put the rules into fewer and smaller files",
             _ => "check the path and its permissions",
         };
-        self.refuse(&path.to_string_lossy(), Diagnostic::of_file(code, FileId(0), message).hint(hint));
+        let found = Diagnostic::of_file(code, FileId(0), message).hint(hint);
+        self.files.push(ReadFile { name: path.to_string_lossy().into(), content: Err(found.into()) });
     }
 }
 
-/// No more of a file than shows that it is too large.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
+const TOO_MANY: &str = "too-many-files";
 
 /// What is named like a rules file, by name. What is hidden is not: Kubernetes keeps the files of a ConfigMap in
 /// `..data` and links to them.

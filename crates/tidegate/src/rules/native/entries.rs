@@ -69,7 +69,8 @@ fn entry(reader: &mut Reader<'_>, item: &Node) -> Option<(Box<str>, Pattern)> {
     let name = reader.name(key)?;
     let pattern = match &value.kind {
         Kind::Null => Pattern::Any,
-        _ => pattern::read(reader, value, &Attribute::named(name))?,
+        // As in the descriptor, where `ip` or `path` is text like any other.
+        _ => pattern::read(reader, value, &Attribute::Plain(name.into()))?,
     };
     Some((name.into(), pattern))
 }

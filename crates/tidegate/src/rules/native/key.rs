@@ -99,7 +99,9 @@ fn ip_prefix(node: &Node, bits: &str) -> Result<KeyPart, Refused> {
 fn path_segment(node: &Node, segment: &str, scope: &Scope) -> Result<KeyPart, Refused> {
     if is_place(segment) {
         return match parse_number("segment", segment) {
-            Ok(place @ 1..=PATH_SEGMENT_MAX) => Ok(KeyPart::PathSegment(before(place))),
+            Ok(place @ 1..=PATH_SEGMENT_MAX) => {
+                Ok(KeyPart::PathSegment { name: place.to_string().into(), place: before(place) })
+            }
             _ => {
                 let message = format!("there is no segment {} of a path", shown(segment));
                 let hint = format!("segments count from `path.1` to `path.{PATH_SEGMENT_MAX}`");
@@ -108,7 +110,7 @@ fn path_segment(node: &Node, segment: &str, scope: &Scope) -> Result<KeyPart, Re
         };
     }
     if let Some((_, at)) = scope.captures.iter().find(|(name, _)| **name == *segment) {
-        return Ok(KeyPart::PathSegment(*at));
+        return Ok(KeyPart::PathSegment { name: segment.into(), place: *at });
     }
     let message = format!("the rule's path has no `{{{}}}`", shown(segment));
     let found = Diagnostic::error("bad-key", node.span, message);

@@ -7,6 +7,7 @@ mod cost;
 mod entries;
 mod key;
 mod limit;
+mod limit_terms;
 mod limits;
 mod matching;
 mod odd;
@@ -16,6 +17,7 @@ mod rule;
 mod terms;
 mod tiers;
 
+pub(super) use limit_terms::LimitTerms;
 pub use limits::LIMITS_PER_RULE_MAX;
 
 use tidegate_core::rules::{Apply, Lookup};

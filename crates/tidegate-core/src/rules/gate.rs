@@ -1,0 +1,121 @@
+//! A limit of a rule with its counters.
+
+use super::{Action, Elastic, ElasticBy, LimitId, RuleLimit, Signal};
+use crate::succession::{Change, Known, Retiring};
+use crate::{Counter, Limit, Timestamp};
+
+/// A limit that is changed more often than this within its window is enforced as it was last and so many times before.
+const RETIRING_MAX: usize = 8;
+
+/// A limit of a rule with the counters that it takes.
+///
+/// Most take one. A soft limit is a hard one, margin included, with one beside it that looks on. An elastic limit
+/// that draws on a pool is a hard one, `max`, with one beside it for what is always granted. The hard one is known by
+/// the limit's own identity, so that a change of action hands out nothing.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    pub(super) limit: RuleLimit,
+    pub(super) id: LimitId,
+    pub(super) main: Lineage,
+    pub(super) beside: Option<Lineage>,
+    /// The pool it draws on.
+    pub(super) pool: Option<usize>,
+    /// The signal it moves with.
+    pub(super) signal: Option<Signal>,
+}
+
+/// A counter, and those it took the place of which are enforced for a while.
+#[derive(Clone, Debug)]
+pub(super) struct Lineage {
+    pub current: Counter,
+    pub retiring: Vec<Retiring>,
+}
+
+/// What the counters of a gate are known by.
+pub(super) struct Identity<'a> {
+    pub domain: &'a str,
+    pub rule: &'a str,
+    /// What it is to the rule, where that is not one of its limits.
+    pub part: &'a str,
+}
+
+impl Gate {
+    /// The limit and how the rule applies it.
+    pub fn limit(&self) -> &RuleLimit {
+        &self.limit
+    }
+
+    /// What it is known by within its rule.
+    pub fn id(&self) -> &LimitId {
+        &self.id
+    }
+
+    pub(super) fn new(
+        limit: RuleLimit,
+        place: usize,
+        identity: &Identity<'_>,
+        pool: Option<usize>,
+        signal: Option<Signal>,
+    ) -> Self {
+        let id = limit.was.clone().unwrap_or_else(|| match limit.limit.name() {
+            Some(name) => LimitId::Name(name.into()),
+            None => LimitId::Place(place),
+        });
+        let base = &limit.limit;
+        let (main, beside) = match &limit.action {
+            Action::Soft { margin_percent } => {
+                (with_margin(base, *margin_percent), Some(("soft", base.clone())))
+            }
+            Action::Elastic(Elastic { min, max, by: ElasticBy::Pool(_) }) => {
+                (base.resized(*max), Some(("granted", base.resized(*min))))
+            }
+            _ => (base.clone(), None),
+        };
+        let known_by = |role: &str| {
+            [identity.domain, identity.rule, &limit.key.names(), identity.part, role].join("\u{1f}")
+        };
+        let lineage = |role: &str, limit: Limit| Lineage {
+            current: Counter::known_as(&known_by(role), &id, limit),
+            retiring: Vec::new(),
+        };
+        let (main, beside) = (lineage("", main), beside.map(|(role, limit)| lineage(role, limit)));
+        Self { main, beside, pool, signal, id, limit }
+    }
+
+    /// Takes the place of `old`: what it counted in another way is enforced for a while.
+    pub(super) fn succeed(&mut self, old: &Self, now: Timestamp) {
+        // Under a key of other attributes nothing was counted that could be enforced.
+        if self.limit.key.names() != old.limit.key.names() {
+            return;
+        }
+        self.main.succeed(&old.main, now);
+        if let (Some(beside), Some(old)) = (&mut self.beside, &old.beside) {
+            beside.succeed(old, now);
+        }
+    }
+
+    /// The limit at the level that its signal is at; none if it does not move, or is where it was written.
+    pub(super) fn moved(&self) -> Option<Counter> {
+        let Action::Elastic(Elastic { min, max, .. }) = self.limit.action else { return None };
+        let level = self.signal.as_ref()?.level()?;
+        Some(self.main.current.resized(level.between(min, max)))
+    }
+}
+
+impl Lineage {
+    fn succeed(&mut self, old: &Self, now: Timestamp) {
+        let known = |counter| [Known { identity: (), counter }];
+        let (before, after) = (known(&old.current), known(&self.current));
+        let change = Change { old: &before, new: &after, retiring: &old.retiring, now };
+        self.retiring = change.retiring();
+        self.retiring.truncate(RETIRING_MAX);
+    }
+}
+
+/// The limit with so many percent more, rounded down, but one unit at least.
+fn with_margin(limit: &Limit, margin_percent: u32) -> Limit {
+    let units = limit.rate().limit();
+    let more = u128::from(units) * u128::from(margin_percent) / 100;
+    let more = u64::try_from(more).unwrap_or(u64::MAX).max(u64::from(units > 0));
+    limit.resized(units.saturating_add(more))
+}

@@ -1,0 +1,122 @@
+//! From a descriptor to the bytes of a key.
+
+use std::hash::Hasher;
+use std::net::{IpAddr, Ipv6Addr};
+use std::ops::Range;
+
+use siphasher::sip128::{Hasher128, SipHasher13};
+use smallvec::SmallVec;
+
+use super::{Attribute, Descriptor, Key, KeyPart, path_segment};
+
+/// A part that is longer stands in the key as a digest of itself.
+pub const KEY_PART_BYTES_MAX: usize = 1024;
+
+/// The keys of a request, one after the other.
+pub(super) type KeyBuffer = SmallVec<[u8; 192]>;
+
+/// Whether a descriptor had all that a key is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    All,
+    NotAll,
+}
+
+// What a part begins with, so that no two keys are written the same way.
+const ABSENT: u8 = 0;
+const TEXT: u8 = 1;
+const DIGEST: u8 = 2;
+const ADDRESS: u8 = 3;
+
+/// Writes the key of a descriptor at the end of `buffer`. What is missing is written as missing.
+pub(super) fn write(key: &Key, descriptor: &Descriptor<'_>, buffer: &mut KeyBuffer) -> (Range<usize>, Found) {
+    let start = buffer.len();
+    let mut found = Found::All;
+    for part in key.parts() {
+        match (part, value(part, descriptor)) {
+            (_, None) => {
+                buffer.push(ABSENT);
+                found = Found::NotAll;
+            }
+            (KeyPart::Ip { ipv6_prefix_bits }, Some(text)) => match address(text) {
+                Some(address) => write_address(group(address, *ipv6_prefix_bits), buffer),
+                None => write_text(text, buffer),
+            },
+            (_, Some(text)) => write_text(text, buffer),
+        }
+    }
+    (start..buffer.len(), found)
+}
+
+/// A key as people read it: `user=42 ip=192.0.2.1`.
+pub fn key_text(key: &Key, descriptor: &Descriptor<'_>) -> String {
+    let part = |part: &KeyPart| match (part, value(part, descriptor)) {
+        (_, None) => format!("{part} missing"),
+        (KeyPart::Ip { ipv6_prefix_bits }, Some(text)) => match address(text) {
+            Some(IpAddr::V6(_)) if *ipv6_prefix_bits < 128 => {
+                let grouped = address(text).map(|address| group(address, *ipv6_prefix_bits));
+                grouped.map_or_else(String::new, |first| format!("{part}={first}/{ipv6_prefix_bits}"))
+            }
+            Some(address) => format!("{part}={address}"),
+            None => format!("{part}={text}"),
+        },
+        (_, Some(text)) => format!("{part}={text}"),
+    };
+    key.parts().iter().map(part).collect::<Vec<_>>().join(" ")
+}
+
+impl<'a> Descriptor<'a> {
+    /// The value of an attribute; of a name that stands twice, the first.
+    pub fn value(&self, attribute: &Attribute) -> Option<&'a str> {
+        self.entries.iter().find(|entry| attribute.is_named(entry.key)).map(|entry| entry.value)
+    }
+}
+
+fn value<'a>(part: &KeyPart, descriptor: &Descriptor<'a>) -> Option<&'a str> {
+    match part {
+        KeyPart::Attribute(attribute) => descriptor.value(attribute),
+        KeyPart::Ip { .. } => descriptor.value(&Attribute::Ip),
+        KeyPart::PathSegment { place, .. } => {
+            descriptor.value(&Attribute::Path).and_then(|path| path_segment(path, *place))
+        }
+        KeyPart::Entry(place) => descriptor.entries.get(*place).map(|entry| entry.value),
+    }
+}
+
+/// An address; IPv4-mapped IPv6 is IPv4.
+fn address(text: &str) -> Option<IpAddr> {
+    text.parse::<IpAddr>().ok().map(|address| address.to_canonical())
+}
+
+/// The first address of those that count as one client.
+fn group(address: IpAddr, ipv6_prefix_bits: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(whole) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(ipv6_prefix_bits.min(128))).unwrap_or(0);
+            IpAddr::V6(Ipv6Addr::from_bits(whole.to_bits() & mask))
+        }
+    }
+}
+
+fn write_address(address: IpAddr, buffer: &mut KeyBuffer) {
+    match address {
+        IpAddr::V4(address) => write_bytes(ADDRESS, &address.octets(), buffer),
+        IpAddr::V6(address) => write_bytes(ADDRESS, &address.octets(), buffer),
+    }
+}
+
+fn write_text(text: &str, buffer: &mut KeyBuffer) {
+    if text.len() <= KEY_PART_BYTES_MAX {
+        return write_bytes(TEXT, text.as_bytes(), buffer);
+    }
+    let mut hasher = SipHasher13::new();
+    hasher.write(text.as_bytes());
+    write_bytes(DIGEST, &hasher.finish128().as_bytes(), buffer);
+}
+
+fn write_bytes(kind: u8, bytes: &[u8], buffer: &mut KeyBuffer) {
+    buffer.push(kind);
+    buffer.extend_from_slice(&(bytes.len() as u64).to_le_bytes()[..2]);
+    buffer.extend_from_slice(bytes);
+}

@@ -1,0 +1,94 @@
+//! Signals: levels from 0 to 1 that are pushed, such as spare capacity, and that elastic limits move with.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// From 0 to 1, in millionths: decisions have no floating point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Level {
+    millionths: u32,
+}
+
+/// A level that can be pushed while requests read it. Clones are the same signal.
+#[derive(Clone, Debug)]
+pub struct Signal {
+    millionths: Arc<AtomicU32>,
+}
+
+/// Text that is no level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotALevel;
+
+const ONE: u32 = 1_000_000;
+const DECIMALS_MAX: usize = 6;
+/// Nothing was pushed yet.
+const SILENT: u32 = u32::MAX;
+
+impl Level {
+    /// So many millionths; none if that is more than one.
+    pub fn from_millionths(millionths: u32) -> Option<Self> {
+        (millionths <= ONE).then_some(Self { millionths })
+    }
+
+    /// Where between two numbers it is, rounded down.
+    pub(crate) fn between(self, min: u64, max: u64) -> u64 {
+        let way = u128::from(max.saturating_sub(min)) * u128::from(self.millionths) / u128::from(ONE);
+        min + u64::try_from(way).unwrap_or(u64::MAX)
+    }
+}
+
+impl Signal {
+    /// From now on it is at `level`.
+    pub fn push(&self, level: Level) {
+        self.millionths.store(level.millionths, Ordering::Relaxed);
+    }
+
+    /// Where it is; none if nothing was pushed yet.
+    pub fn level(&self) -> Option<Level> {
+        Level::from_millionths(self.millionths.load(Ordering::Relaxed))
+    }
+}
+
+impl Default for Signal {
+    fn default() -> Self {
+        Self { millionths: Arc::new(AtomicU32::new(SILENT)) }
+    }
+}
+
+/// `0`, `1`, `0.75`. Digits past the millionths are dropped.
+impl FromStr for Level {
+    type Err = NotALevel;
+
+    fn from_str(text: &str) -> Result<Self, NotALevel> {
+        let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
+        let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_digits(whole) || !is_digits(decimals) {
+            return Err(NotALevel);
+        }
+        let decimals: String = decimals.chars().chain("000000".chars()).take(DECIMALS_MAX).collect();
+        let whole: u32 = whole.parse().map_err(|_| NotALevel)?;
+        let millionths: u32 = decimals.parse().map_err(|_| NotALevel)?;
+        let all = whole.checked_mul(ONE).and_then(|whole| whole.checked_add(millionths));
+        all.and_then(Self::from_millionths).ok_or(NotALevel)
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let decimals = format!("{:06}", self.millionths % ONE);
+        match decimals.trim_end_matches('0') {
+            "" => write!(f, "{}", self.millionths / ONE),
+            decimals => write!(f, "{}.{decimals}", self.millionths / ONE),
+        }
+    }
+}
+
+impl fmt::Display for NotALevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("this is no level (hint: a number from 0 to 1, as in 0.75)")
+    }
+}
+
+impl std::error::Error for NotALevel {}

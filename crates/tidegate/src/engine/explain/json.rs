@@ -1,0 +1,84 @@
+//! An explanation as programs read it.
+
+use serde_json::{Value, json};
+use tidegate_core::Wait;
+use tidegate_core::rules::{Answer, Asked, LimitAnswer, LimitId};
+
+use super::{ExplainedDescriptor, ExplainedLimit, Explanation, Standing};
+
+impl Explanation<'_> {
+    /// The explanation as JSON. Spans are in nanoseconds; a wait that never ends is `null`.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "domain": self.domain,
+            "known": self.is_known,
+            "descriptors": self.descriptors.iter().map(descriptor).collect::<Vec<_>>(),
+            "decision": decision(&self.answer),
+        })
+    }
+}
+
+fn decision(answer: &Answer<'_>) -> Value {
+    let decider = answer.decider();
+    json!({
+        "decision": answer.fate.as_str(),
+        "rule": decider.map(|limit| &*limit.rule.name),
+        "limit": decider.map(id),
+        "remaining": answer.decided_by.map(|_| answer.remaining),
+        "retry_after_ns": wait(answer.retry_after),
+        "reset_after_ns": number(answer.reset_after.get()),
+        "delay_ns": number(answer.delay.get()),
+    })
+}
+
+fn descriptor(descriptor: &ExplainedDescriptor<'_>) -> Value {
+    let rules = descriptor.rules.iter().map(|explained| {
+        let name = &*explained.rule.name;
+        match &explained.standing {
+            Standing::Applies(limits) => {
+                json!({ "rule": name, "applies": true, "limits": limits.iter().map(limit).collect::<Vec<_>>() })
+            }
+            Standing::Mismatch(why) => json!({ "rule": name, "applies": false, "mismatch": why }),
+            Standing::Behind(first) => json!({ "rule": name, "applies": false, "behind": &*first.name }),
+            Standing::ReplacedBy(other) => json!({ "rule": name, "applies": false, "replaced_by": &*other.name }),
+        }
+    });
+    json!({
+        "attributes": descriptor.attributes,
+        "rules": rules.collect::<Vec<_>>(),
+        "rules_left_out": descriptor.rules_left_out,
+    })
+}
+
+fn limit(ExplainedLimit { key, answer, is_candidate }: &ExplainedLimit<'_>) -> Value {
+    json!({
+        "limit": id(answer),
+        "spec": answer.limit.limit.to_string(),
+        "candidate": is_candidate,
+        "key": key,
+        "key_missing": answer.asked == Asked::KeyMissing,
+        "cost": answer.cost,
+        "decision": answer.fate.as_str(),
+        "remaining": answer.outcome.remaining,
+        "retry_after_ns": wait(answer.outcome.retry_after),
+        "reset_after_ns": number(answer.outcome.reset_after.get()),
+        "delay_ns": number(answer.outcome.delay.get()),
+    })
+}
+
+/// The limit's name, or its place from 0.
+fn id(limit: &LimitAnswer<'_>) -> Value {
+    match limit.id {
+        LimitId::Name(name) => json!(&**name),
+        LimitId::Place(place) => json!(place),
+    }
+}
+
+fn wait(wait: Wait) -> Value {
+    wait.span().map_or(Value::Null, |span| number(span.get()))
+}
+
+/// A number of nanoseconds; those beyond what JSON numbers hold everywhere end there.
+fn number(nanos: u128) -> Value {
+    json!(u64::try_from(nanos).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,121 @@
+//! The rules in force, and what they decide.
+
+use std::sync::Arc;
+
+use arc_swap::Guard;
+use tidegate_core::rules::{Answer, LimitAnswer, Request, Ruleset, Touches};
+use tidegate_core::{PlanFull, Timestamp};
+
+use super::Engine;
+use crate::Clock;
+
+/// The rules that were in force when this was taken. Answers point into them.
+pub struct InForce<'e, C> {
+    engine: &'e Engine<C>,
+    rules: Guard<Arc<Ruleset>>,
+}
+
+/// Whether an answer changes anything.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asking {
+    ToCharge,
+    ToKnow,
+}
+
+impl<'e, C: Clock> InForce<'e, C> {
+    pub(super) fn new(engine: &'e Engine<C>, rules: Guard<Arc<Ruleset>>) -> Self {
+        Self { engine, rules }
+    }
+
+    /// The rules themselves.
+    pub fn ruleset(&self) -> &Ruleset {
+        &self.rules
+    }
+
+    /// Decides a request: all limits that it touches are charged, or none is.
+    ///
+    /// Does not wait. A request that is over a limit with the action `delay` is denied here, with how long it would
+    /// have had to wait.
+    pub fn check(&self, request: &Request<'_>) -> Result<Answer<'_>, PlanFull> {
+        self.check_at(request, self.engine.clock.now())
+    }
+
+    /// As [`check`](Self::check), at an instant of the caller's.
+    pub fn check_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Answer<'_>, PlanFull> {
+        self.decide(request, now, Asking::ToCharge)
+    }
+
+    /// Answers as [`check`](Self::check) would and changes nothing.
+    pub fn peek(&self, request: &Request<'_>) -> Result<Answer<'_>, PlanFull> {
+        self.peek_at(request, self.engine.clock.now())
+    }
+
+    /// As [`peek`](Self::peek), at an instant of the caller's.
+    pub fn peek_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Answer<'_>, PlanFull> {
+        self.decide(request, now, Asking::ToKnow)
+    }
+
+    /// Gives back what a request was charged and did not use.
+    pub fn refund(&self, request: &Request<'_>) -> Result<(), PlanFull> {
+        let (touches, now) = (self.rules.touched_by(request), self.engine.clock.now());
+        self.engine.store.refund(&touches.plan(now)?.plan, now);
+        Ok(())
+    }
+
+    /// Forgets all that the keys of a request used.
+    pub fn reset(&self, request: &Request<'_>) -> Result<(), PlanFull> {
+        let touches = self.rules.touched_by(request);
+        self.engine.store.reset(&touches.plan(self.engine.clock.now())?.plan);
+        Ok(())
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.engine.clock.now()
+    }
+
+    fn decide(&self, request: &Request<'_>, now: Timestamp, asking: Asking) -> Result<Answer<'_>, PlanFull> {
+        let store = &self.engine.store;
+        let mut touches = self.rules.touched_by(request);
+        // Once, and once more for each limit that turns to a pool.
+        loop {
+            let drawn = touches.plan(now)?;
+            let outcomes = match asking {
+                Asking::ToCharge => store.check(&drawn.plan, now),
+                Asking::ToKnow => store.peek(&drawn.plan, now),
+            };
+            let turning = drawn.turning(&touches, &outcomes);
+            if turning.is_empty() {
+                let mut answer = Answer::merge(&touches, &drawn, &outcomes, now);
+                self.try_candidates(&touches, &mut answer, now, asking);
+                return Ok(answer);
+            }
+            drop(drawn);
+            touches.turn_to_pools(&turning);
+        }
+    }
+
+    /// Asks the limits that are only tried out what they would have said in place of their rule's own: they are charged
+    /// where they admit the request, unless another rule keeps it from passing.
+    fn try_candidates<'r>(
+        &self,
+        touches: &Touches<'r>,
+        answer: &mut Answer<'r>,
+        now: Timestamp,
+        asking: Asking,
+    ) {
+        for candidate in touches.candidates() {
+            let is_other = |limit: &&LimitAnswer<'_>| !std::ptr::eq(limit.rule, candidate.rule);
+            let blocked = answer.limits.iter().filter(is_other).any(|limit| !limit.fate.passes());
+            let outcome = touches.candidate_charge(candidate).map(|charge| {
+                let mut plan = tidegate_core::Plan::new();
+                // An empty plan has room for one.
+                let _ = plan.add(charge);
+                match (asking, blocked) {
+                    (Asking::ToCharge, false) => *self.engine.store.check_one(&charge, now),
+                    _ => self.engine.store.peek(&plan, now)[0],
+                }
+            });
+            answer.candidates.push(LimitAnswer::of_candidate(candidate, outcome));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The decision engine: rules over a store.
+//!
+//! ```text
+//! Request  ->  Ruleset  ->  Plan  ->  MemoryStore  ->  Outcomes  ->  Answer
+//! ```
+//!
+//! ```
+//! use tidegate::Engine;
+//! use tidegate::rules::{self, Descriptor, Entry, Request};
+//!
+//! let file = "
+//! domain: api
+//! rules:
+//!   - { name: per-user, key: [user], limit: 2 per minute }
+//! ";
+//! let engine = Engine::new(rules::parse("api.yaml", file)?.domains)?;
+//!
+//! let entries = [Entry { key: "user", value: "42" }];
+//! let request = Request { domain: "api", descriptors: &[Descriptor { entries: &entries, cost: 1 }] };
+//! let rules = engine.in_force();
+//! let answer = rules.check(&request)?;
+//! assert!(answer.fate.passes());
+//! assert_eq!(answer.remaining, 1);
+//! assert_eq!(&*answer.decider().unwrap().rule.name, "per-user");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod explain;
+mod in_force;
+
+pub use explain::{
+    EXPLAINED_RULES_MAX, ExplainedDescriptor, ExplainedLimit, ExplainedRule, Explanation, Standing,
+};
+pub use in_force::InForce;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use tidegate_core::rules::{Domain, Level, Ruleset, RulesetError};
+
+use crate::memory::{MEMORY_BYTES_DEFAULT, MemoryStats, MemoryStore};
+use crate::{Clock, SystemClock};
+
+/// Rules over a store. Rules are swapped while requests are decided, and nobody's counters are reset.
+pub struct Engine<C = SystemClock> {
+    rules: ArcSwap<Ruleset>,
+    /// Rules are compiled with regard to those they replace, so one at a time.
+    replacing: Mutex<()>,
+    store: Arc<MemoryStore>,
+    clock: C,
+}
+
+/// There is no rule that moves with the signal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownSignal {
+    name: String,
+    known: Vec<String>,
+}
+
+impl Engine {
+    /// An engine over an embedded store of its own.
+    pub fn new(domains: Vec<Domain>) -> Result<Self, RulesetError> {
+        Self::over(domains, Arc::new(MemoryStore::bounded(MEMORY_BYTES_DEFAULT)), SystemClock::default())
+    }
+}
+
+impl<C: Clock> Engine<C> {
+    /// An engine over this store, by this clock.
+    pub fn over(domains: Vec<Domain>, store: Arc<MemoryStore>, clock: C) -> Result<Self, RulesetError> {
+        let rules = ArcSwap::from_pointee(Ruleset::compile(domains)?);
+        Ok(Self { rules, replacing: Mutex::new(()), store, clock })
+    }
+
+    /// The rules in force. Whoever holds them goes on with them, also when others take their place.
+    pub fn in_force(&self) -> InForce<'_, C> {
+        InForce::new(self, self.rules.load())
+    }
+
+    /// Puts other rules into force, at once and for all requests to come. Those that do not go together change nothing.
+    ///
+    /// Nobody's counter is reset: see [`Ruleset::succeeding`].
+    pub fn replace(&self, domains: Vec<Domain>) -> Result<(), RulesetError> {
+        let _one_at_a_time = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = Ruleset::succeeding(&self.rules.load(), domains, self.clock.now())?;
+        self.rules.store(Arc::new(new));
+        Ok(())
+    }
+
+    /// Pushes a signal that elastic limits move with.
+    pub fn push_signal(&self, name: &str, level: Level) -> Result<(), UnknownSignal> {
+        let rules = self.rules.load();
+        match rules.signal(name) {
+            Some(signal) => {
+                signal.push(level);
+                Ok(())
+            }
+            None => {
+                let mut known: Vec<String> = rules.signals().map(str::to_owned).collect();
+                known.sort_unstable();
+                Err(UnknownSignal { name: name.to_owned(), known })
+            }
+        }
+    }
+
+    /// What the store holds and had to give up.
+    pub fn stats(&self) -> MemoryStats {
+        self.store.stats()
+    }
+}
+
+impl std::fmt::Display for UnknownSignal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "no rule moves with a signal `{}` (hint: ", self.name)?;
+        match self.known.as_slice() {
+            [] => f.write_str(
+                "an elastic rule names its signal, as in `elastic: { max: 200, signal: capacity }`)",
+            ),
+            known => write!(f, "there is: {})", known.join(", ")),
+        }
+    }
+}
+
+impl std::error::Error for UnknownSignal {}

@@ -1,0 +1,36 @@
+//! Nobody waits for a limit that looks on.
+
+use tidegate_core::{Charge, Counter, Nanos, Plan, Role, Timestamp, Wait};
+
+use super::{Foreseen, MemoryStore, Pending};
+
+const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000_000);
+
+fn counter(place: usize, limit: &str) -> Counter {
+    Counter::new("foresight", place, limit.parse().unwrap())
+}
+
+#[test]
+fn limits_that_look_on_make_nobody_wait() {
+    let second = Nanos::new(1_000_000_000);
+    let real = counter(0, "1 per second");
+    for limit in [
+        "1 per hour",
+        "{algorithm: leaky_bucket, limit: 1, per: 1h, queue: 9}",
+        "{algorithm: sliding_log, limit: 1, per: 1h}",
+        "{algorithm: concurrency, limit: 1, ttl: 1h}",
+    ] {
+        let (store, dry) = (MemoryStore::bounded(1 << 20), counter(1, limit));
+        let mut plan = Plan::new();
+        plan.add(Charge { key: b"key", counter: &dry, cost: 1, role: Role::Observed }).unwrap();
+        plan.add(Charge { key: b"key", counter: &real, cost: 1, role: Role::Enforced }).unwrap();
+        store.check(&plan, NOW);
+        assert_eq!(store.wait(&plan, NOW), Wait::of(second), "{limit}");
+        let mut foresight = store.foresee(&plan);
+        assert!(foresight.is_of(&plan), "{limit}");
+        let pending = Pending { cost: 1, from: NOW, deadline: None };
+        let (first, next) = (NOW.saturating_add(second), NOW.saturating_add(Nanos::new(2_000_000_000)));
+        assert_eq!(foresight.admit(&plan, pending), Foreseen::Leaves(first), "{limit}");
+        assert_eq!(foresight.admit(&plan, pending), Foreseen::Leaves(next), "{limit}");
+    }
+}

@@ -1,0 +1,48 @@
+//! A request that owns what is known of it.
+
+use tidegate_core::rules::{Descriptor, Entry, Request};
+
+/// A request without its domain, read from somewhere and kept. It is decided as the [`Request`] that it lends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedRequest {
+    /// Each is matched by itself.
+    pub descriptors: Vec<OwnedDescriptor>,
+}
+
+/// Attributes of a request, in their order, and what it costs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedDescriptor {
+    /// Names and values. A name may stand twice.
+    pub entries: Vec<(Box<str>, Box<str>)>,
+    /// Units. Zero asks without charging.
+    pub cost: u64,
+}
+
+impl OwnedRequest {
+    /// Lends it as a request to a domain, for as long as `use_it` takes.
+    ///
+    /// ```
+    /// use tidegate::rules::{OwnedDescriptor, OwnedRequest};
+    ///
+    /// let entries = vec![("user".into(), "42".into())];
+    /// let request = OwnedRequest { descriptors: vec![OwnedDescriptor { entries, cost: 1 }] };
+    /// let user = request.lend("api", |request| request.descriptors[0].entries[0].value.to_owned());
+    /// assert_eq!(user, "42");
+    /// ```
+    pub fn lend<T>(&self, domain: &str, use_it: impl FnOnce(&Request<'_>) -> T) -> T {
+        let entries: Vec<Vec<Entry<'_>>> = self.descriptors.iter().map(OwnedDescriptor::lent).collect();
+        let descriptors: Vec<Descriptor<'_>> = self
+            .descriptors
+            .iter()
+            .zip(&entries)
+            .map(|(owned, entries)| Descriptor { entries, cost: owned.cost })
+            .collect();
+        use_it(&Request { domain, descriptors: &descriptors })
+    }
+}
+
+impl OwnedDescriptor {
+    fn lent(&self) -> Vec<Entry<'_>> {
+        self.entries.iter().map(|(key, value)| Entry { key, value }).collect()
+    }
+}

@@ -1,0 +1,125 @@
+//! Rules that change under traffic: nobody is reset.
+
+use crate::bench::{Bench, domains};
+
+fn rules(rule: &str) -> String {
+    format!("{{ domain: api, rules: [ {{ key: [user], {rule} }} ] }}")
+}
+
+const FIVE: &str = "name: a, limit: { limit: 5 per minute, algorithm: fixed_window }";
+
+/// How many pass after an edit, when two were used before it.
+fn left_after(edit: &str) -> usize {
+    let bench = Bench::new(&rules(FIVE));
+    assert_eq!(bench.passing("user=1", 2), 2);
+    bench.reload(&rules(edit));
+    bench.passing("user=1", 9)
+}
+
+#[test]
+fn the_same_again() {
+    assert_eq!(left_after(FIVE), 3);
+}
+
+#[test]
+fn another_number() {
+    assert_eq!(left_after("name: a, limit: { limit: 7 per minute, algorithm: fixed_window }"), 5);
+    assert_eq!(left_after("name: a, limit: { limit: 1 per minute, algorithm: fixed_window }"), 0);
+}
+
+#[test]
+fn another_match_action_and_order_of_the_key() {
+    let limit = "limit: { limit: 5 per minute, algorithm: fixed_window }";
+    assert_eq!(left_after(&format!("name: a, match: {{ user: {{ exists: true }} }}, {limit}")), 3);
+    assert_eq!(left_after(&format!("name: a, action: {{ soft: {{ margin: 20% }} }}, {limit}")), 4);
+}
+
+#[test]
+fn another_name_resets_unless_it_says_what_it_was() {
+    let limit = "limit: { limit: 5 per minute, algorithm: fixed_window }";
+    assert_eq!(left_after(&format!("name: b, {limit}")), 5);
+    assert_eq!(left_after(&format!("name: b, was: a, {limit}")), 3);
+    assert_eq!(left_after(&format!("name: c, was: [b, a], {limit}")), 3);
+}
+
+#[test]
+fn names_may_change_more_than_once_and_forget_what_they_were() {
+    let limit = "limit: { limit: 5 per minute, algorithm: fixed_window }";
+    let bench = Bench::new(&rules(FIVE));
+    bench.ask("user=1");
+    for (edit, left) in [("name: b, was: a", 3), ("name: c, was: b", 2), ("name: c", 1)] {
+        bench.reload(&rules(&format!("{edit}, {limit}")));
+        assert_eq!(bench.ask("user=1").remaining, left);
+    }
+    // A newcomer that takes the old name has counters of its own.
+    bench.reload(&format!(
+        "{{ domain: api, rules: [ {{ name: a, key: [user], {limit} }}, {{ name: c, key: [user], {limit} }} ] }}"
+    ));
+    let told = bench.ask("user=1");
+    assert_ne!(told.limits[0].2, told.limits[1].2);
+}
+
+#[test]
+fn limits_may_be_renamed_and_moved() {
+    let limit = |name: &str| {
+        format!(
+            "name: a, limits: [ {{ limit: 100 per hour, name: other }}, \
+             {{ limit: 5 per minute, algorithm: fixed_window, {name} }} ]"
+        )
+    };
+    let bench = Bench::new(&rules(
+        "name: a, limits: [ { limit: 5 per minute, algorithm: fixed_window, name: x }, { limit: 100 per hour, name: other } ]",
+    ));
+    bench.ask("user=1");
+    bench.reload(&rules(&limit("name: x")));
+    assert_eq!(bench.ask("user=1").remaining, 3);
+    bench.reload(&rules(&limit("name: y, was: x")));
+    assert_eq!(bench.ask("user=1").remaining, 2);
+}
+
+#[test]
+fn another_window_starts_empty_beside_the_old_one() {
+    let bench = Bench::new(&rules(FIVE));
+    assert_eq!(bench.passing("user=1", 5), 5);
+    bench.advance(20);
+    bench.reload(&rules("name: a, limit: { limit: 100 per hour, algorithm: fixed_window }"));
+    let denied = bench.ask("user=1");
+    assert_eq!((denied.fate.passes(), denied.retry_after_ms), (false, Some(40_000)));
+    // The old limit opens a new window, and is still enforced until a minute after the change.
+    bench.advance(40);
+    assert_eq!(bench.passing("user=1", 9), 5);
+    let denied = bench.ask("user=1");
+    assert_eq!(denied.retry_after_ms, Some(20_000));
+    bench.advance(20);
+    assert_eq!(bench.passing("user=1", 200), 95);
+}
+
+#[test]
+fn rules_that_do_not_go_together_change_nothing() {
+    let bench = Bench::new(&rules(FIVE));
+    let mut twice = domains(&rules("name: b, limit: 1 per minute"));
+    twice.extend(domains(&rules("name: c, limit: 1 per minute")));
+    let error = bench.engine.replace(twice).unwrap_err();
+    assert_eq!(error.to_string(), "there are two domains `api` (hint: make them one)");
+    assert_eq!(bench.ask("user=1").rule.as_deref(), Some("a"));
+}
+
+#[test]
+fn signals_stay_where_they_are() {
+    let elastic = "name: a, limit: { limit: 2 per minute, algorithm: fixed_window }, \
+                   action: { elastic: { min: 1, max: 5, signal: capacity } }";
+    let bench = Bench::new(&rules(elastic));
+    bench.engine.push_signal("capacity", "1".parse().unwrap()).unwrap();
+    bench.reload(&rules(elastic));
+    assert_eq!(bench.passing("user=1", 9), 5);
+}
+
+#[test]
+fn a_domain_that_comes_back_after_it_was_gone_finds_its_counters() {
+    let bench = Bench::new(&rules(FIVE));
+    bench.ask("user=1");
+    bench.engine.replace(Vec::new()).unwrap();
+    assert_eq!(bench.ask("user=1").rule, None);
+    bench.reload(&rules(FIVE));
+    assert_eq!(bench.ask("user=1").remaining, 3);
+}

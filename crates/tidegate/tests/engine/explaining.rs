@@ -1,0 +1,74 @@
+//! Why a request gets the answer it gets.
+
+use crate::bench::{Bench, with_request};
+
+const FILE: &str = "
+domain: api
+rules:
+  - name: login
+    match: { method: POST, path: /login }
+    limits:
+      - { key: [user, ip], limit: 2 per minute, algorithm: fixed_window, name: pair }
+      - { key: [ip], limit: 50 per hour }
+  - { name: reads, match: { method: GET }, limit: 10 per second }
+  - { name: old, limit: 1 per minute }
+  - { name: new, match: { path: { prefix: /log } }, limit: unlimited, replaces: [old] }
+";
+
+#[test]
+fn as_text() {
+    let bench = Bench::new(FILE);
+    let request = "method=POST path=/login user=alice ip=2001:db8::1";
+    bench.passing(request, 2);
+    let text =
+        with_request(request, 1, |request| bench.engine.in_force().explain(request).unwrap().to_string());
+    let expected = "\
+descriptor 1: method=POST path=/login user=alice ip=2001:db8::1
+  rule login: applies
+    limit {algorithm: fixed_window, limit: 2, per: 1m, name: pair}, key user=alice ip=2001:db8::/64, cost 1: denied, 0 remaining, retry after 60s, reset after 60s
+    limit {algorithm: gcra, limit: 50, per: 1h}, key ip=2001:db8::/64, cost 1: allowed, 48 remaining, reset after 144s
+  rule reads: does not match: method is POST, not GET
+  rule old: matches, but new replaces it
+  rule new: applies, and limits nothing
+decision: denied by login/pair, 0 remaining, retry after 60s
+";
+    assert_eq!(text, expected);
+    assert_eq!(bench.peek(request).limits[1].2, 48, "explaining charges nothing");
+}
+
+#[test]
+fn as_json() {
+    let bench = Bench::new(FILE);
+    let json = with_request("method=GET path=/x", 1, |request| {
+        bench.engine.in_force().explain(request).unwrap().to_json()
+    });
+    assert_eq!(json["decision"]["decision"], "allowed");
+    assert_eq!(json["decision"]["rule"], "old");
+    assert_eq!(json["decision"]["remaining"], 0);
+    assert_eq!(json["descriptors"][0]["rules"][0]["mismatch"], "method is GET, not POST");
+    assert_eq!(json["descriptors"][0]["rules"][1]["limits"][0]["remaining"], 9);
+}
+
+#[test]
+fn an_unknown_domain() {
+    let bench = Bench::new("{ domain: other, rules: [ { name: a, limit: 1 per minute } ] }");
+    let text =
+        with_request("user=1", 1, |request| bench.engine.in_force().explain(request).unwrap().to_string());
+    assert_eq!(
+        text,
+        "domain api: has no rules, so nothing is limited\ndescriptor 1: user=1\ndecision: allowed\n"
+    );
+}
+
+#[test]
+fn many_rules_are_cut() {
+    let rules: String = (0..1500)
+        .map(|n| format!("  - {{ name: r{n}, match: {{ user: u{n} }}, limit: 1 per minute }}\n"))
+        .collect();
+    let bench = Bench::new(&format!("domain: api\nrules:\n{rules}"));
+    let text = with_request("user=u1400", 1, |request| {
+        bench.engine.in_force().explain(request).unwrap().to_string()
+    });
+    assert!(text.contains("rule r1400: applies"));
+    assert!(text.contains("and 499 more rules that do not apply"));
+}

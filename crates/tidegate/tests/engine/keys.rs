@@ -1,0 +1,127 @@
+//! Whom a counter belongs to, and what a request costs.
+
+use tidegate::rules::Fate::{Allowed, Denied};
+
+use crate::bench::Bench;
+
+fn keyed(rule: &str) -> Bench {
+    Bench::new(&format!("{{ domain: api, rules: [ {{ name: a, {rule}, limit: 1 per minute }} ] }}"))
+}
+
+#[test]
+fn parts_of_the_path() {
+    let bench = keyed("match: { path: '/users/{id}/**' }, key: [path.id]");
+    assert_eq!(bench.fates("path=/users/1", 2), [Allowed, Denied]);
+    assert_eq!(bench.fates("path=/users/1/posts?page=2", 1), [Denied]);
+    assert_eq!(bench.fates("path=/users/2/posts", 2), [Allowed, Denied]);
+    let bench = keyed("key: [path.1]");
+    assert_eq!(bench.fates("path=/a/b", 2), [Allowed, Denied]);
+    assert_eq!(bench.fates("path=/c/b", 1), [Allowed]);
+}
+
+#[test]
+fn ipv6_by_prefix_and_mapped_ipv4_as_ipv4() {
+    let bench = keyed("key: [ip]");
+    assert_eq!(bench.fates("ip=2001:db8::1", 2), [Allowed, Denied]);
+    assert_eq!(bench.fates("ip=2001:db8::ffff:1", 1), [Denied]);
+    assert_eq!(bench.fates("ip=2001:db8:0:1::1", 1), [Allowed]);
+    assert_eq!(bench.fates("ip=192.0.2.1", 1), [Allowed]);
+    assert_eq!(bench.fates("ip=::ffff:192.0.2.1", 1), [Denied]);
+    let bench = keyed("key: [ip/48]");
+    assert_eq!(bench.fates("ip=2001:db8::1", 1), [Allowed]);
+    assert_eq!(bench.fates("ip=2001:db8:0:1::1", 1), [Denied]);
+}
+
+#[test]
+fn headers_are_named_in_any_case() {
+    let bench = keyed("match: { header.X-Plan: free }, key: [header.x-user]");
+    assert_eq!(bench.fates("header.x-plan=free header.X-User=1", 2), [Allowed, Denied]);
+    assert_eq!(bench.fates("header.X-PLAN=free header.x-user=1", 1), [Denied]);
+    assert_eq!(bench.fates("header.x-plan=pro header.x-user=1", 2), [Allowed, Allowed]);
+}
+
+#[test]
+fn what_is_missing_is_shared_skipped_or_denied() {
+    let shared = keyed("key: [user]");
+    assert_eq!(shared.fates("ip=192.0.2.1", 2), [Allowed, Denied]);
+    assert_eq!(shared.fates("user=1", 1), [Allowed]);
+    assert_eq!(keyed("key: [user], missing: skip").fates("ip=192.0.2.1", 3), [Allowed, Allowed, Allowed]);
+    let deny = keyed("key: [user], missing: deny");
+    let told = deny.ask("ip=192.0.2.1");
+    assert_eq!((told.fate, told.retry_after_ms), (Denied, None));
+    assert_eq!(deny.fates("user=1", 2), [Allowed, Denied]);
+}
+
+#[test]
+fn a_refusal_for_a_missing_part_charges_nothing() {
+    let bench = Bench::new(
+        "
+domain: api
+rules:
+  - { name: counting, limit: 9 per minute }
+  - { name: strict, key: [user], missing: deny, limit: 9 per minute }
+",
+    );
+    assert_eq!(bench.ask("ip=192.0.2.1").fate, Denied);
+    assert_eq!(bench.peek("user=1").limits[0].2, 8);
+}
+
+#[test]
+fn parts_do_not_run_into_each_other() {
+    let bench = keyed("key: [a, b]");
+    assert_eq!(bench.fates("a=xy b=z", 1), [Allowed]);
+    assert_eq!(bench.fates("a=x b=yz", 1), [Allowed]);
+    assert_eq!(bench.fates("b=z a=xy", 1), [Denied]);
+}
+
+#[test]
+fn long_values_are_told_apart() {
+    let bench = keyed("key: [user]");
+    let (one, other) = ("x".repeat(100_000), "x".repeat(100_001));
+    assert_eq!(bench.fates(&format!("user={one}"), 2), [Allowed, Denied]);
+    assert_eq!(bench.fates(&format!("user={other}"), 1), [Allowed]);
+}
+
+#[test]
+fn costs() {
+    let bench = |cost: &str| {
+        Bench::new(&format!(
+            "{{ domain: api, rules: [ {{ name: a, key: [user], cost: {cost}, limit: 100 per minute }} ] }}"
+        ))
+    };
+    assert_eq!(bench("7").ask_for("user=1", 3).remaining, 93);
+    assert_eq!(bench("request").ask_for("user=1", 3).remaining, 97);
+    let tokens = bench("{ attribute: tokens, default: 2 }");
+    assert_eq!(tokens.ask("user=1 tokens=40").remaining, 60);
+    assert_eq!(tokens.ask("user=1").remaining, 58);
+    assert_eq!(tokens.ask("user=1 tokens=lots").remaining, 56);
+    // Who asks for nothing only wants to know.
+    assert_eq!(bench("7").ask_for("user=1", 0).remaining, 100);
+}
+
+#[test]
+fn tiers() {
+    let bench = Bench::new(
+        "
+domain: api
+rules:
+  - name: plans
+    key: [user]
+    tiers:
+      by: header.x-plan
+      plans:
+        free: [ 2 per minute ]
+        pro: [ 4 per minute ]
+        internal: unlimited
+      default: free
+",
+    );
+    assert_eq!(bench.passing("user=1 header.x-plan=free", 9), 2);
+    assert_eq!(bench.passing("user=2 header.x-plan=pro", 9), 4);
+    assert_eq!(bench.passing("user=3 header.x-plan=internal", 9), 9);
+    assert_eq!(bench.passing("user=4 header.x-plan=gold", 9), 2);
+    assert_eq!(bench.passing("user=5", 9), 2);
+    // Who changes the plan keeps the share that was used.
+    bench.ask("user=6 header.x-plan=free");
+    assert_eq!(bench.passing("user=6 header.x-plan=pro", 9), 2);
+}

@@ -1,0 +1,207 @@
+//! Plans in which some limits only look on.
+
+use tidegate::{
+    Charge, Counter, MemoryStore, Nanos, Outcomes, Plan, Release, Renewal, Role, Timestamp, Verdict, Wait,
+};
+
+const SECOND_NS: u64 = 1_000_000_000;
+const START_NS: u64 = 1_700_000_000 * SECOND_NS;
+
+const EVERY_ALGORITHM: [&str; 8] = [
+    "{algorithm: gcra, limit: 4, per: 1m}",
+    "{algorithm: token_bucket, limit: 4, per: 1m}",
+    "{algorithm: leaky_bucket, limit: 4, per: 1m, queue: 3}",
+    "{algorithm: fixed_window, limit: 4, per: 1m}",
+    "{algorithm: sliding_window, limit: 4, per: 1m}",
+    "{algorithm: sliding_log, limit: 4, per: 1m}",
+    "{algorithm: sub_windows, limit: 4, per: 1m, sub_windows: 6}",
+    "{algorithm: concurrency, limit: 4, ttl: 1m}",
+];
+
+/// A limit, its part in a plan, and what is asked of it.
+type Part<'c> = (&'c Counter, Role, u64);
+
+fn counter(place: usize, limit: &str) -> Counter {
+    Counter::new("observed", place, limit.parse().unwrap())
+}
+
+fn at(seconds: u64) -> Timestamp {
+    Timestamp::from_nanos(START_NS + seconds * SECOND_NS)
+}
+
+fn seconds(seconds: u64) -> Nanos {
+    Nanos::new(u128::from(seconds * SECOND_NS))
+}
+
+fn plan<'c>(parts: &[Part<'c>]) -> Plan<'c> {
+    let mut plan = Plan::new();
+    for (counter, role, cost) in parts {
+        plan.add(Charge { key: b"key", counter, cost: *cost, role: *role }).unwrap();
+    }
+    plan
+}
+
+/// Checks, after a peek that has to say the same.
+fn check(store: &MemoryStore, parts: &[Part<'_>], now: Timestamp) -> Outcomes {
+    let plan = plan(parts);
+    let peeked = store.peek(&plan, now);
+    let checked = store.check(&plan, now);
+    assert_eq!(peeked, checked);
+    checked
+}
+
+fn remaining(store: &MemoryStore, counter: &Counter, now: Timestamp) -> u64 {
+    store.peek(&plan(&[(counter, Role::Enforced, 0)]), now)[0].remaining
+}
+
+#[test]
+fn one_that_looks_on_lets_everything_pass_and_counts_it() {
+    for limit in EVERY_ALGORITHM {
+        let (store, dry) = (MemoryStore::bounded(1 << 20), counter(0, limit));
+        let charge = Charge { key: b"key", counter: &dry, cost: 1, role: Role::Observed };
+        for left in [3, 2, 1, 0] {
+            let outcome = check(&store, &[(&dry, Role::Observed, 1)], at(0))[0];
+            assert_eq!((outcome.verdict, outcome.remaining), (Verdict::Allowed, left), "{limit}");
+            assert_eq!((outcome.retry_after, outcome.delay), (Wait::NONE, Nanos::ZERO), "{limit}");
+        }
+        for _ in 0..3 {
+            let decision = store.check_one(&charge, at(0));
+            assert_eq!((decision.verdict, decision.remaining), (Verdict::Denied, 0), "{limit}");
+            assert!(decision.retry_after > Wait::NONE && decision.retry_after < Wait::NEVER, "{limit}");
+        }
+        assert_eq!(store.peek(&plan(&[(&dry, Role::Enforced, 1)]), at(0))[0].verdict, Verdict::Denied);
+    }
+}
+
+#[test]
+fn it_neither_denies_a_plan_nor_is_charged_if_the_plan_is_denied() {
+    for limit in EVERY_ALGORITHM {
+        for dry_first in [true, false] {
+            let store = MemoryStore::bounded(1 << 20);
+            let (dry, real) = (counter(0, limit), counter(1, "{algorithm: fixed_window, limit: 6, per: 1h}"));
+            let mut parts = vec![(&dry, Role::Observed, 3), (&real, Role::Enforced, 3)];
+            let place = usize::from(!dry_first);
+            if !dry_first {
+                parts.reverse();
+            }
+            let said = |outcomes: &Outcomes| (outcomes[place].verdict, outcomes[1 - place].verdict);
+            let (fits, is_over) = (Verdict::Allowed, Verdict::Denied);
+            assert_eq!(said(&check(&store, &parts, at(0))), (fits, fits), "{limit}");
+            let over = check(&store, &parts, at(0));
+            assert_eq!(said(&over), (is_over, fits), "{limit}");
+            assert_eq!(over[1 - place].retry_after, Wait::NONE, "{limit}");
+            assert!(over[place].retry_after > Wait::NONE, "{limit}");
+            assert_eq!(remaining(&store, &real, at(0)), 0, "{limit}");
+            // Two minutes on the dry run is as new, and what is denied leaves no trace in it.
+            assert_eq!(said(&check(&store, &parts, at(200))), (fits, is_over), "{limit}");
+            assert_eq!(remaining(&store, &dry, at(200)), 4, "{limit}");
+        }
+    }
+}
+
+/// Six requests a second on 1 per second, burst 2, for a minute, and then none: a debt would last for five minutes.
+#[test]
+fn buckets_run_into_no_debt() {
+    let buckets = [
+        "{algorithm: gcra, limit: 1, per: 1s, burst: 2}",
+        "{algorithm: token_bucket, limit: 1, per: 1s, burst: 2}",
+        "{algorithm: leaky_bucket, limit: 1, per: 1s, queue: 1}",
+    ];
+    for bucket in buckets {
+        let (store, dry) = (MemoryStore::bounded(1 << 20), counter(0, bucket));
+        for second in 0..60 {
+            for _ in 0..6 {
+                let outcome = check(&store, &[(&dry, Role::Observed, 1)], at(second))[0];
+                assert!(outcome.reset_after <= seconds(2), "{bucket}");
+                assert!(outcome.retry_after <= Wait::of(seconds(1)), "{bucket}");
+            }
+            let outcome = check(&store, &[(&dry, Role::Observed, 1_000_000)], at(second))[0];
+            assert_eq!((outcome.retry_after, outcome.reset_after), (Wait::NEVER, seconds(2)), "{bucket}");
+        }
+        assert_eq!(remaining(&store, &dry, at(59)), 0, "{bucket}");
+        assert_eq!(remaining(&store, &dry, at(60)), 1, "{bucket}");
+        assert_eq!(remaining(&store, &dry, at(61)), 2, "{bucket}");
+    }
+}
+
+/// What two limits share of a state is shared whatever their roles.
+#[test]
+fn the_same_limit_in_both_roles_is_enforced() {
+    let (store, limit) = (MemoryStore::bounded(1 << 20), counter(0, "4 per minute"));
+    let parts = [(&limit, Role::Observed, 3), (&limit, Role::Enforced, 2)];
+    let outcomes = check(&store, &parts, at(0));
+    assert_eq!((outcomes.len(), outcomes[0].verdict), (1, Verdict::Denied));
+    assert_eq!(remaining(&store, &limit, at(0)), 4);
+}
+
+/// An attempt that others deny counts where denied ones do, looked on or not.
+#[test]
+fn denied_attempts_count_where_they_are_counted() {
+    for limit in [
+        "{algorithm: fixed_window, limit: 4, per: 1h, count_denied: true}",
+        "{algorithm: sliding_log, limit: 4, per: 1h, count_denied: true}",
+    ] {
+        let store = MemoryStore::bounded(1 << 20);
+        let (dry, real) = (counter(0, limit), counter(1, "1 per hour"));
+        let parts = [(&dry, Role::Observed, 1), (&real, Role::Enforced, 1)];
+        let verdicts = [Verdict::Allowed, Verdict::Denied, Verdict::Denied, Verdict::Denied, Verdict::Denied];
+        for (before, verdict) in verdicts.into_iter().enumerate() {
+            let outcomes = check(&store, &parts, at(0));
+            assert_eq!(outcomes[1].verdict, verdict, "{limit}");
+            let fits = before < 4;
+            assert_eq!(outcomes[0].verdict == Verdict::Allowed, fits, "{limit}");
+            assert_eq!(outcomes[0].retry_after == Wait::NONE, fits, "{limit}");
+        }
+    }
+}
+
+#[test]
+fn a_lease_is_held_where_it_is_looked_on_and_ends_with_those_that_are_enforced() {
+    let store = MemoryStore::bounded(1 << 20);
+    let dry = counter(0, "{algorithm: concurrency, limit: 1, ttl: 5s}");
+    let real = counter(1, "{algorithm: concurrency, limit: 3, ttl: 60s}");
+    let plan = plan(&[(&dry, Role::Observed, 1), (&real, Role::Enforced, 1)]);
+    let mut leases = Vec::new();
+    for verdict in [Verdict::Allowed, Verdict::Denied, Verdict::Denied] {
+        let (outcomes, lease) = store.acquire(&plan, at(0), None);
+        assert_eq!((outcomes[0].verdict, outcomes[1].verdict), (verdict, Verdict::Allowed));
+        assert_eq!(lease.unwrap().expires, at(60));
+        leases.push(lease.unwrap());
+    }
+    let (outcomes, lease) = store.acquire(&plan, at(0), None);
+    assert_eq!((outcomes[1].verdict, lease), (Verdict::Denied, None));
+    // One too many is held where one is looked on, until two are given back.
+    for (released, left) in [(0, 0), (1, 0), (2, 1)] {
+        assert_eq!(store.release(&plan, &leases[released].token, at(1)), Release::Released);
+        assert_eq!(remaining(&store, &dry, at(1)), left);
+    }
+    assert_eq!(remaining(&store, &real, at(1)), 3);
+}
+
+#[test]
+fn a_lease_outlives_the_dry_run_beside_it() {
+    let store = MemoryStore::bounded(1 << 20);
+    let dry = counter(0, "{algorithm: concurrency, limit: 1, ttl: 5s}");
+    let real = counter(1, "{algorithm: concurrency, limit: 3, ttl: 60s}");
+    let both = plan(&[(&dry, Role::Observed, 1), (&real, Role::Enforced, 1)]);
+    let alone = plan(&[(&real, Role::Enforced, 1)]);
+    let lease = store.acquire(&both, at(0), None).1.unwrap();
+    let Renewal::Renewed(renewed) = store.renew(&both, &lease.token, at(30), None) else { panic!("renewed") };
+    assert_eq!(renewed.expires, at(90));
+    // The dry run was taken out of the rules meanwhile.
+    assert_eq!(store.release(&alone, &renewed.token, at(31)), Release::Released);
+    assert_eq!(remaining(&store, &real, at(31)), 3);
+}
+
+#[test]
+fn leases_that_only_look_on_are_given_back_too() {
+    let store = MemoryStore::bounded(1 << 20);
+    let dry = counter(0, "{algorithm: concurrency, limit: 1, ttl: 5s}");
+    let plan = plan(&[(&dry, Role::Observed, 2)]);
+    let (outcomes, lease) = store.acquire(&plan, at(0), None);
+    assert_eq!((outcomes[0].verdict, outcomes[0].retry_after), (Verdict::Denied, Wait::NEVER));
+    let lease = lease.unwrap();
+    assert_eq!(lease.expires, at(5));
+    assert_eq!(store.release(&plan, &lease.token, at(1)), Release::Released);
+    assert_eq!(remaining(&store, &dry, at(1)), 1);
+}
