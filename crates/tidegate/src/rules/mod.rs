@@ -25,6 +25,7 @@ mod load;
 mod native;
 mod owned_request;
 mod reader;
+mod schema;
 mod source;
 mod span;
 mod yaml;
@@ -33,6 +34,7 @@ pub use diagnostic::{Colour, DIAGNOSTICS_MAX, Diagnostic, Related, Report, Sever
 pub use load::{BYTES_MAX, FILES_MAX, Loaded, load, parse};
 pub use native::{LIMITS_PER_RULE_MAX, NAME_BYTES_MAX};
 pub use owned_request::{OwnedDescriptor, OwnedRequest};
+pub use schema::schema;
 pub use source::{Polled, Source};
 pub use span::{FileId, Span};
 pub use tidegate_core::rules::{
