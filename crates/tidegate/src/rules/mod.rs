@@ -27,6 +27,7 @@ mod native;
 mod owned_request;
 mod reader;
 mod reloader;
+mod schema;
 mod source;
 mod span;
 mod yaml;
@@ -37,6 +38,7 @@ pub use load::{BYTES_MAX, FILES_MAX, Loaded, load, parse};
 pub use native::{LIMITS_PER_RULE_MAX, NAME_BYTES_MAX};
 pub use owned_request::{OwnedDescriptor, OwnedRequest};
 pub use reloader::{Reload, Reloader};
+pub use schema::schema;
 pub use source::{Polled, Source};
 pub use span::{FileId, Span};
 pub use tidegate_core::rules::{

@@ -118,28 +118,33 @@ fn every_code_is_in_a_report() {
     assert!(missing.is_empty(), "no report shows these: {missing:?}");
 }
 
+const MAKERS: [&str; 7] = [
+    "Diagnostic::error(\"",
+    "Diagnostic::warning(\"",
+    "Diagnostic::of_file(\"",
+    ".refused(\"",
+    ".refuse(path,\"",
+    "=>Some((\"",
+    "TOO_MANY:&str=\"",
+];
+
 /// The first argument of whatever makes a diagnostic.
 fn codes_in(directory: &Path, codes: &mut BTreeSet<String>) {
     for entry in fs::read_dir(directory).expect("the sources") {
         let path = entry.expect("an entry").path();
+        if path.ends_with("envoy") {
+            // Has reports of its own.
+            continue;
+        }
         if path.is_dir() {
             codes_in(&path, codes);
             continue;
         }
         let source: String = fs::read_to_string(&path).expect("a source").split_whitespace().collect();
-        for maker in [
-            "Diagnostic::error(\"",
-            "Diagnostic::warning(\"",
-            "Diagnostic::of_file(\"",
-            ".refused(\"",
-            "=>Some((\"",
-        ] {
+        for maker in MAKERS {
             for found in source.split(maker).skip(1) {
                 codes.extend(found.split('"').next().map(str::to_owned));
             }
-        }
-        for found in source.split("refuse_path(path,\"").skip(1) {
-            codes.extend(found.split('"').next().map(str::to_owned));
         }
     }
 }
