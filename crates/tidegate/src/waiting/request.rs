@@ -90,6 +90,11 @@ pub(crate) trait Request {
     fn play(&self, foresight: &mut Foresight, pending: Pending) -> Foreseen {
         let wait_at = |now| foresight.wait(&self.plan(now), Ask { now, cost: pending.cost });
         let from = self.past_retirements(pending.from, wait_at);
-        foresight.admit(&self.plan(from), Pending { from, ..pending })
+        self.admit(foresight, &self.plan(from), Pending { from, ..pending })
+    }
+
+    /// Plays a request out that has to wait for nothing but the limits of this plan.
+    fn admit(&self, foresight: &mut Foresight, plan: &Plan<'_>, pending: Pending) -> Foreseen {
+        foresight.admit(plan, pending)
     }
 }
