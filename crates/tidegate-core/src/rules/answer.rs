@@ -123,6 +123,17 @@ impl<'r> Answer<'r> {
         mine.rev().max_by_key(|limit| limit.weight())
     }
 
+    /// Denied by the limit at `place` whatever its counter says, for no less than `retry_after`: so many wait for it.
+    pub fn deny(&mut self, place: usize, retry_after: Wait) {
+        if let Some(limit) = self.limits.get_mut(place) {
+            let retry_after = limit.outcome.retry_after.max(retry_after);
+            limit.fate = Fate::Denied;
+            limit.outcome = Outcome { verdict: Verdict::Denied, retry_after, ..limit.outcome };
+        }
+        let candidates = std::mem::take(&mut self.candidates);
+        *self = Self { candidates, ..Self::of(std::mem::take(&mut self.limits)) };
+    }
+
     fn of(limits: SmallVec<[LimitAnswer<'r>; 4]>) -> Self {
         let decided_by = (0..limits.len()).rev().max_by_key(|place| limits[*place].weight());
         let fate = decided_by.map_or(Fate::Allowed, |place| limits[place].fate);

@@ -14,7 +14,7 @@ use super::{
 use crate::{Charge, Counter, LimitSpec, Outcome, Plan, PlanFull, Role, Timestamp, Verdict, WINDOW_NS_MIN};
 
 /// All that a request touches.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Touches<'r> {
     domain: Option<&'r DomainRules>,
     touches: SmallVec<[Touch<'r>; 4]>,
@@ -171,7 +171,7 @@ impl<'r> Touches<'r> {
         }
     }
 
-    fn key(&self, touch: &Touch<'r>) -> Option<&[u8]> {
+    pub(super) fn key(&self, touch: &Touch<'r>) -> Option<&[u8]> {
         match &touch.key {
             TouchKey::At(range) => Some(&self.keys[range.clone()]),
             TouchKey::Refused => None,
