@@ -2,6 +2,8 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::check::CheckArgs;
+use crate::convert::ConvertArgs;
 use crate::trace::TraceArgs;
 
 /// A rate limiter: tools to choose limits and to see what they do.
@@ -14,5 +16,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Check(CheckArgs),
+    Convert(ConvertArgs),
     Trace(TraceArgs),
 }

@@ -18,6 +18,7 @@
 
 mod diagnostic;
 pub mod envoy;
+mod expectations;
 mod file;
 mod join;
 mod lint;
@@ -25,15 +26,18 @@ mod load;
 mod native;
 mod owned_request;
 mod reader;
+mod reloader;
 mod schema;
 mod source;
 mod span;
 mod yaml;
 
 pub use diagnostic::{Colour, DIAGNOSTICS_MAX, Diagnostic, Related, Report, Severity};
+pub use expectations::{RuleTests, STEP_TIMES_MAX, TESTS_REQUESTS_MAX, TestResult, TestResults, TestVerdict};
 pub use load::{BYTES_MAX, FILES_MAX, Loaded, load, parse};
 pub use native::{LIMITS_PER_RULE_MAX, NAME_BYTES_MAX};
 pub use owned_request::{OwnedDescriptor, OwnedRequest};
+pub use reloader::{Reload, Reloader};
 pub use schema::schema;
 pub use source::{Polled, Source};
 pub use span::{FileId, Span};

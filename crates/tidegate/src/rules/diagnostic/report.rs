@@ -41,6 +41,11 @@ impl Report {
         self.warnings
     }
 
+    /// What the files are called, in the order in which they were read.
+    pub fn file_names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.sources.iter().map(|source| &*source.name)
+    }
+
     /// What a file is called.
     pub fn file_name(&self, file: FileId) -> &str {
         self.sources.get(file.0 as usize).map_or("", |source| &source.name)
