@@ -64,7 +64,7 @@ fn several_files_are_said_like_this() {
         let shown = |report: &Report| {
             report.to_string().replace(&format!("{}/", directory("directories").display()), "")
         };
-        let report = match rules::load(&[path.clone()]) {
+        let report = match rules::load(std::slice::from_ref(&path)) {
             Ok(loaded) => format!("{}{:#?}\n", shown(&loaded.report), summary(&loaded)),
             Err(report) => shown(&report),
         };
