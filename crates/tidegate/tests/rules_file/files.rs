@@ -65,7 +65,7 @@ fn a_directory_is_its_files_by_name() {
     scratch.write(".hidden.yaml", "not YAML: [");
     scratch.write("below/d.yaml", "not YAML: [");
     fs::create_dir_all(scratch.0.join("directory.yaml")).expect("a directory");
-    assert_eq!(names(&[scratch.0.clone()]), ["one first", "one second", "two third"]);
+    assert_eq!(names(std::slice::from_ref(&scratch.0)), ["one first", "one second", "two third"]);
 }
 
 /// As Kubernetes mounts a ConfigMap: links into a directory that is a link itself.
@@ -77,9 +77,13 @@ fn the_links_of_a_config_map_are_files() {
     scratch.write("..2026_11_16/rules.yaml", rule("api", "linked"));
     symlink("..2026_11_16", scratch.0.join("..data")).expect("a link");
     symlink("..data/rules.yaml", scratch.0.join("rules.yaml")).expect("a link");
-    assert_eq!(names(&[scratch.0.clone()]), ["api linked"]);
+    assert_eq!(names(std::slice::from_ref(&scratch.0)), ["api linked"]);
     symlink("..data/gone.yaml", scratch.0.join("gone.yaml")).expect("a link");
-    assert!(scratch.refused(&[scratch.0.clone()]).contains("error[unreadable]: it cannot be looked at: "));
+    assert!(
+        scratch
+            .refused(std::slice::from_ref(&scratch.0))
+            .contains("error[unreadable]: it cannot be looked at: ")
+    );
 }
 
 #[test]
@@ -133,9 +137,9 @@ fn files_are_bounded_in_number() {
     for number in 0..FILES_MAX {
         scratch.write(&format!("{number:05}.yaml"), rule(&format!("domain{number}"), "all"));
     }
-    assert_eq!(names(&[scratch.0.clone()]).len(), FILES_MAX);
+    assert_eq!(names(std::slice::from_ref(&scratch.0)).len(), FILES_MAX);
     scratch.write("one-more.yaml", rule("more", "all"));
-    let said = scratch.refused(&[scratch.0.clone()]);
+    let said = scratch.refused(std::slice::from_ref(&scratch.0));
     assert!(said.starts_with("error[too-many-files]: there are more than 4096 files"), "{said}");
 }
 

@@ -40,7 +40,7 @@ fn shown(domains: &[Domain]) -> String {
             lines.extend(rule.entries.iter().map(|entries| format!("    {entries:?}")));
             match &rule.limits {
                 rules::Limits::Same(limits) => {
-                    lines.extend(limits.iter().map(|limit| shown_limit("limit", limit)))
+                    lines.extend(limits.iter().map(|limit| shown_limit("limit", limit)));
                 }
                 rules::Limits::Tiers(tiers) => {
                     lines.push(format!("    tiers by {}", tiers.by));
@@ -95,11 +95,10 @@ fn the_examples_are_read_without_a_warning() {
     let mut names = Vec::new();
     for entry in fs::read_dir(directory).expect("the examples") {
         let path = entry.expect("an entry").path();
-        // Tests of rules are no rules.
         if path.is_dir() {
             continue;
         }
-        let loaded = rules::load(&[path.clone()]).unwrap_or_else(|report| panic!("{report}"));
+        let loaded = rules::load(std::slice::from_ref(&path)).unwrap_or_else(|report| panic!("{report}"));
         assert_eq!(loaded.report.warnings(), 0, "{}", loaded.report);
         names.extend(path.file_name().map(|name| name.to_string_lossy().into_owned()));
     }
