@@ -6,8 +6,8 @@
 
 use libfuzzer_sys::{Corpus, fuzz_target};
 use tidegate_core::rules::{
-    Apply, Attribute, Case, Condition, Descriptor, Domain, Entry, Lookup, Matches, Net, Pattern, PatternError, Rule,
-    Ruleset,
+    Apply, Attribute, Case, Condition, Descriptor, Domain, Entry, Lookup, Matches, Net, Pattern,
+    PatternError, Rule, Ruleset,
 };
 
 /// Enough for the index to have something to choose from, and few enough to be quick.
@@ -50,7 +50,7 @@ fn pattern(kind: char, text: &str) -> Result<Pattern, PatternError> {
         'o' => Pattern::one_of(text.split(',')),
         'p' => Pattern::prefix(text),
         'w' => Pattern::wildcard(text),
-        'r' => Pattern::regex(text, Case::Exact),
+        'r' => Pattern::regex(text, Case::Kept),
         'i' => Pattern::regex(text, Case::Ignored),
         'n' => text.split(',').map(Net::parse).collect::<Result<Vec<_>, _>>().and_then(Pattern::nets),
         'a' => Ok(Pattern::Any),
@@ -86,14 +86,24 @@ fn assert_index(conditions: &[Condition], values: &[&str], apply: Apply) {
         ..Rule::default()
     };
     let rules: Vec<Rule> = alone.chain(pairs).enumerate().map(named).collect();
-    let domain = Domain { name: "d".into(), apply, pools: Vec::new(), rules: rules.clone(), lookup: Lookup::Conditions };
+    let domain = Domain {
+        name: "d".into(),
+        apply,
+        pools: Vec::new(),
+        rules: rules.clone(),
+        lookup: Lookup::Conditions,
+    };
     let ruleset = Ruleset::compile(vec![domain]).expect("names differ");
     let compiled = ruleset.domain("d").expect("it was compiled");
     for (number, value) in values.iter().enumerate() {
         // Names that are there, that are not, and that are there twice.
         let other = values[(number * 7 + 3) % values.len()];
         let all: Vec<Entry<'_>> = NAMES.iter().map(|name| Entry { key: name, value }).collect();
-        let twice = [Entry { key: "path", value }, Entry { key: "path", value: other }, Entry { key: "ip", value: other }];
+        let twice = [
+            Entry { key: "path", value },
+            Entry { key: "path", value: other },
+            Entry { key: "ip", value: other },
+        ];
         for entries in [all.as_slice(), &all[..1], &twice, &[]] {
             let descriptor = Descriptor { entries, cost: 1 };
             let mut found = Matches::new();

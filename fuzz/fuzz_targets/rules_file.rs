@@ -5,7 +5,9 @@
 use std::sync::Arc;
 
 use libfuzzer_sys::{Corpus, fuzz_target};
-use tidegate::rules::{self, Apply, Domain, Loaded, Lookup, OwnedDescriptor, OwnedRequest, Report, RuleTests, Ruleset};
+use tidegate::rules::{
+    self, Apply, Domain, Loaded, Lookup, OwnedDescriptor, OwnedRequest, Report, RuleTests, Ruleset,
+};
 use tidegate::{Engine, MEMORY_BYTES_MIN, ManualClock, MemoryStore};
 use tidegate_core::rules::Matches;
 
@@ -89,7 +91,8 @@ fn assert_same_rules(ruleset: &Ruleset, domain: &Domain, request: &OwnedRequest)
     request.lend(&domain.name, |request| {
         let mut found = Matches::new();
         compiled.matching(&request.descriptors[0], &mut found);
-        let matching = (0..).zip(&domain.rules).filter(|(_, rule)| rule.mismatch(&request.descriptors[0]).is_none());
+        let matching =
+            (0..).zip(&domain.rules).filter(|(_, rule)| rule.mismatch(&request.descriptors[0]).is_none());
         let most = if domain.apply == Apply::First { 1 } else { usize::MAX };
         let looked_at: Vec<u32> = matching.map(|(number, _)| number).take(most).collect();
         assert_eq!(found.as_slice(), looked_at);

@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::check::CheckArgs;
 use crate::convert::ConvertArgs;
+use crate::schema::SchemaArgs;
 use crate::trace::TraceArgs;
 
 /// A rate limiter: tools to choose limits and to see what they do.
@@ -18,5 +19,6 @@ pub struct Cli {
 pub enum Command {
     Check(CheckArgs),
     Convert(ConvertArgs),
+    Schema(SchemaArgs),
     Trace(TraceArgs),
 }

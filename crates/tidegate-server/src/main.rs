@@ -5,6 +5,7 @@ mod cli;
 mod convert;
 mod output;
 mod request_json;
+mod schema;
 mod shown;
 mod size;
 mod trace;
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
         Ok(Cli { command: Some(command) }) => match command {
             Command::Check(args) => check::main(&args),
             Command::Convert(args) => convert::main(&args),
+            Command::Schema(args) => schema::main(&args),
             Command::Trace(args) => trace::main(&args),
         },
         Ok(Cli { command: None }) => {

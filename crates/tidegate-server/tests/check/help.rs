@@ -4,12 +4,13 @@ use crate::{assert_fine, tidegate};
 
 #[test]
 fn every_command_has_examples_and_exit_codes() {
-    let said: [(&str, &[&str]); 2] = [
+    let said: [(&str, &[&str]); 3] = [
         (
             "check",
             &["docs/rules.md", "docs/rules-tests.md", "--deny-warnings", "\"descriptors\"", "Examples:"],
         ),
         ("convert", &["envoyproxy/ratelimit", "Examples:", "standard input"]),
+        ("schema", &["yaml-language-server", "VS Code", "tidegate schema > "]),
     ];
     for (command, said) in said {
         let run = tidegate(&[command, "--help"], "");
@@ -26,7 +27,7 @@ fn every_command_has_examples_and_exit_codes() {
 fn the_commands_are_listed() {
     let run = tidegate(&[], "");
     assert_fine(&run);
-    for command in ["check", "convert", "trace"] {
+    for command in ["check", "convert", "schema", "trace"] {
         assert!(run.out.contains(&format!("\n  {command} ")), "{command}: {}", run.out);
     }
 }

@@ -10,6 +10,7 @@ mod expectations;
 mod explained;
 mod help;
 mod rules;
+mod schema;
 
 use binary::{Run, tidegate};
 use directory::Directory;
