@@ -245,6 +245,10 @@ impl Queue {
     #[cfg(feature = "rules")]
     pub(super) fn nudge_afresh(&mut self, now: Timestamp) {
         self.tail = None;
+        // Without it the one in front works all of it out again.
+        if let Some(mut front) = self.waiters.first_entry() {
+            front.get_mut().foreseen = None;
+        }
         self.nudge(now);
     }
 

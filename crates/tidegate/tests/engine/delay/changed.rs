@@ -101,7 +101,7 @@ fn another_name_keeps_the_line() {
 fn what_is_given_back_goes_to_the_one_in_front() {
     for gives_back in [true, false] {
         let bench = bench(
-            "key: [user], limit: { limit: 2 per 4s, algorithm: fixed_window }, action: { delay: { max_wait: 5s } }",
+            "key: [user], limit: { limit: 2 per 4s, algorithm: fixed_window }, action: { delay: { max_wait: 9s } }",
         );
         let mut tasks = bench.tasks();
         let all = bench.come(&mut tasks, "user=1", 5);

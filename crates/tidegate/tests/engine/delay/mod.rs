@@ -1,5 +1,6 @@
 //! Requests that are held until it is their turn.
 
+mod anything;
 mod changed;
 mod line;
 mod running;

@@ -44,7 +44,7 @@ fn a_runtime_of_many_threads_will_do() {
 
 #[test]
 fn a_task_that_a_runtime_aborts_steps_out_of_the_line() {
-    let rule = "key: [user], limit: 1 per hour, action: { delay: { max_wait: 100h } }";
+    let rule = "key: [user], limit: 1 per minute, action: { delay: { max_wait: 1h } }";
     let engine = Arc::new(Engine::new(domains(&rules(rule))).unwrap());
     // On one thread whoever was spawned has been polled, and so is in line, when this task goes on.
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -3,6 +3,8 @@
 use tidegate::Refusal;
 use tidegate::rules::Fate;
 
+use crate::bench::Bench;
+
 use super::{SLOW, bench, decide, done_ms, ended, passed};
 
 #[test]
@@ -69,15 +71,22 @@ fn a_request_without_a_key_is_denied_and_not_held() {
 
 #[test]
 fn waiting_is_not_counted_as_attempts() {
-    let bench = bench(
-        "key: [user], limit: { limit: 1 per second, algorithm: sliding_log, count_denied: true }, \
-         action: { delay: { max_wait: 3s } }",
+    let bench = Bench::new(
+        "
+domain: api
+rules:
+  - { name: slow, key: [user], limit: 1 per second, action: { delay: { max_wait: 5s } } }
+  - { name: all, limit: { limit: 3 per hour, algorithm: sliding_log, count_denied: true } }
+",
     );
     let mut tasks = bench.tasks();
-    let all = bench.come(&mut tasks, "user=1", 5);
+    let all = bench.come(&mut tasks, "user=1", 4);
     tasks.run();
-    assert_eq!(done_ms(&tasks, &all), [0, 1000, 2000, 3000, 0].map(Some));
-    assert_eq!(passed(&tasks, &all), [true, true, true, true, false]);
+    assert_eq!(done_ms(&tasks, &all), [0, 1000, 2000, 2000].map(Some));
+    assert_eq!(passed(&tasks, &all), [true, true, true, false]);
+    // The attempt that was denied counts: with it there are three after the first is out.
+    bench.advance(3598);
+    assert_eq!(bench.passing("user=2", 1), 0);
 }
 
 #[test]
