@@ -28,7 +28,7 @@ pub(super) struct Step {
 
 #[derive(Debug)]
 pub(super) enum Does {
-    Ask { request: OwnedRequest, times: u64, expected: Expected },
+    Ask { request: OwnedRequest, times: u64, expected: Box<Expected> },
     Signals(Vec<(Spanned<Box<str>>, Level)>),
 }
 

@@ -154,7 +154,7 @@ impl TestReader<'_> {
             return None;
         }
         self.requests = self.requests.saturating_add(count);
-        Some(Does::Ask { request: request?, times: count, expected })
+        Some(Does::Ask { request: request?, times: count, expected: Box::new(expected) })
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) fn run(test: &Test, domains: &[Domain]) -> Vec<Diagnostic> {
     let store = Arc::new(MemoryStore::unbounded());
     let engine = match Engine::over(vec![domain.clone()], store, ManualClock::at(test.start)) {
         Ok(engine) => engine,
-        Err(error) => return vec![failed(test, test.span, error.to_string())],
+        Err(error) => return vec![failed(test, test.span, &error.to_string())],
     };
     let run = Run { test, domain, engine };
     run.test.steps.iter().map(|step| run.step(step)).find(|failures| !failures.is_empty()).unwrap_or_default()
@@ -58,7 +58,7 @@ impl Run<'_> {
 
     fn push(&self, (name, level): &(Spanned<Box<str>>, Level)) -> Option<Diagnostic> {
         let unknown = self.engine.push_signal(&name.value, *level).err()?;
-        Some(failed(self.test, name.span, unknown.to_string()))
+        Some(failed(self.test, name.span, &unknown.to_string()))
     }
 
     /// Ends with the first request that is answered otherwise than expected.
@@ -68,7 +68,7 @@ impl Run<'_> {
             for number in 1..=ask.times {
                 let failures = match rules.check_at(request, ask.now) {
                     Ok(answer) => self.held_against(ask, number, &answer),
-                    Err(full) => vec![failed(self.test, ask.step.span, full.to_string())],
+                    Err(full) => vec![failed(self.test, ask.step.span, &full.to_string())],
                 };
                 if !failures.is_empty() {
                     return failures;
@@ -85,7 +85,7 @@ impl Run<'_> {
         };
         let failure = |Mismatch { span, field, expected, came }: Mismatch| {
             let what = format!("{which}expected {field} {expected}, came {came}");
-            let found = failed(self.test, span, what).label(format!("came {came}"));
+            let found = failed(self.test, span, &what).label(format!("came {came}"));
             let found = found.hint(format!("the answer was: {}", said(answer)));
             match self.test.span {
                 name if name.line == span.line => found,
@@ -103,7 +103,7 @@ fn domain_of<'d>(test: &Test, domains: &'d [Domain]) -> Result<&'d Domain, Box<D
         return match domains {
             [domain] => Ok(domain),
             _ => {
-                let found = failed(test, test.span, "the rules have several domains".to_owned());
+                let found = failed(test, test.span, "the rules have several domains");
                 let hint =
                     format!("name one of them in the test: `domain: NAME`. There are: {}", names.join(", "));
                 Err(found.hint(hint).into())
@@ -114,11 +114,11 @@ fn domain_of<'d>(test: &Test, domains: &'d [Domain]) -> Result<&'d Domain, Box<D
         let hint = did_you_mean(&wanted.value, &names);
         let hint = hint.unwrap_or_else(|| format!("there are: {}", names.join(", ")));
         let message = format!("the rules have no domain `{}`", shown(&wanted.value));
-        failed(test, wanted.span, message).hint(hint).into()
+        failed(test, wanted.span, &message).hint(hint).into()
     })
 }
 
 /// The test is named, so that no two of a file say the same.
-fn failed(test: &Test, at: Span, what: String) -> Diagnostic {
+fn failed(test: &Test, at: Span, what: &str) -> Diagnostic {
     Diagnostic::error("expectation", at, format!("{}: {what}", shown(&test.name)))
 }

@@ -116,12 +116,8 @@ impl Builder<'_> {
                 }
                 Event::MappingStart(_, anchor, tag) => {
                     self.no_tag(tag.is_some(), &at);
-                    let kind = OpenKind::Map {
-                        fields: Vec::new(),
-                        key: None,
-                        seen: HashMap::new(),
-                        merged: None,
-                    };
+                    let kind =
+                        OpenKind::Map { fields: Vec::new(), key: None, seen: HashMap::new(), merged: None };
                     self.begin(kind, span, anchor)?;
                 }
                 Event::SequenceEnd | Event::MappingEnd => self.end(span)?,
