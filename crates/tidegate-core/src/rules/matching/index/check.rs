@@ -10,6 +10,8 @@ use crate::rules::{Descriptor, Rule};
 pub(super) enum Check {
     /// A slot has this value.
     Value { slot: SlotId, token: Token },
+    /// A slot has any value.
+    Presence { slot: SlotId },
     /// A condition of the rule holds.
     Condition { slot: SlotId, number: usize },
     /// An entry of the rule holds.
@@ -32,6 +34,7 @@ impl Check {
     pub(super) fn holds(&self, asked: &Asked<'_, '_>, rule: Option<&Rule>) -> bool {
         let pattern = match *self {
             Self::Value { slot, token } => return asked.view.has(slot, token),
+            Self::Presence { slot } => return !asked.view.of(slot).is_empty(),
             Self::Count { least, most } => return (least..=most).contains(&asked.descriptor.entries.len()),
             Self::Whole => return rule.is_some_and(|rule| rule.mismatch(asked.descriptor).is_none()),
             Self::Condition { slot, number } => {

@@ -89,6 +89,7 @@ impl<'r> Wants<'r> {
     ) {
         let Some(value) = only_value(pattern) else {
             let offer = by.map(|(by, is_proof)| Offer { slot, by, is_proof });
+            let check = if *pattern == Pattern::Any { Check::Presence { slot } } else { check };
             self.each.push(Want { check, offer });
             return;
         };

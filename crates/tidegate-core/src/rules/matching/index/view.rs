@@ -65,9 +65,7 @@ impl<'d> View<'d> {
     pub(super) fn of(&self, slot: SlotId) -> &[Seen<'d>] {
         let start = self.seen.partition_point(|seen| seen.slot < slot);
         let tail = &self.seen[start..];
-        // Nearly always one, so it is looked for from the front.
-        let length = tail.iter().position(|seen| seen.slot != slot).unwrap_or(tail.len());
-        &tail[..length]
+        &tail[..tail.partition_point(|seen| seen.slot == slot)]
     }
 
     /// Whether a slot has a value.
