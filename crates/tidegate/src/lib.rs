@@ -78,8 +78,8 @@ mod waiting;
 pub use clock::{Clock, ManualClock, ManualSleep, SystemClock, SystemSleep, Timer};
 #[cfg(feature = "rules")]
 pub use engine::{
-    EXPLAINED_RULES_MAX, Engine, ExplainedDescriptor, ExplainedLimit, ExplainedRule, Explanation, InForce,
-    Standing, UnknownSignal,
+    Decided, Deciding, EXPLAINED_RULES_MAX, Engine, ExplainedDescriptor, ExplainedLimit, ExplainedRule,
+    Explanation, InForce, Standing, UnknownSignal,
 };
 pub use fence_gate::{FenceGate, StaleFence};
 pub use holding::Holding;

@@ -7,7 +7,7 @@ use tidegate_core::{AlgorithmName, Decision, LimitSpec, WINDOW_NS_MAX};
 
 use crate::blocking::block_on;
 use crate::holding::span;
-use crate::waiting::{Refusal, Request, UntilAcquired};
+use crate::waiting::{OfLimiter, Refusal, UntilAcquired};
 use crate::{
     Clock, Holding, Lease, LeaseToken, Limiter, MemoryStats, MemoryStore, Release, Renewal, SystemClock,
     Timer,
@@ -140,7 +140,7 @@ impl<C: Timer> Locks<C> {
         block_on(self.lock_within(key, ttl, max_wait))
     }
 
-    fn request(&self, key: &[u8], ttl: Duration) -> Request<'_, C> {
-        Request::new(&self.limiter, key, 1).held_for(span(ttl))
+    fn request(&self, key: &[u8], ttl: Duration) -> OfLimiter<'_, C> {
+        OfLimiter::new(&self.limiter, key, 1).held_for(span(ttl))
     }
 }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use smallvec::SmallVec;
 
 use super::touches::{Drawn, Line, Part, TouchKey};
-use super::{Action, ElasticBy, LimitId, Rule, RuleLimit, Touch, Touches};
+use super::{Action, ElasticBy, LimitId, Margin, Rule, RuleLimit, Touch, Touches};
 use crate::{Nanos, Outcome, Timestamp, Verdict, Wait};
 
 /// What becomes of a request, mildest first.
@@ -123,6 +123,17 @@ impl<'r> Answer<'r> {
         mine.rev().max_by_key(|limit| limit.weight())
     }
 
+    /// Denied by the limit at `place` whatever its counter says, for no less than `retry_after`: so many wait for it.
+    pub fn deny(&mut self, place: usize, retry_after: Wait) {
+        if let Some(limit) = self.limits.get_mut(place) {
+            let retry_after = limit.outcome.retry_after.max(retry_after);
+            limit.fate = Fate::Denied;
+            limit.outcome = Outcome { verdict: Verdict::Denied, retry_after, ..limit.outcome };
+        }
+        let candidates = std::mem::take(&mut self.candidates);
+        *self = Self { candidates, ..Self::of(std::mem::take(&mut self.limits)) };
+    }
+
     fn of(limits: SmallVec<[LimitAnswer<'r>; 4]>) -> Self {
         let decided_by = (0..limits.len()).rev().max_by_key(|place| limits[*place].weight());
         let fate = decided_by.map_or(Fate::Allowed, |place| limits[place].fate);
@@ -164,6 +175,7 @@ impl<'r> LimitAnswer<'r> {
         let fate = match (outcome.verdict, &limit.action) {
             (Verdict::Denied, Action::Shadow) => Fate::ShadowDenied,
             (Verdict::Denied, Action::Quota) => Fate::OverQuota,
+            (Verdict::Denied, Action::Soft(Margin::Unlimited)) => Fate::Soft,
             (Verdict::Denied, Action::ShadowBan) => Fate::ShadowBanned,
             (Verdict::Denied, _) => Fate::Denied,
             (Verdict::Allowed, Action::Shadow | Action::Quota) => Fate::Allowed,
@@ -227,7 +239,7 @@ fn answer_of<'r>(touch: &Touch<'r>, said: &Said<'_>) -> LimitAnswer<'r> {
         return LimitAnswer::new(touch, of_missing_key(), Asked::KeyMissing);
     };
     match (&touch.limit().action, touch.turned_to_pool) {
-        (Action::Soft { .. }, _) => {
+        (Action::Soft(Margin::Percent(_)), _) => {
             let soft = said.of(Part::Beside).unwrap_or(main);
             let outcome = Outcome { remaining: soft.remaining, ..main };
             let answer = LimitAnswer::new(touch, outcome, Asked::Yes);

@@ -13,6 +13,7 @@
 mod action;
 mod answer;
 mod attribute;
+mod delays;
 mod domain;
 mod gate;
 mod key;
@@ -26,9 +27,10 @@ mod ruleset;
 mod signal;
 mod touches;
 
-pub use action::{Action, Elastic, ElasticBy};
+pub use action::{Action, Elastic, ElasticBy, Margin};
 pub use answer::{Answer, Asked, Fate, LimitAnswer};
 pub use attribute::Attribute;
+pub use delays::Delay;
 pub use domain::{Apply, Domain, Lookup, Pool};
 pub use gate::Gate;
 pub use key::{Key, KeyPart, Missing};

@@ -8,12 +8,13 @@ use smallvec::SmallVec;
 use super::gate::{Gate, Lineage};
 use super::key_bytes::{self, Found, KeyBuffer};
 use super::{
-    Action, CostFrom, Descriptor, DomainRules, LimitId, Matches, Missing, Request, Rule, RuleLimit, Ruleset,
+    Action, CostFrom, Descriptor, DomainRules, LimitId, Margin, Matches, Missing, Request, Rule, RuleLimit,
+    Ruleset,
 };
 use crate::{Charge, Counter, LimitSpec, Outcome, Plan, PlanFull, Role, Timestamp, Verdict, WINDOW_NS_MIN};
 
 /// All that a request touches.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Touches<'r> {
     domain: Option<&'r DomainRules>,
     touches: SmallVec<[Touch<'r>; 4]>,
@@ -170,7 +171,7 @@ impl<'r> Touches<'r> {
         }
     }
 
-    fn key(&self, touch: &Touch<'r>) -> Option<&[u8]> {
+    pub(super) fn key(&self, touch: &Touch<'r>) -> Option<&[u8]> {
         match &touch.key {
             TouchKey::At(range) => Some(&self.keys[range.clone()]),
             TouchKey::Refused => None,
@@ -228,7 +229,7 @@ impl<'r> Touch<'r> {
 
     /// Whether it can keep a request from passing.
     pub fn is_enforced(&self) -> bool {
-        !matches!(self.gate.limit.action, Action::Shadow | Action::Quota)
+        !matches!(self.gate.limit.action, Action::Shadow | Action::Quota | Action::Soft(Margin::Unlimited))
     }
 }
 

@@ -6,7 +6,7 @@ const RULES: &str = "
 domain: api
 rules:
   - { name: login, match: { path: /login }, key: [user], limit: 5 per hour }
-  - { name: closed, match: { path: /closed }, limit: 0 per hour }
+  - { name: closed, match: { path: /closed }, limit: 1 per hour }
 ";
 
 fn explain(request: &str) -> crate::Run {
@@ -39,10 +39,10 @@ fn both_forms_and_standard_input() {
 
 #[test]
 fn a_denial_is_an_explanation_like_any_other() {
-    let run = explain(r#"{"attributes": {"path": "/closed"}}"#);
+    let run = explain(r#"{"attributes": {"path": "/closed"}, "cost": 2}"#);
     assert_fine(&run);
     assert!(
-        run.out.contains("decision: denied by closed limit 1, 0 remaining, retry after never"),
+        run.out.contains("decision: denied by closed limit 1, 1 remaining, retry after never"),
         "{}",
         run.out
     );

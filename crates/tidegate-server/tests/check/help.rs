@@ -4,13 +4,12 @@ use crate::{assert_fine, tidegate};
 
 #[test]
 fn every_command_has_examples_and_exit_codes() {
-    let said: [(&str, &[&str]); 3] = [
+    let said: [(&str, &[&str]); 2] = [
         (
             "check",
             &["docs/rules.md", "docs/rules-tests.md", "--deny-warnings", "\"descriptors\"", "Examples:"],
         ),
         ("convert", &["envoyproxy/ratelimit", "Examples:", "standard input"]),
-        ("schema", &["yaml-language-server", "VS Code", "tidegate schema > "]),
     ];
     for (command, said) in said {
         let run = tidegate(&[command, "--help"], "");
@@ -27,7 +26,7 @@ fn every_command_has_examples_and_exit_codes() {
 fn the_commands_are_listed() {
     let run = tidegate(&[], "");
     assert_fine(&run);
-    for command in ["check", "convert", "schema", "trace"] {
+    for command in ["check", "convert", "trace"] {
         assert!(run.out.contains(&format!("\n  {command} ")), "{command}: {}", run.out);
     }
 }

@@ -11,17 +11,18 @@ mod explained;
 mod help;
 mod rules;
 
-pub use binary::{Run, tidegate};
-pub use directory::Directory;
+use binary::{Run, tidegate};
+use directory::Directory;
 
 /// Fine, with nothing on standard error.
 #[track_caller]
-pub fn assert_fine(run: &Run) {
+fn assert_fine(run: &Run) {
     assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{run:?}");
 }
 
+/// The one document that it wrote.
 #[track_caller]
-pub fn json(run: &Run) -> serde_json::Value {
+fn json(run: &Run) -> serde_json::Value {
     assert_eq!(run.out.lines().count(), 1, "one document: {run:?}");
     run.out.parse().unwrap_or_else(|error| panic!("{error}: {run:?}"))
 }

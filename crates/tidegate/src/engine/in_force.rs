@@ -17,7 +17,7 @@ pub struct InForce<'e, C> {
 
 /// Whether an answer changes anything.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asking {
+pub(super) enum Asking {
     ToCharge,
     ToKnow,
 }
@@ -35,7 +35,7 @@ impl<'e, C: Clock> InForce<'e, C> {
     /// Decides a request: all limits that it touches are charged, or none is.
     ///
     /// Does not wait. A request that is over a limit with the action `delay` is denied here, with how long it would
-    /// have had to wait.
+    /// have had to wait. [`Engine::decide`] waits.
     pub fn check(&self, request: &Request<'_>) -> Result<Answer<'_>, PlanFull> {
         self.check_at(request, self.engine.clock.now())
     }
@@ -59,13 +59,15 @@ impl<'e, C: Clock> InForce<'e, C> {
     pub fn refund(&self, request: &Request<'_>) -> Result<(), PlanFull> {
         let (touches, now) = (self.rules.touched_by(request), self.engine.clock.now());
         self.engine.store.refund(&touches.plan(now)?.plan, now);
+        self.engine.nudge(&touches, now);
         Ok(())
     }
 
     /// Forgets all that the keys of a request used.
     pub fn reset(&self, request: &Request<'_>) -> Result<(), PlanFull> {
-        let touches = self.rules.touched_by(request);
-        self.engine.store.reset(&touches.plan(self.engine.clock.now())?.plan);
+        let (touches, now) = (self.rules.touched_by(request), self.engine.clock.now());
+        self.engine.store.reset(&touches.plan(now)?.plan);
+        self.engine.nudge(&touches, now);
         Ok(())
     }
 
@@ -74,29 +76,44 @@ impl<'e, C: Clock> InForce<'e, C> {
     }
 
     fn decide(&self, request: &Request<'_>, now: Timestamp, asking: Asking) -> Result<Answer<'_>, PlanFull> {
-        let store = &self.engine.store;
-        let mut touches = self.rules.touched_by(request);
+        let touches = self.rules.touched_by(request);
+        let mut answer = self.engine.settle(&touches, now, asking)?;
+        self.engine.try_candidates(&touches, &mut answer, now, asking);
+        Ok(answer)
+    }
+}
+
+impl<C: Clock> Engine<C> {
+    /// What all limits that are in force say. Nothing is charged that is only tried out.
+    pub(super) fn settle<'r>(
+        &self,
+        touches: &Touches<'r>,
+        now: Timestamp,
+        asking: Asking,
+    ) -> Result<Answer<'r>, PlanFull> {
+        let mut turned: Option<Touches<'r>> = None;
         // Once, and once more for each limit that turns to a pool.
         loop {
+            let touches = turned.as_ref().unwrap_or(touches);
             let drawn = touches.plan(now)?;
             let outcomes = match asking {
-                Asking::ToCharge => store.check(&drawn.plan, now),
-                Asking::ToKnow => store.peek(&drawn.plan, now),
+                Asking::ToCharge => self.store.check(&drawn.plan, now),
+                Asking::ToKnow => self.store.peek(&drawn.plan, now),
             };
-            let turning = drawn.turning(&touches, &outcomes);
+            let turning = drawn.turning(touches, &outcomes);
             if turning.is_empty() {
-                let mut answer = Answer::merge(&touches, &drawn, &outcomes, now);
-                self.try_candidates(&touches, &mut answer, now, asking);
-                return Ok(answer);
+                return Ok(Answer::merge(touches, &drawn, &outcomes, now));
             }
             drop(drawn);
-            touches.turn_to_pools(&turning);
+            let mut turn = touches.clone();
+            turn.turn_to_pools(&turning);
+            turned = Some(turn);
         }
     }
 
     /// Asks the limits that are only tried out what they would have said in place of their rule's own: they are charged
     /// where they admit the request, unless another rule keeps it from passing.
-    fn try_candidates<'r>(
+    pub(super) fn try_candidates<'r>(
         &self,
         touches: &Touches<'r>,
         answer: &mut Answer<'r>,
@@ -111,8 +128,8 @@ impl<'e, C: Clock> InForce<'e, C> {
                 // An empty plan has room for one.
                 let _ = plan.add(charge);
                 match (asking, blocked) {
-                    (Asking::ToCharge, false) => *self.engine.store.check_one(&charge, now),
-                    _ => self.engine.store.peek(&plan, now)[0],
+                    (Asking::ToCharge, false) => *self.store.check_one(&charge, now),
+                    _ => self.store.peek(&plan, now)[0],
                 }
             });
             answer.candidates.push(LimitAnswer::of_candidate(candidate, outcome));

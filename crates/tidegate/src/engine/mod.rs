@@ -27,18 +27,22 @@
 
 mod explain;
 mod in_force;
+mod waiting;
 
 pub use explain::{
     EXPLAINED_RULES_MAX, ExplainedDescriptor, ExplainedLimit, ExplainedRule, Explanation, Standing,
 };
 pub use in_force::InForce;
+pub use waiting::{Decided, Deciding};
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use tidegate_core::rules::{Domain, Level, Ruleset, RulesetError};
 
 use crate::memory::{MEMORY_BYTES_DEFAULT, MemoryStats, MemoryStore};
+use crate::waiting::{Kin, QUEUE_MAX_DEFAULT, Queues};
 use crate::{Clock, SystemClock};
 
 /// Rules over a store. Rules are swapped while requests are decided, and nobody's counters are reset.
@@ -47,8 +51,16 @@ pub struct Engine<C = SystemClock> {
     /// Rules are compiled with regard to those they replace, so one at a time.
     replacing: Mutex<()>,
     store: Arc<MemoryStore>,
+    /// Who waits for limits with the action `delay`.
+    queues: Arc<Queues>,
+    kin: Kin,
+    /// How often anything was changed that those who wait go by.
+    changes: AtomicU64,
     clock: C,
 }
+
+/// What all engines over one store are kin by.
+const KIN: &str = "\u{1f}engine";
 
 /// There is no rule that moves with the signal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +80,9 @@ impl<C: Clock> Engine<C> {
     /// An engine over this store, by this clock.
     pub fn over(domains: Vec<Domain>, store: Arc<MemoryStore>, clock: C) -> Result<Self, RulesetError> {
         let rules = ArcSwap::from_pointee(Ruleset::compile(domains)?);
-        Ok(Self { rules, replacing: Mutex::new(()), store, clock })
+        let queues = Arc::new(Queues::new(QUEUE_MAX_DEFAULT));
+        let kin = store.kins().join(KIN, &queues);
+        Ok(Self { rules, replacing: Mutex::new(()), store, queues, kin, changes: AtomicU64::new(0), clock })
     }
 
     /// The rules in force. Whoever holds them goes on with them, also when others take their place.
@@ -78,11 +92,12 @@ impl<C: Clock> Engine<C> {
 
     /// Puts other rules into force, at once and for all requests to come. Those that do not go together change nothing.
     ///
-    /// Nobody's counter is reset: see [`Ruleset::succeeding`].
+    /// Nobody's counter is reset: see [`Ruleset::succeeding`]. Who [waits](Self::decide) goes on by the new rules.
     pub fn replace(&self, domains: Vec<Domain>) -> Result<(), RulesetError> {
         let _one_at_a_time = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
         let new = Ruleset::succeeding(&self.rules.load(), domains, self.clock.now())?;
         self.rules.store(Arc::new(new));
+        self.changed();
         Ok(())
     }
 
@@ -92,6 +107,7 @@ impl<C: Clock> Engine<C> {
         match rules.signal(name) {
             Some(signal) => {
                 signal.push(level);
+                self.changed();
                 Ok(())
             }
             None => {

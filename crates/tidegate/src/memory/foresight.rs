@@ -84,14 +84,24 @@ impl Foresight {
         self.states.len() == plan.enforced().count()
     }
 
-    /// Plays a request out.
+    /// Plays a request out that is let go when its delay is over.
     pub(crate) fn admit(&mut self, plan: &Plan<'_>, pending: Pending) -> Foreseen {
+        self.play(plan, pending, |states, ask| states.delay(plan, ask))
+    }
+
+    /// Plays a request out that is let go when it is admitted, and waits for its delay somewhere else.
+    #[cfg(feature = "rules")]
+    pub(crate) fn admit_undelayed(&mut self, plan: &Plan<'_>, pending: Pending) -> Foreseen {
+        self.play(plan, pending, |_, _| Nanos::ZERO)
+    }
+
+    fn play(&mut self, plan: &Plan<'_>, pending: Pending, delay: impl Fn(&Self, Ask) -> Nanos) -> Foreseen {
         let cost = pending.cost;
         let Some(wait) = self.wait(plan, Ask { now: pending.from, cost }).span() else {
             return Foreseen::Never;
         };
         let ask = Ask { now: pending.from.saturating_add(wait), cost };
-        let leaves = ask.now.saturating_add(self.delay(plan, ask));
+        let leaves = ask.now.saturating_add(delay(self, ask));
         if pending.deadline.is_some_and(|deadline| leaves > deadline) {
             return Foreseen::TooLate(leaves);
         }

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use tidegate_core::{Nanos, Timestamp};
 
+use super::nap::Nap;
+use super::of_limiter::OfLimiter;
 use super::queue::{Departure, Exit, Step, Ticket, Waiter};
 use super::queues::Arrival;
 use super::request::Request;
 use super::{Refusal, Turn};
 use crate::Timer;
-use crate::holding::Holding;
+use crate::holding::{Admitted, Holding};
 
 /// Waits until it is admitted. Made by [`Limiter::until_ready`](crate::Limiter::until_ready) and
 /// [`Limiter::delay`](crate::Limiter::delay).
@@ -24,7 +26,7 @@ pub struct UntilReady<'a, C: Timer>(Waiting<'a, C>);
 pub struct UntilAcquired<'a, C: Timer>(Waiting<'a, C>);
 
 struct Waiting<'a, C: Timer> {
-    request: Request<'a, C>,
+    request: OfLimiter<'a, C>,
     max_wait: Option<Duration>,
     arrived: Timestamp,
     stage: Stage<C::Sleep>,
@@ -36,25 +38,25 @@ enum Stage<S> {
     /// In line; in front of it if it sleeps until an instant.
     InLine {
         ticket: Ticket,
-        sleep: Option<(Timestamp, S)>,
+        nap: Nap<S>,
     },
     /// Admitted, and held until it leaves.
     Held {
         ticket: Ticket,
-        departure: Departure,
+        departure: Departure<Admitted>,
         sleep: S,
     },
     Over,
 }
 
 impl<'a, C: Timer> UntilReady<'a, C> {
-    pub(super) fn new(request: Request<'a, C>, max_wait: Option<Duration>) -> Self {
+    pub(super) fn new(request: OfLimiter<'a, C>, max_wait: Option<Duration>) -> Self {
         Self(Waiting::new(request, max_wait))
     }
 }
 
 impl<'a, C: Timer> UntilAcquired<'a, C> {
-    pub(crate) fn new(request: Request<'a, C>, max_wait: Option<Duration>) -> Self {
+    pub(crate) fn new(request: OfLimiter<'a, C>, max_wait: Option<Duration>) -> Self {
         Self(Waiting::new(request, max_wait))
     }
 }
@@ -65,7 +67,7 @@ impl<C: Timer> Future for UntilReady<'_, C> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Turn> {
         let waiting = &mut self.0;
         waiting.poll(context).map(|done| match done {
-            Ok(Departure { admitted, leaves }) => {
+            Ok(Departure { given: admitted, leaves }) => {
                 let waited_ns = leaves.as_nanos().saturating_sub(waiting.arrived.as_nanos());
                 Turn::Admitted { decision: admitted.decision, waited: Nanos::new(u128::from(waited_ns)) }
             }
@@ -81,23 +83,23 @@ impl<'a, C: Timer> Future for UntilAcquired<'a, C> {
         let waiting = &mut self.0;
         waiting.poll(context).map_ok(|departure| {
             let request = &mut waiting.request;
-            Holding::of(request.limiter, std::mem::take(&mut request.key), departure.admitted, request.ttl)
+            Holding::of(request.limiter, std::mem::take(&mut request.key), departure.given, request.ttl)
         })
     }
 }
 
 impl<'a, C: Timer> Waiting<'a, C> {
-    fn new(request: Request<'a, C>, max_wait: Option<Duration>) -> Self {
+    fn new(request: OfLimiter<'a, C>, max_wait: Option<Duration>) -> Self {
         Self { request, max_wait, arrived: Timestamp::default(), stage: Stage::New }
     }
 
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Departure, Refusal>> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Departure<Admitted>, Refusal>> {
         let polled = self.go_on(context);
         self.request.tell();
         polled
     }
 
-    fn go_on(&mut self, context: &mut Context<'_>) -> Poll<Result<Departure, Refusal>> {
+    fn go_on(&mut self, context: &mut Context<'_>) -> Poll<Result<Departure<Admitted>, Refusal>> {
         let limiter = self.request.limiter;
         let (clock, queues) = (limiter.clock(), limiter.queues());
         loop {
@@ -105,19 +107,21 @@ impl<'a, C: Timer> Waiting<'a, C> {
                 Stage::New => {
                     self.arrived = clock.now();
                     match queues.arrive(&self.request, self.waiter(context)) {
-                        Arrival::Leaves(admitted) => {
-                            return self.over(Ok(Departure { admitted, leaves: self.arrived }));
+                        Arrival::Leaves(given) | Arrival::Declined(given) => {
+                            return self.over(Ok(Departure { given, leaves: self.arrived }));
                         }
                         Arrival::Refused(refusal) => return self.over(Err(refusal)),
-                        Arrival::Waits(ticket) => self.stage = Stage::InLine { ticket, sleep: None },
-                        Arrival::Held { admitted, leaves, ticket } => {
-                            self.hold(ticket, Departure { admitted, leaves });
+                        Arrival::Waits(ticket) => self.stage = Stage::InLine { ticket, nap: Nap::none() },
+                        Arrival::Held { given, leaves, ticket } => {
+                            self.hold(ticket, Departure { given, leaves });
                         }
                     }
                 }
-                Stage::InLine { ticket, sleep } => {
-                    match queues.step(&self.request, *ticket, clock.now(), context.waker()) {
+                Stage::InLine { ticket, nap } => {
+                    let now = clock.now();
+                    match queues.step(&self.request, *ticket, now, context.waker()) {
                         Step::Leaves(departure) => return self.over(Ok(departure)),
+                        Step::Declined(given) => return self.over(Ok(Departure { given, leaves: now })),
                         Step::Refused(refusal) => return self.over(Err(refusal)),
                         Step::Held(departure) => {
                             let ticket = *ticket;
@@ -125,18 +129,7 @@ impl<'a, C: Timer> Waiting<'a, C> {
                         }
                         Step::Behind => return Poll::Pending,
                         Step::AskAgain(at) => {
-                            let (_, timer) = match sleep.take() {
-                                Some(same) if same.0 == at => sleep.insert(same),
-                                _ => sleep.insert((at, clock.sleep_until(at))),
-                            };
-                            ready!(Pin::new(timer).poll(context));
-                            // It is not asked again once it was ready.
-                            *sleep = None;
-                            if clock.now() < at {
-                                // A timer that is early by another clock than its own: others go first.
-                                context.waker().wake_by_ref();
-                                return Poll::Pending;
-                            }
+                            ready!(nap.poll_until(at, clock, context));
                         }
                     }
                 }
@@ -155,6 +148,7 @@ impl<'a, C: Timer> Waiting<'a, C> {
     fn waiter(&self, context: &Context<'_>) -> Waiter {
         let deadline = |max_wait: Duration| self.arrived.saturating_add(Nanos::new(max_wait.as_nanos()));
         Waiter {
+            ticket: None,
             cost: self.request.cost,
             arrived: self.arrived,
             deadline: self.max_wait.map(deadline),
@@ -163,7 +157,7 @@ impl<'a, C: Timer> Waiting<'a, C> {
         }
     }
 
-    fn hold(&mut self, ticket: Ticket, departure: Departure) {
+    fn hold(&mut self, ticket: Ticket, departure: Departure<Admitted>) {
         let sleep = self.request.limiter.clock().sleep_until(departure.leaves);
         self.stage = Stage::Held { ticket, departure, sleep };
     }
@@ -180,7 +174,7 @@ impl<C: Timer> Drop for Waiting<'_, C> {
         let ticket = match &self.stage {
             Stage::InLine { ticket, .. } => *ticket,
             Stage::Held { ticket, departure, .. } => {
-                self.request.give_back(&departure.admitted);
+                self.request.give_back(&departure.given);
                 *ticket
             }
             Stage::New | Stage::Over => return,

@@ -18,6 +18,8 @@ mod future;
 mod kin;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod nap;
+mod of_limiter;
 mod playing;
 mod queue;
 mod queues;
@@ -25,9 +27,16 @@ mod request;
 
 pub use future::{UntilAcquired, UntilReady};
 pub(crate) use kin::{Kin, Kins};
+pub(crate) use of_limiter::OfLimiter;
 pub(crate) use queues::Queues;
 pub use queues::WAITERS_MAX;
-pub(crate) use request::Request;
+#[cfg(feature = "rules")]
+pub(crate) use {
+    nap::Nap,
+    queue::{Exit, Step, Ticket, Waiter},
+    queues::Arrival,
+    request::{Attempt, Request},
+};
 
 use std::fmt;
 use std::time::Duration;
@@ -115,19 +124,19 @@ impl<C: Timer> Limiter<C> {
     /// # }
     /// ```
     pub fn until_ready(&self, key: impl AsRef<[u8]>, cost: u64) -> UntilReady<'_, C> {
-        UntilReady::new(Request::new(self, key.as_ref(), cost), None)
+        UntilReady::new(OfLimiter::new(self, key.as_ref(), cost), None)
     }
 
     /// As [`until_ready`](Self::until_ready) for a request that is worth no more than `max_wait`: refused at once if
     /// that cannot be met.
     pub fn delay(&self, key: impl AsRef<[u8]>, cost: u64, max_wait: Duration) -> UntilReady<'_, C> {
-        UntilReady::new(Request::new(self, key.as_ref(), cost), Some(max_wait))
+        UntilReady::new(OfLimiter::new(self, key.as_ref(), cost), Some(max_wait))
     }
 
     /// As [`until_ready`](Self::until_ready), and holds what concurrency limits gave until it is dropped. A lease
     /// that is given back wakes the request in front.
     pub fn until_acquired(&self, key: impl AsRef<[u8]>, cost: u64) -> UntilAcquired<'_, C> {
-        UntilAcquired::new(Request::new(self, key.as_ref(), cost), None)
+        UntilAcquired::new(OfLimiter::new(self, key.as_ref(), cost), None)
     }
 
     /// As [`until_acquired`](Self::until_acquired) for a request that is worth no more than `max_wait`.
@@ -137,7 +146,7 @@ impl<C: Timer> Limiter<C> {
         cost: u64,
         max_wait: Duration,
     ) -> UntilAcquired<'_, C> {
-        UntilAcquired::new(Request::new(self, key.as_ref(), cost), Some(max_wait))
+        UntilAcquired::new(OfLimiter::new(self, key.as_ref(), cost), Some(max_wait))
     }
 
     /// As [`until_ready`](Self::until_ready), with the thread at hand.

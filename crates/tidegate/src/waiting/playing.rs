@@ -3,9 +3,8 @@
 use tidegate_core::Timestamp;
 
 use super::Refusal;
-use super::queue::{Queue, Waiter, too_long};
+use super::queue::{Queue, Ticket, Waiter, too_long};
 use super::request::Request;
-use crate::Clock;
 use crate::memory::{Foreseen, Foresight, Pending};
 
 /// The end of a line: what the states will be when all in it have left.
@@ -27,13 +26,9 @@ enum Precision {
 
 impl Queue {
     /// Why a newcomer need not get in line, if that is known.
-    pub(super) fn refuses<C: Clock>(
-        &mut self,
-        request: &Request<'_, C>,
-        newcomer: &mut Waiter,
-    ) -> Option<Refusal> {
+    pub(super) fn refuses(&mut self, request: &impl Request, newcomer: &mut Waiter) -> Option<Refusal> {
         let now = newcomer.arrived;
-        let worked_out = self.tail.as_ref().is_some_and(|tail| tail.foresight.is_of(&request.plan(now)));
+        let worked_out = self.tail.as_ref().is_some_and(|tail| request.is_foreseen_by(&tail.foresight, now));
         if !request.is_foreseeable(now) || !worked_out && newcomer.deadline.is_none() {
             let refusal = (!request.is_possible(now)).then_some(Refusal::Never);
             return refusal.or_else(|| self.comes_too_late(newcomer));
@@ -60,7 +55,7 @@ impl Queue {
     }
 
     /// Plays a newcomer out behind all in line, if it was worked out how those end.
-    fn play_behind<C: Clock>(&mut self, request: &Request<'_, C>, newcomer: &Waiter) -> Option<Foreseen> {
+    fn play_behind(&mut self, request: &impl Request, newcomer: &Waiter) -> Option<Foreseen> {
         let tail = self.tail.as_mut()?;
         let from = tail.left.max(newcomer.arrived);
         let pending = Pending { cost: newcomer.cost, from, deadline: newcomer.deadline };
@@ -80,7 +75,7 @@ impl Queue {
     }
 
     /// Works out when everyone in line will leave, and refuses those for whom that is too late.
-    pub(super) fn play_out<C: Clock>(&mut self, request: &Request<'_, C>, now: Timestamp) {
+    pub(super) fn play_out(&mut self, request: &impl Request, now: Timestamp) {
         let mut foresight = request.foresee(now);
         // Who gave units back may go by another clock, which is ahead.
         let left = if self.front_is_charged { self.left } else { self.left.min(now) };
@@ -100,6 +95,15 @@ impl Queue {
         }
         refused.into_iter().for_each(|(ticket, refusal)| self.refuse(ticket, refusal));
         self.tail = Some(Tail { foresight, left, precision: Precision::Exact });
+    }
+
+    /// Somebody who came before others takes its place in front of them, so they are later than was worked out.
+    pub(super) fn pushed_in(&mut self, request: &impl Request, ticket: Ticket, now: Timestamp) {
+        if request.is_foreseeable(now) {
+            self.play_out(request, now);
+        } else {
+            self.watch(ticket);
+        }
     }
 
     /// What was worked out for the end of the line is at worst too late from now on.

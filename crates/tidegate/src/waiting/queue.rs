@@ -8,19 +8,19 @@ use tidegate_core::{Nanos, Timestamp};
 use super::Refusal;
 use super::playing::Tail;
 use super::request::{Attempt, Request};
-use crate::Clock;
-use crate::holding::Admitted;
 
 /// A place in a line: lower ones come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Ticket(u64);
+pub(crate) struct Ticket(u64);
 
 /// What a request in line hears when it asks whether it is its turn.
-pub(super) enum Step {
+pub(crate) enum Step<G> {
     /// It is admitted and has left the line.
-    Leaves(Departure),
+    Leaves(Departure<G>),
     /// It is admitted, and stays in front of the line until this instant.
-    Held(Departure),
+    Held(Departure<G>),
+    /// It was charged nothing, has no more business in the line, and has left it.
+    Declined(G),
     /// It is in front and has to ask again at this instant.
     AskAgain(Timestamp),
     /// Others are in front; it will be woken.
@@ -30,17 +30,17 @@ pub(super) enum Step {
 }
 
 /// What a request was given, and when it goes.
-pub(super) struct Departure {
-    pub admitted: Admitted,
+pub(crate) struct Departure<G> {
+    pub given: G,
     pub leaves: Timestamp,
 }
 
 /// How a request leaves the line of its own accord.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Exit {
+pub(crate) enum Exit {
     /// It was held for its delay, which is over.
     Done,
-    /// It was dropped, at this instant.
+    /// It was dropped or went to another line, at this instant.
     Dropped(Timestamp),
 }
 
@@ -51,7 +51,9 @@ pub(super) struct Wakers {
 }
 
 /// A request that waits.
-pub(super) struct Waiter {
+pub(crate) struct Waiter {
+    /// The place that it has already, in another line.
+    pub ticket: Option<Ticket>,
     pub cost: u64,
     pub arrived: Timestamp,
     /// When it gives up.
@@ -68,7 +70,6 @@ pub(super) struct Queue {
     deadlines: BTreeSet<(Timestamp, Ticket)>,
     /// Those who had to leave and have not heard of it yet.
     refused: BTreeMap<Ticket, Refusal>,
-    next_ticket: u64,
     /// Whether the one in front has been admitted, and only waits for the instant at which it leaves.
     pub(super) front_is_charged: bool,
     /// When the last one left, or leaves if it is still held: nobody behind it is decided before.
@@ -80,6 +81,12 @@ pub(super) struct Queue {
     /// Wakers that are of no use any more. They may own a task, which must not be dropped while the line is locked: it
     /// may be in it.
     gone: Vec<Waker>,
+}
+
+impl Ticket {
+    pub(super) fn new(number: u64) -> Self {
+        Self(number)
+    }
 }
 
 impl Waiter {
@@ -102,12 +109,14 @@ impl Queue {
         Wakers { woken: std::mem::take(&mut self.woken), _gone: std::mem::take(&mut self.gone) }
     }
 
-    pub(super) fn enter(&mut self, waiter: Waiter) -> Ticket {
-        let ticket = Ticket(self.next_ticket);
-        self.next_ticket += 1;
+    pub(super) fn enter(&mut self, ticket: Ticket, waiter: Waiter) {
         self.deadlines.extend(waiter.deadline.map(|deadline| (deadline, ticket)));
         self.waiters.insert(ticket, waiter);
-        ticket
+    }
+
+    /// Whether somebody in line comes after one that has this ticket; after a newcomer nobody does.
+    pub(super) fn is_before_others(&self, ticket: Option<Ticket>) -> bool {
+        ticket.is_some_and(|ticket| self.waiters.last_key_value().is_some_and(|(last, _)| *last > ticket))
     }
 
     /// Somebody got in line whose deadline has to be watched by the one in front, which may sleep for longer.
@@ -125,13 +134,13 @@ impl Queue {
     }
 
     /// A request in line asks whether it is its turn.
-    pub(super) fn step<C: Clock>(
+    pub(super) fn step<R: Request>(
         &mut self,
-        request: &Request<'_, C>,
+        request: &R,
         ticket: Ticket,
         now: Timestamp,
         waker: &Waker,
-    ) -> Step {
+    ) -> Step<R::Given> {
         if let Some(refusal) = self.refused.remove(&ticket) {
             return Step::Refused(refusal);
         }
@@ -151,6 +160,10 @@ impl Queue {
                 self.remove(ticket);
             }
             Step::Refused(_) => self.remove(ticket),
+            Step::Declined(_) => {
+                self.may_be_sooner();
+                self.remove(ticket);
+            }
             Step::Held(departure) => self.hold_front_until(departure.leaves),
             Step::AskAgain(_) | Step::Behind => {}
         }
@@ -164,20 +177,21 @@ impl Queue {
         step
     }
 
-    fn step_front<C: Clock>(&mut self, request: &Request<'_, C>, ticket: Ticket, now: Timestamp) -> Step {
+    fn step_front<R: Request>(&mut self, request: &R, ticket: Ticket, now: Timestamp) -> Step<R::Given> {
         let waiter = &self.waiters[&ticket];
         let mut at = waiter.arrived.max(self.left).max(request.earliest(now)).min(now);
         loop {
             let wait = match request.attempt(at) {
-                Attempt::Admitted(admitted) => {
-                    let leaves = at.saturating_add(admitted.decision.delay);
+                Attempt::Admitted(given) => {
+                    let leaves = at.saturating_add(request.held(&given));
                     if waiter.gives_up_before(leaves) {
-                        request.give_back(&admitted);
+                        request.give_back(&given);
                         return Step::Refused(too_long(waiter.arrived, leaves));
                     }
-                    let departure = Departure { admitted, leaves };
+                    let departure = Departure { given, leaves };
                     return if leaves <= now { Step::Leaves(departure) } else { Step::Held(departure) };
                 }
+                Attempt::Declined(given) => return Step::Declined(given),
                 Attempt::Wait(wait) => wait,
             };
             let Some(due) = request.due(at, wait) else { return Step::Refused(Refusal::Never) };
@@ -189,13 +203,13 @@ impl Queue {
     }
 
     /// The one in front cannot be admitted before `due`, as far as is known.
-    fn ask_again<C: Clock>(
+    fn ask_again<R: Request>(
         &mut self,
-        request: &Request<'_, C>,
+        request: &R,
         ticket: Ticket,
         due: Timestamp,
         now: Timestamp,
-    ) -> Step {
+    ) -> Step<R::Given> {
         let waiter = &self.waiters[&ticket];
         if request.is_foreseeable(now) {
             // Others took units past the line, so all in it are later than was thought; or it was not foreseeable when
@@ -227,6 +241,13 @@ impl Queue {
         self.remove(ticket);
     }
 
+    /// The limits themselves may be others: nothing that was worked out holds.
+    #[cfg(feature = "rules")]
+    pub(super) fn nudge_afresh(&mut self, now: Timestamp) {
+        self.tail = None;
+        self.nudge(now);
+    }
+
     /// Units came back: those in line may come sooner than was worked out, but nobody before this instant.
     pub(super) fn nudge(&mut self, now: Timestamp) {
         self.may_be_sooner();
@@ -236,7 +257,7 @@ impl Queue {
         }
     }
 
-    fn front(&self) -> Option<Ticket> {
+    pub(super) fn front(&self) -> Option<Ticket> {
         self.waiters.first_key_value().map(|(ticket, _)| *ticket)
     }
 

@@ -1,4 +1,4 @@
-//! The lines of a limiter, one for each key that somebody waits for.
+//! The lines of a limiter or an engine, one for each key that somebody waits for.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -8,34 +8,39 @@ use foldhash::fast::RandomState;
 use tidegate_core::{Nanos, Timestamp};
 
 use super::Refusal;
+#[cfg(feature = "rules")]
+use super::queue::Wakers;
 use super::queue::{Exit, Queue, Step, Ticket, Waiter, too_long};
 use super::request::{Attempt, Request};
-use crate::Clock;
-use crate::holding::Admitted;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
 /// Lines are spread over locks, so that keys do not wait for each other.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
-/// The most requests that wait for one limiter, whatever their keys.
+/// The most requests that wait for one limiter, or one engine, whatever their keys.
 pub const WAITERS_MAX: u64 = 1 << 20;
 
-/// All lines of a limiter.
+/// All lines of a limiter or an engine.
 pub(crate) struct Queues {
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
     /// The most requests in one line.
     queue_max: usize,
     waiters: AtomicU64,
+    /// Counted over all lines, so that whoever goes from one to another keeps its place among those who came. It is
+    /// counted while a line is locked, and there is nothing in it for the model checker.
+    next_ticket: std::sync::atomic::AtomicU64,
 }
 
 type Shard = HashMap<Box<[u8]>, Queue, RandomState>;
 
 /// What a request hears when it comes.
-pub(super) enum Arrival {
+pub(crate) enum Arrival<G> {
     /// Nobody waits and it is admitted.
-    Leaves(Admitted),
+    Leaves(G),
     /// Nobody waits and it is admitted, but is to be held until this instant, in front of the line.
-    Held { admitted: Admitted, leaves: Timestamp, ticket: Ticket },
+    Held { given: G, leaves: Timestamp, ticket: Ticket },
+    /// Nobody waits and it has no business here; it is charged nothing.
+    Declined(G),
     /// It is in line.
     Waits(Ticket),
     /// It does not wait.
@@ -45,7 +50,13 @@ pub(super) enum Arrival {
 impl Queues {
     pub(crate) fn new(queue_max: usize) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect();
-        Self { shards, hasher: RandomState::default(), queue_max, waiters: AtomicU64::new(0) }
+        Self {
+            shards,
+            hasher: RandomState::default(),
+            queue_max,
+            waiters: AtomicU64::new(0),
+            next_ticket: std::sync::atomic::AtomicU64::new(0),
+        }
     }
 
     pub(crate) fn queue_max(&self) -> usize {
@@ -53,56 +64,63 @@ impl Queues {
     }
 
     /// A request comes: it leaves at once if nobody waits and it is admitted; else it gets in line or is refused.
-    pub(super) fn arrive<C: Clock>(&self, request: &Request<'_, C>, waiter: Waiter) -> Arrival {
+    pub(crate) fn arrive<R: Request>(&self, request: &R, waiter: Waiter) -> Arrival<R::Given> {
         // Locked while the store is asked: who gives units back after that finds the request in line.
-        let mut shard = self.lock(&request.key);
-        let arrival = match shard.get_mut(&request.key) {
+        let mut shard = self.lock(request.line());
+        let arrival = match shard.get_mut(request.line()) {
             Some(queue) => self.get_in_line(queue, request, waiter),
             None => self.arrive_alone(&mut shard, request, waiter),
         };
-        self.finish(shard, &request.key);
+        self.finish(shard, request.line());
         arrival
     }
 
-    fn arrive_alone<C: Clock>(&self, shard: &mut Shard, request: &Request<'_, C>, waiter: Waiter) -> Arrival {
-        let admitted = match request.attempt(waiter.arrived) {
-            Attempt::Admitted(admitted) if admitted.decision.delay == Nanos::ZERO => {
-                return Arrival::Leaves(admitted);
+    fn arrive_alone<R: Request>(&self, shard: &mut Shard, request: &R, waiter: Waiter) -> Arrival<R::Given> {
+        let given = match request.attempt(waiter.arrived) {
+            Attempt::Admitted(given) if request.held(&given) == Nanos::ZERO => {
+                return Arrival::Leaves(given);
             }
-            Attempt::Admitted(admitted) => admitted,
+            Attempt::Admitted(given) => given,
+            Attempt::Declined(given) => return Arrival::Declined(given),
             Attempt::Wait(_) => {
-                let queue = shard.entry(request.key.clone()).or_default();
+                let queue = shard.entry(request.line().into()).or_default();
                 return self.get_in_line(queue, request, waiter);
             }
         };
-        let leaves = waiter.arrived.saturating_add(admitted.decision.delay);
+        let leaves = waiter.arrived.saturating_add(request.held(&given));
         let refusal = match waiter.gives_up_before(leaves) {
             true => Some(too_long(waiter.arrived, leaves)),
             false => self.is_full(0).then_some(Refusal::QueueFull),
         };
         if let Some(refusal) = refusal {
-            request.give_back(&admitted);
+            request.give_back(&given);
             return Arrival::Refused(refusal);
         }
-        let queue = shard.entry(request.key.clone()).or_default();
+        let queue = shard.entry(request.line().into()).or_default();
         let ticket = self.enter(queue, waiter);
         queue.hold_front_until(leaves);
-        Arrival::Held { admitted, leaves, ticket }
+        Arrival::Held { given, leaves, ticket }
     }
 
-    fn get_in_line<C: Clock>(
+    fn get_in_line<R: Request>(
         &self,
         queue: &mut Queue,
-        request: &Request<'_, C>,
+        request: &R,
         mut waiter: Waiter,
-    ) -> Arrival {
+    ) -> Arrival<R::Given> {
         if self.is_full(queue.len()) {
             return Arrival::Refused(Refusal::QueueFull);
+        }
+        let now = waiter.arrived;
+        let is_foreseeable = request.is_foreseeable(now);
+        if queue.is_before_others(waiter.ticket) {
+            let ticket = self.enter(queue, waiter);
+            queue.pushed_in(request, ticket, now);
+            return Arrival::Waits(ticket);
         }
         if let Some(refusal) = queue.refuses(request, &mut waiter) {
             return Arrival::Refused(refusal);
         }
-        let is_foreseeable = request.is_foreseeable(waiter.arrived);
         let ticket = self.enter(queue, waiter);
         if !is_foreseeable {
             queue.watch(ticket);
@@ -111,33 +129,33 @@ impl Queues {
     }
 
     /// A request in line asks whether it is its turn.
-    pub(super) fn step<C: Clock>(
+    pub(crate) fn step<R: Request>(
         &self,
-        request: &Request<'_, C>,
+        request: &R,
         ticket: Ticket,
         now: Timestamp,
         waker: &Waker,
-    ) -> Step {
-        let mut shard = self.lock(&request.key);
-        let step = match shard.get_mut(&request.key) {
+    ) -> Step<R::Given> {
+        let mut shard = self.lock(request.line());
+        let step = match shard.get_mut(request.line()) {
             Some(queue) => queue.step(request, ticket, now, waker),
             None => unreachable!("a line is kept while anybody is in it"),
         };
-        if matches!(step, Step::Leaves(_) | Step::Refused(_)) {
+        if matches!(step, Step::Leaves(_) | Step::Declined(_) | Step::Refused(_)) {
             self.waiters.fetch_sub(1, Ordering::Relaxed);
         }
-        self.finish(shard, &request.key);
+        self.finish(shard, request.line());
         step
     }
 
     /// A request leaves the line of its own accord.
-    pub(super) fn leave(&self, key: &[u8], ticket: Ticket, exit: Exit) {
-        let mut shard = self.lock(key);
-        if let Some(queue) = shard.get_mut(key) {
+    pub(crate) fn leave(&self, line: &[u8], ticket: Ticket, exit: Exit) {
+        let mut shard = self.lock(line);
+        if let Some(queue) = shard.get_mut(line) {
             queue.leave(ticket, exit);
         }
         self.waiters.fetch_sub(1, Ordering::Relaxed);
-        self.finish(shard, key);
+        self.finish(shard, line);
     }
 
     /// Tells whoever is in front that units may have come back.
@@ -149,9 +167,33 @@ impl Queues {
         self.finish(shard, key);
     }
 
+    /// The limits are others, or what they go by is: whoever is in front of any line is to ask again.
+    #[cfg(feature = "rules")]
+    pub(crate) fn nudge_all(&self, now: Timestamp) {
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            let nudge = |queue: &mut Queue| {
+                queue.nudge_afresh(now);
+                queue.take_wakers()
+            };
+            let wakers: Vec<Wakers> = shard.values_mut().map(nudge).collect();
+            drop(shard);
+            wakers.iter().flat_map(|wakers| &wakers.woken).for_each(Waker::wake_by_ref);
+        }
+    }
+
+    /// Who stands in front of a line.
+    #[cfg(feature = "rules")]
+    pub(crate) fn front(&self, line: &[u8]) -> Option<Ticket> {
+        self.lock(line).get(line).and_then(Queue::front)
+    }
+
     fn enter(&self, queue: &mut Queue, waiter: Waiter) -> Ticket {
         self.waiters.fetch_add(1, Ordering::Relaxed);
-        queue.enter(waiter)
+        let number = || self.next_ticket.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let ticket = waiter.ticket.unwrap_or_else(|| Ticket::new(number()));
+        queue.enter(ticket, waiter);
+        ticket
     }
 
     fn is_full(&self, in_line: usize) -> bool {

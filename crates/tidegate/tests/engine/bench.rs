@@ -73,7 +73,7 @@ impl Bench {
 }
 
 impl Told {
-    fn of(answer: &Answer<'_>) -> Self {
+    pub fn of(answer: &Answer<'_>) -> Self {
         let wait = |wait: Wait| wait.span().map(|span| span.get().div_ceil(1_000_000));
         let name = |limit: &LimitAnswer<'_>| limit.rule.name.to_string();
         Self {
@@ -88,13 +88,17 @@ impl Told {
     }
 }
 
-pub fn with_request<R>(attributes: &str, cost: u64, ask: impl FnOnce(&Request<'_>) -> R) -> R {
+/// The entries of each descriptor of `method=POST path=/login`, with `;` between descriptors.
+pub fn entries(attributes: &str) -> Vec<Vec<Entry<'_>>> {
     let entry = |pair| {
         let (key, value) = str::split_once(pair, '=').expect("key=value");
         Entry { key, value }
     };
-    let entries: Vec<Vec<Entry<'_>>> =
-        attributes.split(';').map(|one| one.split_whitespace().map(entry).collect()).collect();
+    attributes.split(';').map(|one| one.split_whitespace().map(entry).collect()).collect()
+}
+
+pub fn with_request<R>(attributes: &str, cost: u64, ask: impl FnOnce(&Request<'_>) -> R) -> R {
+    let entries = entries(attributes);
     let descriptors: Vec<Descriptor<'_>> =
         entries.iter().map(|entries| Descriptor { entries, cost }).collect();
     ask(&Request { domain: "api", descriptors: &descriptors })

@@ -5,6 +5,10 @@ mod actions;
 mod answers;
 mod bench;
 mod changes;
+mod delay;
+#[allow(dead_code, reason = "not all of it is needed here")]
+#[path = "../waiting/executor.rs"]
+mod executor;
 mod explaining;
 mod keys;
 mod model;

@@ -92,12 +92,12 @@ impl<'r> Builder<'r> {
             }
             _ => false,
         };
-        let start = self.checks.len();
+        let start = end_of(&self.checks);
         let numbered = || wants.each.iter().map(|want| want.check).enumerate();
         self.checks.extend(numbered().filter(|(at, check)| is_proved(*at, check)).map(|(_, check)| check));
-        let proved = self.checks.len();
+        let proved = end_of(&self.checks);
         self.checks.extend(numbered().filter(|(at, check)| !is_proved(*at, check)).map(|(_, check)| check));
-        self.checks_of.push(Checks { start, proved, end: self.checks.len() });
+        self.checks_of.push(Checks { start, proved, end: end_of(&self.checks) });
         if best.is_none() {
             self.always.push(rule);
         }
@@ -197,4 +197,9 @@ impl<'r> Builder<'r> {
             always: self.always,
         }
     }
+}
+
+/// Rules with more than four billion conditions do not fit in memory.
+fn end_of(checks: &[Check]) -> u32 {
+    u32::try_from(checks.len()).unwrap_or(u32::MAX)
 }

@@ -83,9 +83,9 @@ pub struct Index {
 /// Where the checks of a rule are: first those that are proved when it is found, then the rest.
 #[derive(Clone, Copy, Debug)]
 struct Checks {
-    start: usize,
-    proved: usize,
-    end: usize,
+    start: u32,
+    proved: u32,
+    end: u32,
 }
 
 impl Index {
@@ -117,12 +117,12 @@ impl Index {
     /// What holds for every descriptor that the rule is found for.
     fn proved_checks(&self, rule: u32) -> &[Check] {
         let Checks { start, proved, .. } = self.checks_of[rule as usize];
-        &self.checks[start..proved]
+        &self.checks[start as usize..proved as usize]
     }
 
     /// What is still to be checked when the rule is found.
     fn open_checks(&self, rule: u32) -> &[Check] {
         let Checks { proved, end, .. } = self.checks_of[rule as usize];
-        &self.checks[proved..end]
+        &self.checks[proved as usize..end as usize]
     }
 }

@@ -125,6 +125,8 @@ impl<'r> By<'r> {
             Pattern::Nets(set) => Some((Self::Blocks(set), true)),
             Pattern::Wildcard(wildcard) => match (wildcard.beginning(), wildcard.end()) {
                 ("", "") => Some((Self::Presence, false)),
+                (beginning, "") => Some((Self::Beginning(beginning.as_bytes()), wildcard.stars() == 1)),
+                ("", end) => Some((Self::End(end.as_bytes()), wildcard.stars() == 1)),
                 (beginning, end) if beginning.len() >= end.len() => {
                     Some((Self::Beginning(beginning.as_bytes()), false))
                 }

@@ -1,0 +1,115 @@
+//! Requests that are held: over a limit with the action `delay` a request waits for its turn instead of being denied.
+//!
+//! The lines are those of a limiter ([`crate::waiting`]), one for each counter and key of a limit with that action. A
+//! request stands in one of them at a time. When it is its turn it is decided as a whole, by the rules that are in
+//! force then, and leaves with that answer if it passes or if a limit denies it that holds nobody. If it is another
+//! limit of that kind that it has to wait for longer, it goes to that one's line. It keeps its ticket, so wherever it
+//! goes it stands in front of all that came after it, and nobody is held up by somebody who waits for something else.
+//!
+//! What a future goes by, the rules and the signals, it reads before it locks a line. Who changes any of it counts the
+//! change before waking the front of every line, and a future that is about to sleep looks whether the count is still
+//! what it was: so it either sees the change or is found in line by who made it.
+
+mod asking;
+mod deciding;
+
+pub use deciding::Deciding;
+
+use std::sync::atomic::Ordering;
+
+use smallvec::SmallVec;
+use tidegate_core::rules::{Answer, Delay, Request, Touches};
+use tidegate_core::{Nanos, PlanFull, Timestamp};
+
+use super::Engine;
+use crate::blocking::block_on;
+use crate::{Clock, Refusal, Timer};
+
+/// The answer to a request that may have been held.
+#[derive(Clone, Debug)]
+pub struct Decided<'r> {
+    /// What the limits say, as of when it was its turn. A `delay` in it has not been waited for.
+    pub answer: Answer<'r>,
+    /// How long the request was held, from when it asked until it was due.
+    pub waited: Nanos,
+    /// Why it was not held, or no longer, if a limit would have held it that denied it instead.
+    pub refusal: Option<Refusal>,
+}
+
+/// Deciding, with a wait where a rule says so.
+impl<C: Timer> Engine<C> {
+    /// Decides a request as [`InForce::check`](super::InForce::check) does, and holds it while nothing but limits with
+    /// the action `delay` keep it from passing: first come first served, for no longer than their `max_wait`, and
+    /// not at all if it is known that it would have to wait for longer.
+    ///
+    /// The answer points into the rules in force, which are not kept from being replaced while it waits. So it is
+    /// handed to `answered`, and what that makes of it is what the future comes to.
+    ///
+    /// It waits for its turn and for nothing else: the `delay` that a leaky bucket asks for is in the answer, for the
+    /// caller to wait for or to pass on. Nothing is charged before it is its turn. Dropped before that, the future
+    /// leaves no hole in the line and has charged nothing. It has to be polled when it is woken, for those behind it
+    /// wait for it.
+    ///
+    /// ```
+    /// use tidegate::Engine;
+    /// use tidegate::rules::{self, Descriptor, Entry, Request};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let file = "
+    /// domain: api
+    /// rules:
+    ///   - { name: crawl, key: [host], limit: 2 per second, action: { delay: { max_wait: 5s } } }
+    /// ";
+    /// let engine = Engine::new(rules::parse("api.yaml", file)?.domains)?;
+    ///
+    /// let entries = [Entry { key: "host", value: "example.org" }];
+    /// let request = Request { domain: "api", descriptors: &[Descriptor { entries: &entries, cost: 1 }] };
+    /// let passes = engine.decide(&request, |decided| decided.answer.fate.passes()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn decide<'a, R, F>(&'a self, request: &Request<'a>, answered: F) -> Deciding<'a, C, F>
+    where
+        F: FnOnce(Decided<'_>) -> R,
+    {
+        Deciding::new(self, *request, answered)
+    }
+
+    /// As [`decide`](Self::decide), with the thread at hand.
+    pub fn decide_blocking<R>(
+        &self,
+        request: &Request<'_>,
+        answered: impl FnOnce(Decided<'_>) -> R,
+    ) -> Result<R, PlanFull> {
+        block_on(self.decide(request, answered))
+    }
+}
+
+impl<C: Clock> Engine<C> {
+    /// Tells whoever is in front of a line for what these touches touch that units may have come back.
+    pub(super) fn nudge(&self, touches: &Touches<'_>, now: Timestamp) {
+        touches.delays().for_each(|delay| self.kin.nudge(&line(&delay), now));
+    }
+
+    /// The rules or a signal have changed: those who wait are to look at them.
+    pub(super) fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::Release);
+        self.queues.nudge_all(self.clock.now());
+    }
+
+    fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+}
+
+/// What a line is known by: the counter and the key.
+type Line = SmallVec<[u8; LINE_INLINE_BYTES]>;
+
+/// As long as the keys of a request are where they need no allocation, neither does this.
+const LINE_INLINE_BYTES: usize = 200;
+
+fn line(delay: &Delay<'_>) -> Line {
+    let mut line = Line::from_slice(&delay.counter().get().to_le_bytes());
+    line.extend_from_slice(delay.key);
+    line
+}

@@ -1,0 +1,146 @@
+//! What changes while requests wait.
+
+use std::sync::Arc;
+
+use tidegate::rules::Fate;
+use tidegate::{Engine, Refusal};
+
+use super::{SLOW, bench, decide, done_ms, ended, passed, rules, set_seconds};
+use crate::bench::{domains, with_request};
+
+#[test]
+fn a_higher_limit_is_there_at_once_for_those_who_wait() {
+    let bench = bench(
+        "key: [user], limit: { limit: 1 per 5s, algorithm: fixed_window }, action: { delay: { max_wait: 20s } }",
+    );
+    let mut tasks = bench.tasks();
+    let all = bench.come(&mut tasks, "user=1", 4);
+    set_seconds(&bench.clock, &mut tasks, 1);
+    bench.reload(&rules(
+        "key: [user], limit: { limit: 3 per 5s, algorithm: fixed_window }, action: { delay: { max_wait: 20s } }",
+    ));
+    tasks.run();
+    assert_eq!(done_ms(&tasks, &all), [0, 1000, 1000, 5000].map(Some));
+    assert_eq!(tasks.order(), all);
+}
+
+#[test]
+fn a_lower_limit_refuses_those_who_cannot_make_it_any_more() {
+    let bench = bench(
+        "key: [user], limit: { limit: 2 per second, algorithm: fixed_window }, action: { delay: { max_wait: 2s } }",
+    );
+    let mut tasks = bench.tasks();
+    let all = bench.come(&mut tasks, "user=1", 6);
+    tasks.run_woken();
+    bench.reload(&rules(
+        "key: [user], limit: { limit: 1 per second, algorithm: fixed_window }, action: { delay: { max_wait: 2s } }",
+    ));
+    tasks.run();
+    assert_eq!(passed(&tasks, &all), [true, true, true, true, false, false]);
+    assert_eq!(done_ms(&tasks, &all), [0, 0, 1000, 2000, 0, 0].map(Some));
+    assert!(matches!(ended(&tasks, all[4]).refusal, Some(Refusal::TooLong { .. })));
+}
+
+#[test]
+fn those_who_wait_for_a_rule_that_goes_go_on_at_once() {
+    for without in ["{ domain: api, rules: [] }", "{ domain: other, rules: [] }"] {
+        let bench = bench(SLOW);
+        let mut tasks = bench.tasks();
+        let all = bench.come(&mut tasks, "user=1", 4);
+        tasks.run_woken();
+        bench.reload(without);
+        tasks.run();
+        assert_eq!(done_ms(&tasks, &all), [0; 4].map(Some));
+        assert_eq!(passed(&tasks, &all), [true; 4]);
+        assert_eq!(tasks.order(), all);
+    }
+}
+
+#[test]
+fn those_who_wait_for_a_rule_that_denies_from_now_on_are_denied() {
+    let bench = bench(SLOW);
+    let mut tasks = bench.tasks();
+    let all = bench.come(&mut tasks, "user=1", 3);
+    tasks.run_woken();
+    bench.reload(&rules("key: [user], limit: 1 per second"));
+    tasks.run();
+    assert_eq!(passed(&tasks, &all), [true, false, false]);
+    assert_eq!(done_ms(&tasks, &all), [0; 3].map(Some));
+}
+
+#[test]
+fn a_limit_that_counts_in_another_way_has_them_in_the_order_they_came() {
+    let bench = bench(SLOW);
+    let mut tasks = bench.tasks();
+    let all = bench.come(&mut tasks, "user=1", 4);
+    set_seconds(&bench.clock, &mut tasks, 1);
+    bench.reload(&rules(
+        "key: [user], limit: { limit: 1 per 2s, algorithm: fixed_window }, action: { delay: { max_wait: 9s } }",
+    ));
+    // Who comes now stands in the new line before the others have been told to go there.
+    let late = bench.come(&mut tasks, "user=1", 1);
+    tasks.run();
+    // The old limit stays for a second; the first window of the new one has one for whoever is first.
+    assert_eq!(done_ms(&tasks, &all), [Some(0), Some(1000), Some(2000), Some(4000)]);
+    assert_eq!(done_ms(&tasks, &late), [Some(6000)]);
+}
+
+#[test]
+fn another_name_keeps_the_line() {
+    let bench = bench(SLOW);
+    let mut tasks = bench.tasks();
+    let all = bench.come(&mut tasks, "user=1", 3);
+    tasks.run_woken();
+    bench.reload(&format!("{{ domain: api, rules: [ {{ name: calm, was: slow, {SLOW} }} ] }}"));
+    tasks.run();
+    assert_eq!(done_ms(&tasks, &all), [0, 1000, 2000].map(Some));
+    assert_eq!(ended(&tasks, all[2]).told.rule.as_deref(), Some("calm"));
+}
+
+#[test]
+fn what_is_given_back_goes_to_the_one_in_front() {
+    for gives_back in [true, false] {
+        let bench = bench(
+            "key: [user], limit: { limit: 2 per 4s, algorithm: fixed_window }, action: { delay: { max_wait: 5s } }",
+        );
+        let mut tasks = bench.tasks();
+        let all = bench.come(&mut tasks, "user=1", 5);
+        set_seconds(&bench.clock, &mut tasks, 1);
+        with_request("user=1", 1, |request| {
+            let rules = bench.engine.in_force();
+            if gives_back { rules.refund(request) } else { rules.reset(request) }.unwrap();
+        });
+        tasks.run();
+        let next = if gives_back { 4000 } else { 1000 };
+        assert_eq!(done_ms(&tasks, &all), [0, 0, 1000, next, 4000].map(Some));
+    }
+}
+
+#[test]
+fn what_is_given_back_to_another_engine_over_the_same_store_counts_too() {
+    let clock = tidegate::ManualClock::default();
+    let store = Arc::new(tidegate::MemoryStore::bounded(1 << 20));
+    let engine = || Engine::over(domains(&rules(SLOW)), store.clone(), clock.clone()).unwrap();
+    let (one, other) = (engine(), engine());
+    let mut tasks = crate::executor::Executor::new(&clock);
+    let all = [(); 2].map(|()| tasks.spawn(decide(&one, "user=1", 1)));
+    tasks.run_woken();
+    assert_eq!(done_ms(&tasks, &all), [Some(0), None]);
+    with_request("user=1", 1, |request| other.in_force().refund(request).unwrap());
+    tasks.run_woken();
+    assert_eq!(done_ms(&tasks, &all), [Some(0), Some(0)]);
+}
+
+#[test]
+fn a_deadline_holds_though_the_rule_would_wait_longer_now() {
+    let bench = bench(SLOW);
+    let mut tasks = bench.tasks();
+    let all = bench.come(&mut tasks, "user=1", 6);
+    tasks.run_woken();
+    // Somebody takes a unit past the line, so the last one in it is a second too late.
+    tasks.run_up_to(tidegate::Timestamp::from_nanos(1_000_000_000));
+    assert_eq!(bench.ask("user=1").fate, Fate::Allowed);
+    bench.reload(&rules(&SLOW.replace("5s", "50s")));
+    tasks.run();
+    assert_eq!(passed(&tasks, &all), [true, true, true, true, true, false]);
+}

@@ -1,0 +1,192 @@
+//! One line: first come, first served, at the limit's own pace.
+
+use proptest::prelude::*;
+use std::time::Duration;
+use tidegate::rules::Fate;
+use tidegate::{
+    Clock, Engine, Limiter, ManualClock, MemoryStore, Nanos, QUEUE_MAX_DEFAULT, Refusal, Timestamp, Turn,
+};
+
+use super::{SLOW, bench, decide, done_ms, ended, passed, rules};
+use crate::bench::domains;
+use crate::executor::Executor;
+
+#[test]
+fn each_goes_when_the_limit_admits_it_in_the_order_they_came() {
+    let bench = bench(SLOW);
+    let mut tasks = bench.tasks();
+    let all = bench.come(&mut tasks, "user=1", 6);
+    tasks.run();
+    assert_eq!(done_ms(&tasks, &all), [0, 1000, 2000, 3000, 4000, 5000].map(Some));
+    assert_eq!(tasks.order(), all);
+    for (number, task) in all.iter().enumerate() {
+        let ended = ended(&tasks, *task);
+        assert_eq!((ended.told.fate, ended.waited_ms), (Fate::Allowed, number as u128 * 1000));
+        assert_eq!((ended.told.delay_ms, ended.refusal), (0, None));
+        assert!(tasks.polls(*task) <= 3, "{number} was polled {} times", tasks.polls(*task));
+    }
+    assert_eq!(tasks.sleepers_max, 1);
+    assert_eq!(bench.clock.sleepers(), 0);
+}
+
+#[test]
+fn who_cannot_be_held_long_enough_is_denied_at_once() {
+    let bench = bench(SLOW);
+    let mut tasks = bench.tasks();
+    let all = bench.come(&mut tasks, "user=1", 8);
+    tasks.run_woken();
+    assert_eq!(done_ms(&tasks, &all), [Some(0), None, None, None, None, None, Some(0), Some(0)]);
+    let denied = ended(&tasks, all[6]);
+    assert_eq!((denied.told.fate, denied.waited_ms), (Fate::Denied, 0));
+    assert_eq!(denied.refusal, Some(Refusal::TooLong { wait: Some(Nanos::new(6_000_000_000)) }));
+    // All that stand in front are counted in.
+    assert_eq!((denied.told.retry_after_ms, denied.told.rule.as_deref()), (Some(6000), Some("slow")));
+    // As many are ahead of who comes after one second, and one has gone.
+    super::set_seconds(&bench.clock, &mut tasks, 1);
+    let next = bench.come(&mut tasks, "user=1", 2);
+    tasks.run();
+    assert_eq!(done_ms(&tasks, &next), [Some(6000), Some(1000)]);
+    assert_eq!(passed(&tasks, &all[..6]), [true; 6]);
+}
+
+#[test]
+fn who_is_dropped_leaves_no_hole_and_charges_nothing() {
+    let bench = bench(SLOW);
+    let mut tasks = bench.tasks();
+    let all = bench.come(&mut tasks, "user=1", 6);
+    tasks.run_woken();
+    // In front, and further back.
+    tasks.drop_task(all[1]);
+    tasks.drop_task(all[3]);
+    let last = bench.come(&mut tasks, "user=1", 2);
+    tasks.run();
+    assert_eq!(done_ms(&tasks, &all), [Some(0), None, Some(1000), None, Some(2000), Some(3000)]);
+    assert_eq!(done_ms(&tasks, &last), [Some(4000), Some(5000)]);
+    assert_eq!(bench.clock.sleepers(), 0);
+    bench.advance(1);
+    assert_eq!(bench.passing("user=1", 2), 1);
+}
+
+#[test]
+fn keys_do_not_hold_each_other_up() {
+    let bench = bench(SLOW);
+    let mut tasks = bench.tasks();
+    let one = bench.come(&mut tasks, "user=1", 4);
+    let other = bench.come(&mut tasks, "user=2", 2);
+    tasks.run();
+    assert_eq!(done_ms(&tasks, &one), [0, 1000, 2000, 3000].map(Some));
+    assert_eq!(done_ms(&tasks, &other), [0, 1000].map(Some));
+    assert_eq!(tasks.sleepers_max, 2);
+}
+
+#[test]
+fn a_line_has_an_end() {
+    let bench = bench("key: [user], limit: 1 per millisecond, action: { delay: { max_wait: 1h } }");
+    let mut tasks = bench.tasks();
+    let all = bench.come(&mut tasks, "user=1", QUEUE_MAX_DEFAULT + 2);
+    tasks.run_woken();
+    // One has gone, and those behind it stand in line.
+    let full = ended(&tasks, all[QUEUE_MAX_DEFAULT + 1]);
+    assert_eq!((full.told.fate, full.refusal), (Fate::Denied, Some(Refusal::QueueFull)));
+    assert!(full.told.retry_after_ms > Some(0));
+    assert_eq!(done_ms(&tasks, &all[1..=QUEUE_MAX_DEFAULT]), vec![None; QUEUE_MAX_DEFAULT]);
+    let other = bench.come(&mut tasks, "user=2", 1);
+    tasks.run();
+    assert_eq!(passed(&tasks, &other), [true]);
+    assert_eq!(done_ms(&tasks, &all)[QUEUE_MAX_DEFAULT], Some(QUEUE_MAX_DEFAULT as u64));
+}
+
+#[test]
+fn nobody_is_let_through_past_the_line_when_a_unit_is_there() {
+    let bench = bench(SLOW);
+    let mut tasks = bench.tasks();
+    let all = bench.come(&mut tasks, "user=1", 2);
+    tasks.run_up_to(Timestamp::from_nanos(1_000_000_000));
+    // The one in front is due and has not been polled yet.
+    let late = bench.come(&mut tasks, "user=1", 1);
+    tasks.run();
+    assert_eq!(done_ms(&tasks, &all), [0, 1000].map(Some));
+    assert_eq!(done_ms(&tasks, &late), [Some(2000)]);
+}
+
+#[test]
+fn one_that_is_polled_too_late_is_denied_and_charges_nothing() {
+    let bench = bench(SLOW);
+    let mut tasks = bench.tasks();
+    let all = bench.come(&mut tasks, "user=1", 2);
+    tasks.run_woken();
+    bench.advance(6);
+    tasks.run_woken();
+    let late = ended(&tasks, all[1]);
+    assert_eq!((late.told.fate, late.refusal), (Fate::Denied, Some(Refusal::TooLong { wait: None })));
+    assert_eq!(bench.passing("user=1", 2), 1);
+}
+
+/// How long after the one before a request comes, what it costs, and whether it is dropped after a while.
+fn requests() -> impl Strategy<Value = Vec<(u64, u64, Option<u64>)>> {
+    let gap_ms = prop_oneof![Just(0), 0..900_u64, Just(3000)];
+    let dropped_ms = prop_oneof![2 => Just(None), 1 => (0..2500_u64).prop_map(Some)];
+    prop::collection::vec((gap_ms, 1_u64..4, dropped_ms), 1..30)
+}
+
+const LIMITS: [&str; 4] = [
+    "{ algorithm: gcra, limit: 3, per: 1s, burst: 3 }",
+    "{ algorithm: fixed_window, limit: 3, per: 1s }",
+    "{ algorithm: sliding_log, limit: 3, per: 1s }",
+    "{ algorithm: sliding_window, limit: 3, per: 1s }",
+];
+
+fn engine(limit: &str, clock: &ManualClock) -> Engine<ManualClock> {
+    let rule = format!("key: [user], limit: {limit}, action: {{ delay: {{ max_wait: 2s }} }}");
+    let store = std::sync::Arc::new(MemoryStore::bounded(1 << 20));
+    Engine::over(domains(&rules(&rule)), store, clock.clone()).unwrap()
+}
+
+/// What became of each request: when it was done, and whether it passed.
+type Ends = Vec<Option<(Timestamp, Result<(), Refusal>)>>;
+
+fn run<F: Future>(
+    clock: &ManualClock,
+    requests: &[(u64, u64, Option<u64>)],
+    come: impl Fn(u64) -> F,
+    end: impl Fn(&F::Output) -> Result<(), Refusal>,
+) -> Ends {
+    let mut executor = Executor::new(clock);
+    let (mut now_ms, mut tasks, mut drops) = (0, Vec::new(), Vec::new());
+    for (gap_ms, cost, dropped_ms) in requests {
+        now_ms += gap_ms;
+        drops.sort_unstable_by_key(|(at_ms, _)| std::cmp::Reverse(*at_ms));
+        while let Some((at_ms, task)) = drops.pop_if(|(at_ms, _)| *at_ms < now_ms) {
+            executor.run_up_to(Timestamp::from_nanos(at_ms * 1_000_000));
+            executor.drop_task(task);
+        }
+        executor.run_up_to(Timestamp::from_nanos(now_ms * 1_000_000));
+        let task = executor.spawn(come(*cost));
+        tasks.push(task);
+        drops.extend(dropped_ms.map(|after_ms| (now_ms + after_ms, task)));
+    }
+    executor.run();
+    tasks.iter().map(|task| executor.finished(*task).map(|done| (done.at, end(&done.output)))).collect()
+}
+
+proptest! {
+    /// A rule of one limit that holds requests does what a limiter does that is waited for.
+    #[test]
+    fn an_engine_holds_as_a_limiter_does(requests in requests(), limit in prop::sample::select(&LIMITS[..])) {
+        let clock = ManualClock::default();
+        let limiter = Limiter::builder().limit(limit).clock(clock.clone()).build().unwrap();
+        let max_wait = Duration::from_secs(2);
+        let by_limiter = run(&clock, &requests, |cost| limiter.delay("key", cost, max_wait), |turn| match turn {
+            Turn::Admitted { .. } => Ok(()),
+            Turn::Refused(refusal) => Err(*refusal),
+        });
+        clock.set(Timestamp::from_nanos(0));
+        prop_assert_eq!(clock.now().as_nanos(), 0);
+        let engine = engine(limit, &clock);
+        let by_engine = run(&clock, &requests, |cost| decide(&engine, "user=1", cost), |ended| {
+            assert_eq!(ended.told.fate.passes(), ended.refusal.is_none());
+            ended.refusal.map_or(Ok(()), Err)
+        });
+        prop_assert_eq!(by_engine, by_limiter);
+    }
+}
