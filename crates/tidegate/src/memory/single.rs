@@ -4,7 +4,7 @@
 //! same time proves that what was read still holds. A denial ends before the lock and has written nothing.
 
 use tidegate_core::algorithm::Counting;
-use tidegate_core::{Ask, Decision, Packed, Ruling, Timestamp};
+use tidegate_core::{Ask, Decision, Packed, Ruling, Timestamp, Verdict};
 
 use super::MemoryStore;
 use super::page::{Locked, Page, Room, Slot, Version};
@@ -35,11 +35,12 @@ impl MemoryStore {
         ask: Ask,
     ) -> Decision {
         // Straight through, as nearly always: a loop around it would keep its own things in registers.
-        let (state, ruling) = match self.try_settle(tag, algorithm, ask) {
+        let (state, verdict) = match self.try_settle(tag, algorithm, ask) {
             Ok(settled) => settled,
             Err(obstacle) => self.settle_locked(tag, algorithm, ask, obstacle),
         };
-        Decision::of_one(algorithm.report(&state, ask, ruling))
+        // The ruling is made here and not handed on, so that nothing has to look at what is known of it.
+        Decision::of_one(algorithm.report(&state, ask, Ruling::alone(verdict)))
     }
 
     /// Changes the state of a key that was seen, atomically. One that was not has nothing to change.
@@ -96,7 +97,7 @@ impl MemoryStore {
         algorithm: &A,
         ask: Ask,
         obstacle: Obstacle,
-    ) -> (Packed, Ruling) {
+    ) -> (Packed, Verdict) {
         if obstacle == Obstacle::OtherThread {
             pause(&mut 0);
         }
@@ -109,14 +110,14 @@ impl MemoryStore {
             }
             let slot = page.find(tag);
             let mut state = slot.map_or(Packed::NEVER_SEEN, |slot| page.state(slot));
-            let ruling = Ruling::alone(algorithm.weigh(&state, ask));
-            if !algorithm.is_charged(ask, ruling.fate) {
-                return (state, ruling);
+            let verdict = algorithm.weigh(&state, ask);
+            if !algorithm.is_charged(ask, verdict) {
+                return (state, verdict);
             }
             algorithm.charge(&mut state, ask);
             let wanted = Wanted { tag, now: ask.now, taken: &[], pressure };
             if self.try_write(page, slot, state, &wanted).is_some() {
-                return (state, ruling);
+                return (state, verdict);
             }
             pressure = self.table.relieve(tag, self.idle_before(ask.now), &self.budget);
         }
@@ -128,18 +129,18 @@ impl MemoryStore {
         tag: u64,
         algorithm: &A,
         ask: Ask,
-    ) -> Result<(Packed, Ruling), Obstacle> {
+    ) -> Result<(Packed, Verdict), Obstacle> {
         let seen = self.try_read(tag).ok_or(Obstacle::OtherThread)?;
         let mut state = seen.state;
-        let ruling = Ruling::alone(algorithm.weigh(&state, ask));
-        if algorithm.is_charged(ask, ruling.fate) {
+        let verdict = algorithm.weigh(&state, ask);
+        if algorithm.is_charged(ask, verdict) {
             // The lock waits for all that comes before it, so nothing does that need not.
             let page = seen.page.lock_unchanged(seen.version).ok_or(Obstacle::OtherThread)?;
             algorithm.charge(&mut state, ask);
             let wanted = Wanted { tag, now: ask.now, taken: &[], pressure: Pressure::Bearable };
             self.try_write(page, seen.slot, state, &wanted).ok_or(Obstacle::NoRoom)?;
         }
-        Ok((state, ruling))
+        Ok((state, verdict))
     }
 
     /// Reads a packed state; none if another thread is writing its page.
