@@ -9,10 +9,10 @@ fn broken_then_repaired() {
     let mut source = source([path]);
     assert_changed(&mut source, &["api 5"]);
     directory.write("api.yaml", rules("api", "5 per sekond"));
-    let report = assert_broken(&mut source, "unknown-word");
+    let report = assert_broken(&mut source, "bad-limit");
     assert!(report.to_string().contains("did you mean `second`?"), "{report}");
     directory.write("api.yaml", rules("api", "6 per sekond"));
-    assert_broken(&mut source, "unknown-word");
+    assert_broken(&mut source, "bad-limit");
     directory.write("api.yaml", rules("api", "6 per second"));
     assert_changed(&mut source, &["api 6"]);
 }
@@ -39,7 +39,7 @@ fn half_written() {
     directory.write("api.yaml", "");
     assert_broken(&mut source, "empty-file");
     directory.write("api.yaml", &whole[..whole.len() / 2]);
-    assert_broken(&mut source, "missing-field");
+    assert_broken(&mut source, "yaml-syntax");
     directory.write("api.yaml", whole);
     assert_changed(&mut source, &["api 6"]);
 }

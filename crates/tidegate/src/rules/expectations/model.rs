@@ -28,8 +28,16 @@ pub(super) struct Step {
 
 #[derive(Debug)]
 pub(super) enum Does {
-    Ask { request: OwnedRequest, times: u64, expected: Box<Expected> },
+    Ask(Box<Question>),
     Signals(Vec<(Spanned<Box<str>>, Level)>),
+}
+
+/// A request, how often it is made, and what each answer has to be.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub request: OwnedRequest,
+    pub times: u64,
+    pub expected: Expected,
 }
 
 /// What an answer has to be, as far as the file says.

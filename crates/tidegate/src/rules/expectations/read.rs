@@ -12,7 +12,7 @@ use super::super::file::Spanned;
 use super::super::reader::{Field, Fields, Reader};
 use super::super::yaml::{Node, shown};
 use super::super::{OwnedDescriptor, OwnedRequest, Span};
-use super::model::{Does, Expected, Step, Test};
+use super::model::{Does, Expected, Question, Step, Test};
 use super::{STEP_TIMES_MAX, TESTS_REQUESTS_MAX};
 
 /// The tests of a file; what is wrong with them is in the report then.
@@ -71,7 +71,7 @@ impl TestReader<'_> {
         let steps = self.steps(steps?)?;
         let (name, span) = name?;
         let expects = |step: &Step| match &step.does {
-            Does::Ask { expected, .. } => !expected.is_anything(),
+            Does::Ask(question) => !question.expected.is_anything(),
             Does::Signals(_) => false,
         };
         if !steps.iter().any(expects) {
@@ -154,7 +154,7 @@ impl TestReader<'_> {
             return None;
         }
         self.requests = self.requests.saturating_add(count);
-        Some(Does::Ask { request: request?, times: count, expected: Box::new(expected) })
+        Some(Does::Ask(Question { request: request?, times: count, expected }.into()))
     }
 }
 

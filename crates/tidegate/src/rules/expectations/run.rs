@@ -6,13 +6,12 @@ use tidegate_core::Timestamp;
 use tidegate_core::rules::{Answer, Domain, Level};
 use tidegate_core::text::did_you_mean;
 
-use super::super::OwnedRequest;
 use super::super::Span;
 use super::super::diagnostic::Diagnostic;
 use super::super::file::Spanned;
 use super::super::yaml::shown;
 use super::compare::{Mismatch, mismatches, said};
-use super::model::{Does, Expected, Step, Test};
+use super::model::{Does, Question, Step, Test};
 use crate::{Engine, ManualClock, MemoryStore};
 
 /// Runs a test on counters of its own. What comes out is what did not come as it was expected; nothing, if all did.
@@ -36,11 +35,9 @@ struct Run<'t> {
     engine: Engine<ManualClock>,
 }
 
-/// A request of a step that may ask several times.
+/// A question, and when it is asked.
 struct Ask<'s> {
-    request: &'s OwnedRequest,
-    times: u64,
-    expected: &'s Expected,
+    question: &'s Question,
     step: &'s Step,
     now: Timestamp,
 }
@@ -49,9 +46,9 @@ impl Run<'_> {
     fn step(&self, step: &Step) -> Vec<Diagnostic> {
         match &step.does {
             Does::Signals(signals) => signals.iter().filter_map(|signal| self.push(signal)).collect(),
-            Does::Ask { request, times, expected } => {
+            Does::Ask(question) => {
                 let now = self.test.start.saturating_add(step.at);
-                self.ask(&Ask { request, times: *times, expected, step, now })
+                self.ask(&Ask { question, step, now })
             }
         }
     }
@@ -64,8 +61,8 @@ impl Run<'_> {
     /// Ends with the first request that is answered otherwise than expected.
     fn ask(&self, ask: &Ask<'_>) -> Vec<Diagnostic> {
         let rules = self.engine.in_force();
-        ask.request.lend(&self.domain.name, |request| {
-            for number in 1..=ask.times {
+        ask.question.request.lend(&self.domain.name, |request| {
+            for number in 1..=ask.question.times {
                 let failures = match rules.check_at(request, ask.now) {
                     Ok(answer) => self.held_against(ask, number, &answer),
                     Err(full) => vec![failed(self.test, ask.step.span, &full.to_string())],
@@ -79,7 +76,7 @@ impl Run<'_> {
     }
 
     fn held_against(&self, ask: &Ask<'_>, number: u64, answer: &Answer<'_>) -> Vec<Diagnostic> {
-        let which = match ask.times {
+        let which = match ask.question.times {
             1 => String::new(),
             times => format!("request {number} of {times}: "),
         };
@@ -92,7 +89,7 @@ impl Run<'_> {
                 name => found.related(name, "in this test"),
             }
         };
-        mismatches(ask.expected, answer).into_iter().map(failure).collect()
+        mismatches(&ask.question.expected, answer).into_iter().map(failure).collect()
     }
 }
 
