@@ -101,7 +101,7 @@ mod plan {
         }
         assert_eq!(plan.add(charge(PLAN_CHARGES_MAX)), Err(PlanFull));
         assert_eq!(plan.charges().len(), PLAN_CHARGES_MAX);
-        assert_eq!(plan.add(charge(0)), Ok(()), "a charge that is there already takes no room");
+        assert_eq!(plan.add(charge(0)), Ok(0), "a charge that is there already takes no room");
         assert_eq!(plan.charges()[0].cost, 2);
         assert_eq!(
             PlanFull.to_string(),

@@ -10,7 +10,7 @@ use tidegate::AlgorithmName;
 use crate::bench::{self, Section};
 use crate::snapshot::Measurement;
 use crate::spray::Spray;
-use crate::{Bytes, pictures, process, snapshot_child};
+use crate::{Bytes, matching, pictures, process, snapshot_child};
 
 /// Measures Tidegate: speed beside other rate limiters, memory per key, and bounds under a flood of keys;
 /// and draws the algorithms.
@@ -28,6 +28,7 @@ const EXAMPLES: &str = "\
 Examples:
   cargo run --release -p tidegate-lab --features peers -- bench
   cargo run --release -p tidegate-lab --features peers -- bench --quick --section speed
+  cargo run --release -p tidegate-lab --features peers -- matching
   cargo run --release -p tidegate-lab --features peers -- rss --keys 10000000
   cargo run --release -p tidegate-lab -- spray --keys 50000000 --memory-max 256MiB
   cargo run --release -p tidegate-lab -- snapshot --keys 10000000
@@ -36,6 +37,7 @@ Examples:
 #[derive(Subcommand)]
 enum Task {
     Bench(Bench),
+    Matching(MatchingArgs),
     Rss(Rss),
     Spray(SprayArgs),
     Snapshot(SnapshotArgs),
@@ -61,6 +63,17 @@ struct Bench {
     /// Only this section; may be given several times
     #[arg(long = "section", value_name = "NAME", value_parser = Section::parse)]
     sections: Vec<Section>,
+}
+
+/// Prints what it costs to find the rules that match a request, by the number of rules and what they ask for.
+///
+/// Every number of rules takes turns with the others, many rounds. Figures are processor time per request. Built
+/// with --features peers it compares with limitador in the same run. Fails nothing.
+#[derive(Args)]
+struct MatchingArgs {
+    /// Fewer rounds, and noisier
+    #[arg(long)]
+    quick: bool,
 }
 
 /// Prints the memory that a live key takes, each contender in a process of its own.
@@ -146,6 +159,7 @@ struct SnapshotChild {
 pub fn run() -> ExitCode {
     match Lab::parse().command {
         Task::Bench(Bench { quick, sections }) => bench::run(quick, &sections),
+        Task::Matching(MatchingArgs { quick }) => matching::run(quick),
         Task::Rss(Rss { keys }) => bench::run_rss(keys),
         Task::RssChild(RssChild { contender, keys }) => bench::run_rss_child(&contender, &keys),
         Task::Spray(args) => return spray(&args),

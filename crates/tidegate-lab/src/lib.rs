@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! tidegate-lab bench     every table; with `--features peers` beside other rate limiters
+//! tidegate-lab matching  what finding the rules of a request costs, by the number of rules
 //! tidegate-lab rss       memory per key alone
 //! tidegate-lab spray     more keys than fit: does memory stay bounded, does a hot key stay limited?
 //! tidegate-lab snapshot  what does a snapshot cost, and the decisions made while it is written?
@@ -15,6 +16,7 @@
 //! | module | what it answers |
 //! |---|---|
 //! | [`mod@bench`] | what does a decision cost, and a key? |
+//! | [`matching`] | what does it cost to find the rules of a request? |
 //! | [`spray`] | what happens to the bounds under a flood of keys? |
 //! | [`snapshot`] | what does a snapshot cost? |
 //! | [`snapshot_child`] | what does a process leave that is killed while it writes one? |
@@ -31,6 +33,7 @@ mod bytes;
 pub mod cli;
 mod hourly;
 mod latency;
+pub mod matching;
 pub mod pictures;
 pub mod process;
 pub mod snapshot;

@@ -2,6 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::check::CheckArgs;
+use crate::convert::ConvertArgs;
+use crate::schema::SchemaArgs;
 use crate::trace::TraceArgs;
 
 /// A rate limiter: tools to choose limits and to see what they do.
@@ -14,5 +17,8 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Check(CheckArgs),
+    Convert(ConvertArgs),
+    Schema(SchemaArgs),
     Trace(TraceArgs),
 }

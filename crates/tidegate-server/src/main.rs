@@ -1,6 +1,11 @@
 //! The binary `tidegate`.
 
+mod check;
 mod cli;
+mod convert;
+mod output;
+mod request_json;
+mod schema;
 mod shown;
 mod size;
 mod trace;
@@ -13,7 +18,12 @@ use cli::{Cli, Command};
 
 fn main() -> ExitCode {
     match Cli::try_parse() {
-        Ok(Cli { command: Some(Command::Trace(args)) }) => trace::main(&args),
+        Ok(Cli { command: Some(command) }) => match command {
+            Command::Check(args) => check::main(&args),
+            Command::Convert(args) => convert::main(&args),
+            Command::Schema(args) => schema::main(&args),
+            Command::Trace(args) => trace::main(&args),
+        },
         Ok(Cli { command: None }) => {
             // Whoever asks for nothing wants to know what there is. A reader that went away does not.
             let _ = Cli::command().print_help();

@@ -97,7 +97,7 @@ pub use tidegate_core::{
 };
 pub use waiting::{LATE_NS_MAX, QUEUE_MAX_DEFAULT, Refusal, Turn, UntilAcquired, UntilReady, WAITERS_MAX};
 
-/// The example of the README is compiled and run like any other.
-#[cfg(doctest)]
+/// The examples of the README are compiled, and most of them run, like any other.
+#[cfg(all(doctest, feature = "rules"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

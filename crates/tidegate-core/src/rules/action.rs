@@ -18,14 +18,20 @@ pub enum Action {
         max_wait: Nanos,
     },
     /// Let through and marked while it is over by no more than a margin; then denied.
-    Soft {
-        /// Percent of the limit.
-        margin_percent: u32,
-    },
+    Soft(Margin),
     /// The limit moves between two bounds.
     Elastic(Elastic),
     /// Let through; the descriptor's own status says that it is over.
     Quota,
+}
+
+/// How far over a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Margin {
+    /// By so many percent of it.
+    Percent(u32),
+    /// However far: it marks and never denies.
+    Unlimited,
 }
 
 /// A limit whose L moves.

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use smallvec::SmallVec;
 
 use super::touches::{Drawn, Line, Part, TouchKey};
-use super::{Action, ElasticBy, LimitId, Rule, RuleLimit, Touch, Touches};
+use super::{Action, ElasticBy, LimitId, Margin, Rule, RuleLimit, Touch, Touches};
 use crate::{Nanos, Outcome, Timestamp, Verdict, Wait};
 
 /// What becomes of a request, mildest first.
@@ -175,6 +175,7 @@ impl<'r> LimitAnswer<'r> {
         let fate = match (outcome.verdict, &limit.action) {
             (Verdict::Denied, Action::Shadow) => Fate::ShadowDenied,
             (Verdict::Denied, Action::Quota) => Fate::OverQuota,
+            (Verdict::Denied, Action::Soft(Margin::Unlimited)) => Fate::Soft,
             (Verdict::Denied, Action::ShadowBan) => Fate::ShadowBanned,
             (Verdict::Denied, _) => Fate::Denied,
             (Verdict::Allowed, Action::Shadow | Action::Quota) => Fate::Allowed,
@@ -238,7 +239,7 @@ fn answer_of<'r>(touch: &Touch<'r>, said: &Said<'_>) -> LimitAnswer<'r> {
         return LimitAnswer::new(touch, of_missing_key(), Asked::KeyMissing);
     };
     match (&touch.limit().action, touch.turned_to_pool) {
-        (Action::Soft { .. }, _) => {
+        (Action::Soft(Margin::Percent(_)), _) => {
             let soft = said.of(Part::Beside).unwrap_or(main);
             let outcome = Outcome { remaining: soft.remaining, ..main };
             let answer = LimitAnswer::new(touch, outcome, Asked::Yes);

@@ -32,7 +32,7 @@ impl Attribute {
             "path" => Self::Path,
             "host" => Self::Host,
             "ip" => Self::Ip,
-            _ => match strip_header(name) {
+            _ => match Self::header_name(name) {
                 Some(header) => Self::Header(header.to_ascii_lowercase().into()),
                 None => Self::Plain(name.into()),
             },
@@ -46,9 +46,16 @@ impl Attribute {
             Self::Path => key == "path",
             Self::Host => key == "host",
             Self::Ip => key == "ip",
-            Self::Header(name) => strip_header(key).is_some_and(|header| header.eq_ignore_ascii_case(name)),
+            Self::Header(name) => {
+                Self::header_name(key).is_some_and(|header| header.eq_ignore_ascii_case(name))
+            }
             Self::Plain(name) => **name == *key,
         }
+    }
+
+    /// What follows `header.` in a descriptor's key, if it is a header's.
+    pub(super) fn header_name(key: &str) -> Option<&str> {
+        key.strip_prefix(HEADER).filter(|header| !header.is_empty())
     }
 
     /// Whether upper and lower case of its values differ.
@@ -79,9 +86,4 @@ impl fmt::Display for Attribute {
             Self::Plain(name) => f.write_str(name),
         }
     }
-}
-
-/// What follows `header.`, if there is anything.
-fn strip_header(key: &str) -> Option<&str> {
-    key.strip_prefix(HEADER).filter(|header| !header.is_empty())
 }

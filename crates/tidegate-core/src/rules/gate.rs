@@ -1,6 +1,6 @@
 //! A limit of a rule with its counters.
 
-use super::{Action, Elastic, ElasticBy, LimitId, RuleLimit, Signal};
+use super::{Action, Elastic, ElasticBy, LimitId, Margin, RuleLimit, Signal};
 use crate::succession::{Change, Known, Retiring};
 use crate::{Counter, Limit, Timestamp};
 
@@ -63,8 +63,8 @@ impl Gate {
         });
         let base = &limit.limit;
         let (main, beside) = match &limit.action {
-            Action::Soft { margin_percent } => {
-                (with_margin(base, *margin_percent), Some(("soft", base.clone())))
+            Action::Soft(Margin::Percent(percent)) => {
+                (with_margin(base, *percent), Some(("soft", base.clone())))
             }
             Action::Elastic(Elastic { min, max, by: ElasticBy::Pool(_) }) => {
                 (base.resized(*max), Some(("granted", base.resized(*min))))
@@ -113,9 +113,9 @@ impl Lineage {
 }
 
 /// The limit with so many percent more, rounded down, but one unit at least.
-fn with_margin(limit: &Limit, margin_percent: u32) -> Limit {
+fn with_margin(limit: &Limit, percent: u32) -> Limit {
     let units = limit.rate().limit();
-    let more = u128::from(units) * u128::from(margin_percent) / 100;
+    let more = u128::from(units) * u128::from(percent) / 100;
     let more = u64::try_from(more).unwrap_or(u64::MAX).max(u64::from(units > 0));
     limit.resized(units.saturating_add(more))
 }

@@ -27,7 +27,7 @@ mod ruleset;
 mod signal;
 mod touches;
 
-pub use action::{Action, Elastic, ElasticBy};
+pub use action::{Action, Elastic, ElasticBy, Margin};
 pub use answer::{Answer, Asked, Fate, LimitAnswer};
 pub use attribute::Attribute;
 pub use delays::Delay;
@@ -36,7 +36,7 @@ pub use gate::Gate;
 pub use key::{Key, KeyPart, Missing};
 pub use key_bytes::{KEY_PART_BYTES_MAX, key_text};
 pub use levels::Levels;
-pub use matching::{Found, Mismatch};
+pub use matching::{Found, Index, Matches, Mismatch};
 pub use pattern::{
     Case, Net, NetSet, PATH_SEGMENTS_MAX, PATTERN_TEXT_BYTES_MAX, PathPattern, Pattern, PatternError,
     REGEX_COMPILED_BYTES_MAX, REGEX_NESTING_MAX, Regex, SET_ENTRIES_MAX, Segment, ValueSet, Wildcard,
@@ -47,5 +47,3 @@ pub use rule::{Condition, CostFrom, Entries, LimitId, Limits, Rule, RuleLimit, T
 pub use ruleset::{DomainRules, Ruleset, RulesetError};
 pub use signal::{Level, NotALevel, Signal};
 pub use touches::{Drawn, Touch, Touches};
-mod standin;
-pub use standin::*;

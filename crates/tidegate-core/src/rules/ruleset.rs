@@ -47,7 +47,8 @@ pub(super) enum Gates {
 
 #[derive(Debug)]
 enum Finder {
-    Index(Index),
+    // Much larger than the other, and there is one for each domain.
+    Index(Box<Index>),
     Levels(Levels),
 }
 
@@ -163,7 +164,7 @@ impl DomainRules {
         }
         let pools = pools.iter().map(|pool| pool_counter(&name, pool)).collect();
         let lookup = match lookup {
-            Lookup::Conditions => Finder::Index(Index::new(&rules)),
+            Lookup::Conditions => Finder::Index(Box::new(Index::new(&rules))),
             Lookup::Levels => Finder::Levels(Levels::new(&rules)),
         };
         Ok(Self { apply, lookup, compiled, pools, name, rules })
@@ -226,10 +227,9 @@ impl Compiler<'_> {
         };
         let candidate =
             rule.candidate.as_ref().map(|limit| self.gate(&identity, "candidate", 0, limit)).transpose()?;
-        let number = |name: &Box<str>| {
-            self.names.get(&**name).copied().ok_or_else(|| RulesetError::Unknown(name.clone()))
-        };
-        let replaces = rule.replaces.iter().map(number).collect::<Result<_, _>>()?;
+        let number =
+            |name: &str| self.names.get(name).copied().ok_or_else(|| RulesetError::Unknown(name.into()));
+        let replaces = rule.replaces.iter().map(|name| number(name)).collect::<Result<_, _>>()?;
         Ok(RuleGates { identity, gates, candidate, replaces })
     }
 
@@ -251,7 +251,7 @@ impl Compiler<'_> {
                 pool = Some(found.ok_or_else(|| RulesetError::Unknown(name.clone()))?);
             }
             Action::Elastic(Elastic { by: ElasticBy::Signal(name), .. }) => {
-                signal = Some((self.signal)(name))
+                signal = Some((self.signal)(name));
             }
             _ => {}
         }

@@ -8,7 +8,8 @@ use smallvec::SmallVec;
 use super::gate::{Gate, Lineage};
 use super::key_bytes::{self, Found, KeyBuffer};
 use super::{
-    Action, CostFrom, Descriptor, DomainRules, LimitId, Matches, Missing, Request, Rule, RuleLimit, Ruleset,
+    Action, CostFrom, Descriptor, DomainRules, LimitId, Margin, Matches, Missing, Request, Rule, RuleLimit,
+    Ruleset,
 };
 use crate::{Charge, Counter, LimitSpec, Outcome, Plan, PlanFull, Role, Timestamp, Verdict, WINDOW_NS_MIN};
 
@@ -228,7 +229,7 @@ impl<'r> Touch<'r> {
 
     /// Whether it can keep a request from passing.
     pub fn is_enforced(&self) -> bool {
-        !matches!(self.gate.limit.action, Action::Shadow | Action::Quota)
+        !matches!(self.gate.limit.action, Action::Shadow | Action::Quota | Action::Soft(Margin::Unlimited))
     }
 }
 

@@ -6,10 +6,17 @@
 //! | `refused` | what is no pattern, and the hint that comes with it |
 //! | `written` | a pattern as a file writes it, read back |
 //! | `mismatches` | what is said of a rule that does not match |
+//! | `against_plain` | the index finds what the plain way finds, for rules and descriptors of `rulebooks` |
+//! | `allocations` | matching allocates nothing where that matters |
+//! | `index` | cases of the index that are easy to get wrong, and hostile ones |
 
+mod against_plain;
+mod allocations;
+mod index;
 mod mismatches;
 mod patterns;
 mod refused;
+mod rulebooks;
 mod written;
 
 use tidegate_core::rules::{Attribute, Condition, Descriptor, Entry, Net, Pattern, Rule};

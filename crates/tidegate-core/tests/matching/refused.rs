@@ -93,7 +93,7 @@ fn regular_expressions() {
     let nested = |depth: usize| format!("{}{}", "(".repeat(depth), ")".repeat(depth));
     let depth = REGEX_NESTING_MAX as usize;
     check(&Pattern::regex(&nested(depth + 1), Case::Kept).unwrap_err(), &Says("too deep", "64"));
-    assert!(Pattern::regex(&nested(depth - 1), Case::Kept).is_ok());
+    assert!(Pattern::regex(&nested(depth), Case::Kept).is_ok());
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod terms;
 mod workload;
 
 pub(crate) use cores::waited_ns;
+pub(crate) use race::{least, median};
 pub use rss::{KEYS_MAX as RSS_KEYS, run as run_rss, run_child as run_rss_child};
 
 use goals::Goals;
@@ -85,7 +86,7 @@ pub fn run(quick: bool, sections: &[Section]) {
 }
 
 /// What the figures depend on besides the code.
-fn print_machine() {
+pub(crate) fn print_machine() {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpuinfo = read("/proc/cpuinfo");
     let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or(": unknown");

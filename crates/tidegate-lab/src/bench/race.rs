@@ -90,14 +90,14 @@ pub(super) fn race(
 }
 
 /// The middle of some figures.
-pub(super) fn median(figures: impl IntoIterator<Item = f64>) -> f64 {
+pub(crate) fn median(figures: impl IntoIterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = figures.into_iter().collect();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// The least of some figures.
-pub(super) fn least(figures: impl IntoIterator<Item = f64>) -> f64 {
+pub(crate) fn least(figures: impl IntoIterator<Item = f64>) -> f64 {
     figures.into_iter().fold(f64::INFINITY, f64::min)
 }
 

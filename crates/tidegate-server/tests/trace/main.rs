@@ -1,6 +1,8 @@
 //! `tidegate trace`, run as a user runs it.
 
 mod bad_lines;
+#[path = "../tool/mod.rs"]
+mod binary;
 mod compression;
 mod decisions;
 mod memory;

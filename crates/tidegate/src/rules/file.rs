@@ -67,10 +67,3 @@ impl RuleSpans {
         }
     }
 }
-
-impl LimitSpans {
-    /// Of a limit of which nothing but the whole has a place.
-    pub fn whole(limit: Span) -> Self {
-        Self { limit, key: limit, cost: limit, action: limit }
-    }
-}

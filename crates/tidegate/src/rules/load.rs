@@ -31,7 +31,7 @@ pub struct Loaded {
 /// The rules of one file, which messages call `name`.
 pub fn parse(name: &str, text: &str) -> Result<Loaded, Report> {
     let mut loading = Loading::default();
-    loading.add(name, text.as_bytes());
+    loading.add(&ReadFile { name: name.to_owned(), content: Ok(text.into()) });
     loading.finish()
 }
 
@@ -45,14 +45,12 @@ pub fn load(paths: &[PathBuf]) -> Result<Loaded, Report> {
 /// The rules of files that were read.
 pub(super) fn load_read(files: &[ReadFile]) -> Result<Loaded, Report> {
     let mut loading = Loading::default();
-    for ReadFile { name, content } in files {
-        match content {
-            Ok(bytes) => loading.add(name, bytes),
-            Err(unread) => loading.refuse(name, (**unread).clone()),
-        }
+    for file in files {
+        loading.add(file);
     }
     if files.is_empty() {
-        loading.refuse("", Diagnostic::of_file("no-files", FileId(0), "there are no files to read"));
+        let none = Diagnostic::of_file("no-files", FileId(0), "there are no files to read");
+        refuse(&mut loading.report, "", none);
     }
     loading.finish()
 }
@@ -68,40 +66,12 @@ struct Loading {
 
 impl Loading {
     /// Reads a file's text, whatever kind of rules it holds.
-    fn add(&mut self, name: &str, bytes: &[u8]) {
-        let Some(file) = self.source(name, bytes) else { return };
+    fn add(&mut self, file: &ReadFile) {
+        let Some(file) = add_text(&mut self.report, file) else { return };
         let Some(root) = yaml::read(&mut self.report, file) else { return };
         let mut reader = Reader::new(&mut self.report);
         self.files.extend(of_any_kind(&mut reader, &root));
         self.trees.push((file, root));
-    }
-
-    /// The text of a file, if it is text and not too long.
-    fn source(&mut self, name: &str, bytes: &[u8]) -> Option<FileId> {
-        if bytes.len() > FILE_BYTES_MAX {
-            let message = format!("the file has more than {FILE_BYTES_MAX} bytes");
-            self.refuse(
-                name,
-                Diagnostic::of_file("file-too-large", FileId(0), message).hint("split it into several"),
-            );
-            return None;
-        }
-        match str::from_utf8(bytes) {
-            Ok(text) => Some(self.report.add_source(name, text)),
-            Err(error) => {
-                let at = error.valid_up_to();
-                let message = format!("the file is not UTF-8: byte {at} (0x{:02x}) is not", bytes[at]);
-                let hint = "save it as UTF-8";
-                self.refuse(name, Diagnostic::of_file("not-utf-8", FileId(0), message).hint(hint));
-                None
-            }
-        }
-    }
-
-    /// Notes what is wrong with a file that is not read.
-    fn refuse(&mut self, name: &str, found: Diagnostic) {
-        let file = self.report.add_source(name, "");
-        self.report.push(Diagnostic { file, ..found });
     }
 
     fn finish(mut self) -> Result<Loaded, Report> {
@@ -115,6 +85,35 @@ impl Loading {
         }
         Ok(Loaded { domains, report: self.report })
     }
+}
+
+/// The text of a file, if it was read, is text and not too long. What is wrong with it is in the report then.
+pub(super) fn add_text(report: &mut Report, ReadFile { name, content }: &ReadFile) -> Option<FileId> {
+    let bytes = match content {
+        Ok(bytes) => bytes,
+        Err(unread) => return refuse(report, name, (**unread).clone()),
+    };
+    if bytes.len() > FILE_BYTES_MAX {
+        let message = format!("the file has more than {FILE_BYTES_MAX} bytes");
+        let found = Diagnostic::of_file("file-too-large", FileId(0), message);
+        return refuse(report, name, found.hint("split it into several"));
+    }
+    match str::from_utf8(bytes) {
+        Ok(text) => Some(report.add_source(name, text)),
+        Err(error) => {
+            let at = error.valid_up_to();
+            let message = format!("the file is not UTF-8: byte {at} (0x{:02x}) is not", bytes[at]);
+            let found = Diagnostic::of_file("not-utf-8", FileId(0), message);
+            refuse(report, name, found.hint("save it as UTF-8"))
+        }
+    }
+}
+
+/// Notes what is wrong with a file that is not read.
+fn refuse(report: &mut Report, name: &str, found: Diagnostic) -> Option<FileId> {
+    let file = report.add_source(name, "");
+    report.push(Diagnostic { file, ..found });
+    None
 }
 
 /// What a file says. The kind is told by its fields; this is the one place that knows the kinds.

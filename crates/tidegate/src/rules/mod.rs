@@ -6,7 +6,6 @@
 //! files  ->  Domains           load.rs: files of one domain add up; lint/ says what is legal but odd
 //! errors ->  Report            diagnostic/: all of them at once, as a compiler would say it, or as JSON
 //! ```
-
 //!
 //! ```
 //! let loaded = tidegate::rules::parse("api.yaml", "domain: api\nrules: [ { name: all, limit: 5 per second } ]")?;
@@ -19,6 +18,7 @@
 
 mod diagnostic;
 pub mod envoy;
+mod expectations;
 mod file;
 mod join;
 mod lint;
@@ -26,19 +26,24 @@ mod load;
 mod native;
 mod owned_request;
 mod reader;
+mod reloader;
+mod schema;
 mod source;
 mod span;
 mod yaml;
 
 pub use diagnostic::{Colour, DIAGNOSTICS_MAX, Diagnostic, Related, Report, Severity};
+pub use expectations::{RuleTests, STEP_TIMES_MAX, TESTS_REQUESTS_MAX, TestResult, TestResults, TestVerdict};
 pub use load::{BYTES_MAX, FILES_MAX, Loaded, load, parse};
 pub use native::{LIMITS_PER_RULE_MAX, NAME_BYTES_MAX};
 pub use owned_request::{OwnedDescriptor, OwnedRequest};
+pub use reloader::{Reload, Reloader};
+pub use schema::schema;
 pub use source::{Polled, Source};
 pub use span::{FileId, Span};
 pub use tidegate_core::rules::{
     Action, Answer, Apply, Asked, Attribute, Condition, CostFrom, Descriptor, Domain, DomainRules, Elastic,
-    ElasticBy, Entries, Entry, Fate, Gate, Key, KeyPart, Level, LimitAnswer, LimitId, Limits, Lookup,
+    ElasticBy, Entries, Entry, Fate, Gate, Key, KeyPart, Level, LimitAnswer, LimitId, Limits, Lookup, Margin,
     Missing, NotALevel, Pattern, Pool, Request, Rule, RuleLimit, Ruleset, RulesetError, Signal, Tiers,
 };
 pub use yaml::{DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX};

@@ -71,6 +71,14 @@ fn soft_lets_a_margin_through() {
 }
 
 #[test]
+fn a_margin_without_end_marks_and_never_denies() {
+    let bench = with_action("{ soft: { margin: unlimited } }");
+    assert_eq!(bench.fates("user=1", 4), [Allowed, Allowed, Soft, Soft]);
+    assert_eq!(bench.passing("user=1", 90), 90);
+    assert_eq!(bench.peek("user=1").remaining, 0);
+}
+
+#[test]
 fn a_margin_is_one_unit_at_least() {
     assert_eq!(with_action("{ soft: { margin: 1% } }").fates("user=1", 4), [Allowed, Allowed, Soft, Denied]);
 }

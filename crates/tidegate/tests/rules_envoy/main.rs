@@ -6,12 +6,17 @@
 //! | `extension` | what `tidegate` adds |
 //! | `refused` | the text of every error and warning, in files |
 //! | `converted` | native files that are read, and quoted as they should be |
-//! | `same_answers` | random files and requests: the native file answers as the first one |
+//! | `examples` | `examples/rules/`, and what their comments say |
+//! | `same_answers` | random files and requests: the native file has the same rules for them |
+//! | `decisions` | the same, decided: as the plainest model says, and as the native file does |
 #![cfg(feature = "rules")]
 
 mod converted;
+mod decisions;
+mod examples;
 mod extension;
 mod meaning;
+mod random;
 mod refused;
 mod same_answers;
 

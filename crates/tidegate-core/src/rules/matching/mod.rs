@@ -6,7 +6,9 @@
 //! index/      all rules of a domain at once, at a cost that hardly depends on how many there are
 //! ```
 
+mod index;
 mod mismatch;
 mod plain;
 
+pub use index::{Index, Matches};
 pub use mismatch::{Found, Mismatch};

@@ -30,6 +30,8 @@ pub use value_set::ValueSet;
 pub use wildcard::Wildcard;
 
 pub(super) use display::{Quoted, Shortened};
+pub(super) use net::start_of_block;
+pub(super) use path::path_segments;
 
 use error::quoted;
 

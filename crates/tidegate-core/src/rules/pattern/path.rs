@@ -1,7 +1,6 @@
 //! The shape of a path, and its segments.
 
 use std::fmt;
-use std::str::Split;
 
 use super::error::quoted;
 use super::{PatternError, check_length};
@@ -124,8 +123,28 @@ pub fn path_segment(value: &str, number: usize) -> Option<&str> {
 }
 
 /// What stands between the slashes after the first; `/a/` has two segments, of which the second is empty.
-pub(in crate::rules) fn path_segments(value: &str) -> Option<Split<'_, char>> {
-    Some(path_without_query(value).strip_prefix('/')?.split('/'))
+pub(in crate::rules) fn path_segments(value: &str) -> Option<PathSegments<'_>> {
+    Some(PathSegments { rest: Some(value.strip_prefix('/')?) })
+}
+
+/// The segments of a path, up to `?` or `#`. Looks no further than it is asked for: a path may be long.
+pub(in crate::rules) struct PathSegments<'a> {
+    rest: Option<&'a str>,
+}
+
+impl<'a> Iterator for PathSegments<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        let rest = self.rest.take()?;
+        let Some(end) = rest.bytes().position(|byte| matches!(byte, b'/' | b'?' | b'#')) else {
+            return Some(rest);
+        };
+        if rest.as_bytes()[end] == b'/' {
+            self.rest = Some(&rest[end + 1..]);
+        }
+        Some(&rest[..end])
+    }
 }
 
 /// The segments of `inner`; `whole` is what it was taken from, for errors.

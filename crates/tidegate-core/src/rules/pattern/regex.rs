@@ -25,8 +25,8 @@ impl Regex {
     pub fn new(text: &str, case: Case) -> Result<Self, PatternError> {
         check_length(text)?;
         // By itself first: `a)|(b` is an expression only between the parentheses below.
-        compile(text, case).map_err(|error| explain(text, &error))?;
-        let whole = compile(&format!(r"\A(?:{text})\z"), case).map_err(|_| unclosed(text))?;
+        builder(text, case).nest_limit(REGEX_NESTING_MAX).build().map_err(|error| explain(text, &error))?;
+        let whole = builder(&format!(r"\A(?:{text})\z"), case).build().map_err(|_| unclosed(text))?;
         Ok(Self { text: text.into(), case, whole })
     }
 
@@ -59,13 +59,11 @@ impl fmt::Display for Regex {
     }
 }
 
-fn compile(text: &str, case: Case) -> Result<regex::Regex, regex::Error> {
-    RegexBuilder::new(text)
-        .case_insensitive(case == Case::Ignored)
-        .size_limit(REGEX_COMPILED_BYTES_MAX)
-        .dfa_size_limit(REGEX_COMPILED_BYTES_MAX)
-        .nest_limit(REGEX_NESTING_MAX)
-        .build()
+fn builder(text: &str, case: Case) -> RegexBuilder {
+    let mut builder = RegexBuilder::new(text);
+    builder.case_insensitive(case == Case::Ignored);
+    builder.size_limit(REGEX_COMPILED_BYTES_MAX).dfa_size_limit(REGEX_COMPILED_BYTES_MAX);
+    builder
 }
 
 fn explain(text: &str, error: &regex::Error) -> PatternError {

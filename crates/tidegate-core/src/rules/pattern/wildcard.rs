@@ -35,6 +35,11 @@ impl Wildcard {
         self.parts.last().map_or("", |part| part)
     }
 
+    /// How many stars it has.
+    pub fn stars(&self) -> usize {
+        self.parts.len() - 1
+    }
+
     /// Takes the first place at which each part stands: if that leaves no room for the rest, no later one does.
     pub(in crate::rules) fn is_like(&self, value: &str, case: Case) -> bool {
         let [first, middle @ .., last] = &*self.parts else { return false };

@@ -100,4 +100,26 @@ impl Diagnostic {
         self.related.push(Related { span, label: label.into() });
         self
     }
+
+    /// Without what is too long to be read: messages quote the file, in which a word may be as long as the file is.
+    fn shortened(mut self) -> Self {
+        self.message = shortened(self.message);
+        self.hint = self.hint.map(shortened);
+        self.label = self.label.map(shortened);
+        for related in &mut self.related {
+            related.label = shortened(std::mem::take(&mut related.label));
+        }
+        self
+    }
+}
+
+/// The longest message, hint, label or field, in characters.
+const TEXT_CHARS_MAX: usize = 500;
+
+fn shortened(mut text: String) -> String {
+    if let Some((at, _)) = text.char_indices().nth(TEXT_CHARS_MAX) {
+        text.truncate(at);
+        text.push('…');
+    }
+    text
 }

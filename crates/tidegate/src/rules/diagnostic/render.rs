@@ -34,7 +34,8 @@ pub(super) fn render(report: &Report, colour: Colour) -> String {
     }
     for (count, what) in [(report.errors(), "error"), (report.warnings(), "warning")] {
         if count > DIAGNOSTICS_MAX {
-            let _ = writeln!(written, "... and {} more\n", counted(count - DIAGNOSTICS_MAX, what));
+            let _ =
+                writeln!(written, "... and {}\n", counted(count - DIAGNOSTICS_MAX, &format!("more {what}")));
         }
     }
     let (errors, warnings) = (counted(report.errors(), "error"), counted(report.warnings(), "warning"));

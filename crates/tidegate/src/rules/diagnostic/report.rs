@@ -41,6 +41,11 @@ impl Report {
         self.warnings
     }
 
+    /// What the files are called, in the order in which they were read.
+    pub fn file_names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.sources.iter().map(|source| &*source.name)
+    }
+
     /// What a file is called.
     pub fn file_name(&self, file: FileId) -> &str {
         self.sources.get(file.0 as usize).map_or("", |source| &source.name)
@@ -93,7 +98,7 @@ impl Report {
         };
         *count += 1;
         if *count <= DIAGNOSTICS_MAX {
-            self.diagnostics.push(found);
+            self.diagnostics.push(found.shortened());
         }
     }
 
@@ -101,7 +106,7 @@ impl Report {
     pub(crate) fn name_fields(&mut self, file: FileId, root: &Node) {
         for found in self.diagnostics.iter_mut().filter(|found| found.file == file) {
             if let (true, Some(span)) = (found.field.is_empty(), &found.span) {
-                found.field = root.path_to(span);
+                found.field = super::shortened(root.path_to(span));
             }
         }
     }

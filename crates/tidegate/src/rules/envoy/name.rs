@@ -6,7 +6,7 @@ use tidegate_core::rules::Pattern;
 ///
 /// Each level is written as envoyproxy/ratelimit writes it, the key alone or `key_value`, and a slash stands before
 /// each but the first. So that no two paths of a file have one name, a slash that is part of a key or a value is
-/// doubled, and a key that begins with a slash or a dot has a dot put before it. That two levels beside each other
+/// doubled, and a key that begins with a slash, a dot or a tilde has a tilde put before it. That two levels beside each other
 /// do not read the same is checked when a file is read.
 pub(super) fn of_path<'a>(path: impl IntoIterator<Item = (&'a str, &'a Pattern)>) -> String {
     let mut name = String::new();
@@ -18,7 +18,7 @@ pub(super) fn of_path<'a>(path: impl IntoIterator<Item = (&'a str, &'a Pattern)>
 
 /// What stands for all that is below a path, whatever it is.
 pub(super) fn of_all_below(path: &str) -> String {
-    // No level is written like this: its dot would have another before it.
+    // No level is written like this: a tilde would stand before its dots.
     format!("{path}/...")
 }
 
@@ -35,8 +35,8 @@ fn push_level(name: &mut String, level: &str) {
     if !name.is_empty() {
         name.push('/');
     }
-    if level.starts_with(['/', '.']) {
-        name.push('.');
+    if level.starts_with(['/', '.', '~']) {
+        name.push('~');
     }
     name.push_str(&level.replace('/', "//"));
 }
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn different_paths_have_different_names() {
-        let paths: [&[(&str, &str)]; 8] = [
+        let paths: [&[(&str, &str)]; 10] = [
             &[("path", "/api/users")],
             &[("path", "/api"), ("users", "")],
             &[("path", "/api/"), ("users", "")],
@@ -72,6 +72,8 @@ mod tests {
             &[("path", "/api"), ("./users", "")],
             &[("path", "/api"), ("..", "")],
             &[("path", "/api"), ("...", "")],
+            &[("path", "/api"), ("~..", "")],
+            &[("path", "/api"), ("~...", "")],
             &[("path", "/api/..")],
         ];
         let mut names: Vec<String> = paths.iter().map(|path| name(path)).collect();

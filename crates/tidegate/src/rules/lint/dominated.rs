@@ -41,9 +41,11 @@ pub(super) fn lint(report: &mut Report, rule: &FileRule) {
                 // Of two that make each other useless, the later one is.
                 makes_useless(first.0, second.0) && (*other < at || !makes_useless(second.0, first.0))
             });
-            match tighter.next() {
-                Some((_, first)) => note_useless(report, first, second),
-                None => note_burst(report, &list, second),
+            // A burst that has no room is the better explanation where both hold.
+            match (narrower(&list, second), tighter.next()) {
+                (Some(narrower), _) => note_burst(report, narrower, second),
+                (None, Some((_, first))) => note_useless(report, first, second),
+                (None, None) => {}
             }
         }
     }
@@ -58,15 +60,19 @@ fn note_useless(report: &mut Report, first: &Placed<'_>, second: &Placed<'_>) {
     report.push(found.related(first.1.limit, label).hint("remove it, or lower it"));
 }
 
-/// A burst that a limit over a longer time does not leave room for.
-fn note_burst(report: &mut Report, list: &[Placed<'_>], one: &Placed<'_>) {
-    let Some(burst) = one.0.limit.spec().burst else { return };
-    let narrower = list.iter().find(|other| {
-        let (own, theirs) = (one.0.limit.spec(), other.0.limit.spec());
+/// The limit over a longer time that leaves no room for a burst, if a burst was asked for.
+fn narrower<'l, 'a>(list: &'l [Placed<'a>], one: &Placed<'_>) -> Option<&'l Placed<'a>> {
+    let own = one.0.limit.spec();
+    let burst = own.burst.filter(|burst| *burst > own.limit)?;
+    list.iter().find(|other| {
+        let theirs = other.0.limit.spec();
         together(one.0, other.0) && theirs.per_ns > own.per_ns && most_at_once(&theirs) < burst
-    });
-    let Some(narrower) = narrower else { return };
+    })
+}
+
+fn note_burst(report: &mut Report, narrower: &Placed<'_>, one: &Placed<'_>) {
     let spec = narrower.0.limit.spec();
+    let burst = one.0.limit.spec().burst.unwrap_or_default();
     let message = format!("a burst of {burst} is more than {} leaves room for", written(&spec));
     let found = Diagnostic::warning("burst-too-large", one.1.limit, message);
     report.push(

@@ -57,7 +57,7 @@ fn most_at_once(limit: &RuleLimit) -> Option<u64> {
     match &limit.action {
         Action::Reject | Action::ShadowBan | Action::Delay { .. } => Some(most),
         // How far these go over the limit depends on more than the limit.
-        Action::Shadow | Action::Quota | Action::Soft { .. } | Action::Elastic(_) => None,
+        Action::Shadow | Action::Quota | Action::Soft(_) | Action::Elastic(_) => None,
     }
 }
 

@@ -21,16 +21,21 @@ pub(in super::super) struct ReadFile {
 /// Kubernetes swaps all files of a ConfigMap at once, by a link. If that happens between two of them, they are read
 /// again, so that they are all of one version.
 pub(in super::super) fn read_all(paths: &[PathBuf]) -> Vec<ReadFile> {
+    settled(|| Reading::of(paths)).files
+}
+
+/// Reads until every path leads to where it led when its file was read. Where links are swapped all the time, that is
+/// given up, and whoever asks again sees the rest.
+fn settled(mut read: impl FnMut() -> Reading) -> Reading {
     const ATTEMPTS_MAX: usize = 3;
-    let mut reading = Reading::default();
-    for _ in 0..ATTEMPTS_MAX {
-        reading = Reading::default();
-        paths.iter().for_each(|path| reading.add_path(path));
-        if reading.led_to.iter().all(|(path, led_to)| fs::canonicalize(path).ok().as_ref() == Some(led_to)) {
+    let mut reading = read();
+    for _ in 1..ATTEMPTS_MAX {
+        if reading.is_settled() {
             break;
         }
+        reading = read();
     }
-    reading.files
+    reading
 }
 
 #[derive(Default)]
@@ -42,6 +47,18 @@ struct Reading {
 }
 
 impl Reading {
+    fn of(paths: &[PathBuf]) -> Self {
+        let mut reading = Self::default();
+        paths.iter().for_each(|path| reading.add_path(path));
+        reading
+    }
+
+    fn is_settled(&self) -> bool {
+        self.led_to
+            .iter()
+            .all(|(path, led_to)| fs::canonicalize(path).is_ok_and(|leads_to| leads_to == *led_to))
+    }
+
     /// A file, or the files right in a directory.
     fn add_path(&mut self, path: &Path) {
         match fs::metadata(path) {
@@ -78,11 +95,14 @@ impl Reading {
     }
 
     fn add_file(&mut self, path: &Path) {
-        let too_many = (self.files.len() >= FILES_MAX).then(|| format!("there are more than {FILES_MAX} files"));
-        let too_large = || (self.bytes > BYTES_MAX).then(|| format!("all files have more than {BYTES_MAX} bytes"));
+        let too_many =
+            (self.files.len() >= FILES_MAX).then(|| format!("there are more than {FILES_MAX} files"));
+        let too_large =
+            || (self.bytes > BYTES_MAX).then(|| format!("all files have more than {BYTES_MAX} bytes"));
         if let Some(message) = too_many.or_else(too_large) {
             // What comes after the first that is too much is not even named.
-            if !matches!(self.files.last(), Some(ReadFile { content: Err(last), .. }) if last.code == TOO_MANY) {
+            if !matches!(self.files.last(), Some(ReadFile { content: Err(last), .. }) if last.code == TOO_MANY)
+            {
                 self.refuse(path, TOO_MANY, message);
             }
             return;
@@ -135,4 +155,35 @@ fn files_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn files_that_are_swapped_while_they_are_read_are_read_again() {
+        let directory = std::env::temp_dir().join(format!("tidegate-settled-{}", std::process::id()));
+        for version in ["..1", "..2"] {
+            fs::create_dir_all(directory.join(version)).unwrap();
+            fs::write(directory.join(version).join("a.yaml"), version).unwrap();
+        }
+        symlink("..1", directory.join("..data")).unwrap();
+        symlink("..data/a.yaml", directory.join("a.yaml")).unwrap();
+        let mut times = 0;
+        let reading = settled(|| {
+            times += 1;
+            let reading = Reading::of(std::slice::from_ref(&directory));
+            if times == 1 {
+                symlink("..2", directory.join("..new")).unwrap();
+                fs::rename(directory.join("..new"), directory.join("..data")).unwrap();
+            }
+            reading
+        });
+        fs::remove_dir_all(&directory).unwrap();
+        assert_eq!(times, 2);
+        assert_eq!(reading.files[0].content.as_deref().unwrap(), b"..2");
+    }
 }

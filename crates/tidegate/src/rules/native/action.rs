@@ -1,6 +1,6 @@
 //! What happens over a limit.
 
-use tidegate_core::rules::{Action, Elastic, ElasticBy};
+use tidegate_core::rules::{Action, Elastic, ElasticBy, Margin};
 use tidegate_core::text::write_duration;
 use tidegate_core::{AlgorithmName, Limit, Nanos, UNITS_MAX};
 
@@ -51,7 +51,15 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<ActionSpec> {
             }
         };
     }
-    let action = match reader.text(node)? {
+    let Some(text) = node.text() else {
+        reader.wrong_type_hint(
+            node,
+            "an action",
+            "write for example `reject` or `{ delay: { max_wait: 5s } }`",
+        );
+        return None;
+    };
+    let action = match text {
         "reject" => Action::Reject,
         "shadow" => Action::Shadow,
         "shadow_ban" => Action::ShadowBan,
@@ -87,7 +95,7 @@ fn with_fields(reader: &mut Reader<'_>, key: &Node, value: &Node) -> Option<Acti
             let mut fields = Fields::of(reader, value, "soft")?;
             let margin = fields.needed(reader, "margin", "say how far over the limit: `margin: 10%`");
             fields.finish(reader, "soft");
-            Some(ActionSpec::Ready(Action::Soft { margin_percent: margin_of(reader, margin?)? }))
+            Some(ActionSpec::Ready(Action::Soft(margin_of(reader, margin?)?)))
         }
         "elastic" => elastic(reader, value).map(ActionSpec::Elastic),
         word if WORDS.contains(&word) => {
@@ -112,9 +120,12 @@ fn max_wait_of(reader: &mut Reader<'_>, node: &Node) -> Option<Nanos> {
     Some(Nanos::new(nanos.into()))
 }
 
-/// `10%`, or a number of percent.
-fn margin_of(reader: &mut Reader<'_>, node: &Node) -> Option<u32> {
+/// `10%`, or a number of percent, or `unlimited`.
+fn margin_of(reader: &mut Reader<'_>, node: &Node) -> Option<Margin> {
     let text = reader.text(node)?;
+    if text == "unlimited" {
+        return Some(Margin::Unlimited);
+    }
     let digits = text.strip_suffix('%').unwrap_or(text).trim_end();
     let percent = tidegate_core::text::parse_number("margin", digits);
     let percent = match percent {
@@ -125,10 +136,10 @@ fn margin_of(reader: &mut Reader<'_>, node: &Node) -> Option<u32> {
         let message = format!("a margin of `{}` is out of range", shown(text));
         reader.note(
             Diagnostic::error("out-of-range", node.span, message)
-                .hint("it goes from 1% to 1000% of the limit, in whole percent"),
+                .hint("it goes from 1% to 1000% of the limit, in whole percent, or is `unlimited`"),
         );
     }
-    percent
+    percent.map(Margin::Percent)
 }
 
 fn elastic(reader: &mut Reader<'_>, node: &Node) -> Option<ElasticSpec> {
@@ -193,7 +204,7 @@ pub(super) fn settled(
 fn contradiction(action: &Action, limit: &Limit, at: &LimitSpans) -> Option<Diagnostic> {
     let (word, leased) = match action {
         Action::Delay { .. } => ("delay", false),
-        Action::Soft { .. } => ("soft", true),
+        Action::Soft(_) => ("soft", true),
         Action::Elastic(_) => ("elastic", true),
         Action::Reject | Action::Shadow | Action::ShadowBan | Action::Quota => return None,
     };

@@ -1,6 +1,6 @@
 //! What a counter's key is made of.
 
-use tidegate_core::rules::{Attribute, Key, KeyPart, PathPattern};
+use tidegate_core::rules::{Attribute, Key, KeyPart, PATH_SEGMENTS_MAX, PathPattern};
 use tidegate_core::text::{did_you_mean, parse_number};
 
 use super::super::diagnostic::Diagnostic;
@@ -11,7 +11,7 @@ use super::matching;
 /// The most parts of a key.
 pub const KEY_PARTS_MAX: usize = 16;
 /// The last segment of a path that a key can be made of.
-const PATH_SEGMENT_MAX: u64 = 64;
+const PATH_SEGMENT_MAX: u64 = PATH_SEGMENTS_MAX as u64;
 
 /// What a key may refer to besides attributes.
 #[derive(Default)]

@@ -85,12 +85,13 @@ pub(super) fn long_form(reader: &mut Reader<'_>, fields: &mut Fields<'_>) -> Opt
         name: take("name").and_then(|node| reader.text(node)).map(str::to_owned),
         ..LimitSpec::default()
     };
-    let algorithm = match algorithm {
-        None => None,
-        Some(node) => Some(algorithm_name(reader, node)?),
-    };
-    let spec = LimitSpec { algorithm, ..spec };
-    let spec = with_rate(reader, Rate { limit, per }, spec, &places)?;
+    let known = algorithm.map(|node| algorithm_name(reader, node));
+    // One that nobody knows may be one without a window; which options go with it cannot be said.
+    let algorithm = known.map(|known| known.unwrap_or(AlgorithmName::Concurrency));
+    let spec = with_rate(reader, Rate { limit, per }, LimitSpec { algorithm, ..spec }, &places)?;
+    if known == Some(None) {
+        return None;
+    }
     built(reader, spec, &places)
 }
 

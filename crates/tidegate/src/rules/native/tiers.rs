@@ -35,9 +35,10 @@ pub(super) fn read(
     let default =
         fields.needed(reader, "default", "say what everyone else has: the name of a plan, or `unlimited`");
     fields.finish(reader, "tiers");
+    let known = plans.as_ref().map(|(plans, _)| &**plans);
+    let default = default_plan(reader, default?, known, terms, scope);
     let (plans, mut at) = plans?;
-    let default = default_plan(reader, default?, &plans, terms, scope)?;
-    let default = match default {
+    let default = match default? {
         Default::Plan(limits) => limits,
         Default::Own(limits, own) => {
             at.extend(own);
@@ -80,11 +81,11 @@ enum Default {
     Own(Vec<RuleLimit>, Vec<LimitSpans>),
 }
 
-/// The name of a plan, `unlimited`, or limits.
+/// The name of a plan, `unlimited`, or limits. Which plans there are is not known if they could not be read.
 fn default_plan(
     reader: &mut Reader<'_>,
     node: &Node,
-    plans: &[Plan],
+    plans: Option<&[Plan]>,
     terms: &Terms,
     scope: &Scope,
 ) -> Option<Default> {
@@ -92,7 +93,7 @@ fn default_plan(
         let (limits, at) = limits::split(limits::list(reader, node, terms, scope)?);
         return Some(Default::Own(limits, at));
     }
-    let name = reader.text(node)?;
+    let (name, plans) = (reader.text(node)?, plans?);
     if let Some((_, limits)) = plans.iter().find(|(plan, _)| **plan == *name) {
         return Some(Default::Plan(limits.clone()));
     }

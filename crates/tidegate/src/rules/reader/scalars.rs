@@ -92,15 +92,6 @@ impl Reader<'_> {
 
     /// What the core says is wrong with a value.
     pub fn refused(&mut self, code: &'static str, node: &Node, error: &LimitError) {
-        self.note(Diagnostic::error(code, node.span, shown_long(error.problem())).hint(error.hint()));
-    }
-}
-
-/// A message quotes what it is about, however long that is.
-fn shown_long(problem: &str) -> String {
-    const PROBLEM_CHARS_MAX: usize = 300;
-    match problem.char_indices().nth(PROBLEM_CHARS_MAX) {
-        Some((at, _)) => format!("{}…", &problem[..at]),
-        None => problem.to_owned(),
+        self.note(Diagnostic::error(code, node.span, error.problem()).hint(error.hint()));
     }
 }

@@ -22,7 +22,16 @@ pub(super) fn syntax(at: Span, error: &ScanError) -> Diagnostic {
         ErrorKind::UnclosedFlowCollection { .. } => found.hint("close it with `]`"),
         ErrorKind::ExpectedFlowMappingSeparator | ErrorKind::ExpectedFlowSequenceSeparator => found
             .hint("between braces or brackets, text that has `{`, `}`, `[`, `]` or `,` in it needs quotes"),
-        ErrorKind::UnclosedQuotedScalar => found.hint("close the quotes"),
+        ErrorKind::InvalidIndentation
+        | ErrorKind::ExpectedBlockMappingKey
+        | ErrorKind::ExpectedBlockSequenceEntry => {
+            found.hint("what belongs together begins in the same column; compare with the lines above")
+        }
+        ErrorKind::MismatchedFlowCollectionEnd { open: '{', .. } => found.hint("close it with `}`"),
+        ErrorKind::MismatchedFlowCollectionEnd { .. } => found.hint("close it with `]`"),
+        ErrorKind::UnclosedQuotedScalar | ErrorKind::InvalidQuotedScalarIndent => {
+            found.hint("close the quotes")
+        }
         ErrorKind::MappingValueNotAllowed | ErrorKind::InvalidColonPlacement => {
             found.hint("text that has `: ` in it needs quotes")
         }
@@ -70,9 +79,10 @@ pub(super) fn tag(at: Span) -> Diagnostic {
     Diagnostic::error("yaml-tag", at, "tags are not read").hint("leave it out; quotes make a number text")
 }
 
-pub(super) fn merge_key(at: Span) -> Diagnostic {
-    Diagnostic::error("yaml-merge-key", at, "the merge key `<<` is not part of YAML 1.2")
-        .hint("write the fields out, or give a whole value an anchor (`&name`) and use it as `*name`")
+pub(super) fn merge_of(node: &Node) -> Diagnostic {
+    let message = format!("`<<` takes the fields of a mapping, and this is {}", node.what());
+    Diagnostic::error("yaml-merge-key", node.span, message)
+        .hint("give a mapping an anchor (`&name`) and write `<<: *name`, or `<<: [*one, *other]`")
 }
 
 pub(super) fn duplicate_key(at: Span, first: Span, name: &str) -> Diagnostic {

@@ -39,6 +39,8 @@ enum OpenKind {
         key: Option<Node>,
         /// Where each key stands first.
         seen: HashMap<Arc<str>, Span>,
+        /// What `<<` brings in.
+        merged: Option<Node>,
     },
 }
 
@@ -65,6 +67,9 @@ struct Builder<'t> {
 }
 
 type Fatal = Box<Diagnostic>;
+
+/// The key whose value is a mapping to take fields from. Not part of YAML 1.2, and used all the same.
+const MERGE: &str = "<<";
 
 impl Builder<'_> {
     fn build(mut self) -> Option<Node> {
@@ -111,7 +116,8 @@ impl Builder<'_> {
                 }
                 Event::MappingStart(_, anchor, tag) => {
                     self.no_tag(tag.is_some(), &at);
-                    let kind = OpenKind::Map { fields: Vec::new(), key: None, seen: HashMap::new() };
+                    let kind =
+                        OpenKind::Map { fields: Vec::new(), key: None, seen: HashMap::new(), merged: None };
                     self.begin(kind, span, anchor)?;
                 }
                 Event::SequenceEnd | Event::MappingEnd => self.end(span)?,
@@ -139,7 +145,12 @@ impl Builder<'_> {
         let Some(open) = self.open.pop() else { return Ok(()) };
         let kind = match open.kind {
             OpenKind::Seq(items) => Kind::Seq(items.into()),
-            OpenKind::Map { fields, .. } => Kind::Map(fields.into()),
+            OpenKind::Map { mut fields, mut seen, merged, .. } => {
+                if let Some(merged) = merged {
+                    self.merge(&mut fields, &mut seen, &merged);
+                }
+                Kind::Map(fields.into())
+            }
         };
         let span = Span { end: self.last_character(&open.start, end.end), ..open.start };
         self.place(Node { span, kind }, open.size, open.anchor);
@@ -193,13 +204,30 @@ impl Builder<'_> {
         match &mut parent.kind {
             OpenKind::Seq(items) => items.push(node),
             OpenKind::Map { key: key @ None, .. } => *key = Some(node),
-            OpenKind::Map { fields, key, seen } => {
+            OpenKind::Map { fields, key, seen, merged } => {
                 let Some(key) = key.take() else { return };
                 match checked_key(&key, seen) {
+                    Ok(()) if key.plain() == Some(MERGE) => *merged = Some(node),
                     Ok(()) => fields.push((key, node)),
                     Err(diagnostic) => self.report.push(*diagnostic),
                 }
             }
+        }
+    }
+
+    /// Adds the fields of a mapping, or of several, that are not there: a field's own value comes first, then that of the
+    /// first that has it. All of them were counted where they were brought in.
+    fn merge(&mut self, fields: &mut Vec<(Node, Node)>, seen: &mut HashMap<Arc<str>, Span>, merged: &Node) {
+        let mappings = match &merged.kind {
+            Kind::Seq(mappings) => mappings,
+            _ => std::slice::from_ref(merged),
+        };
+        for mapping in mappings {
+            let Kind::Map(brought) = &mapping.kind else {
+                self.report.push(refused::merge_of(mapping));
+                continue;
+            };
+            fields.extend(brought.iter().filter(|(key, _)| checked_key(key, seen).is_ok()).cloned());
         }
     }
 
@@ -229,12 +257,9 @@ impl Builder<'_> {
 
 /// A key has to be text, and to stand once.
 fn checked_key(key: &Node, seen: &mut HashMap<Arc<str>, Span>) -> Result<(), Fatal> {
-    let Kind::Scalar { text, style } = &key.kind else {
+    let Kind::Scalar { text, .. } = &key.kind else {
         return Err(refused::key_not_text(key).into());
     };
-    if &**text == "<<" && *style == Style::Plain {
-        return Err(refused::merge_key(key.span).into());
-    }
     if let Some(first) = seen.get(text) {
         return Err(refused::duplicate_key(key.span, *first, text).into());
     }

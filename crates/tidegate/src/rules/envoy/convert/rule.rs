@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use tidegate_core::Limit;
 use tidegate_core::rules::{
-    Action, Attribute, CostFrom, Elastic, ElasticBy, KeyPart, Limits, Missing, Pattern, Rule, RuleLimit,
+    Action, Attribute, CostFrom, Elastic, ElasticBy, KeyPart, Limits, Margin, Missing, Pattern, Rule,
+    RuleLimit,
 };
 
 use super::names::Names;
@@ -154,7 +155,8 @@ fn action(action: &Action) -> String {
         Action::ShadowBan => "shadow_ban".to_owned(),
         Action::Quota => "quota".to_owned(),
         Action::Delay { max_wait } => format!("{{ delay: {{ max_wait: {}ns }} }}", max_wait.get()),
-        Action::Soft { margin_percent } => format!("{{ soft: {{ margin: {margin_percent}% }} }}"),
+        Action::Soft(Margin::Percent(percent)) => format!("{{ soft: {{ margin: {percent}% }} }}"),
+        Action::Soft(Margin::Unlimited) => "{ soft: { margin: unlimited } }".to_owned(),
         Action::Elastic(Elastic { min, max, by }) => {
             let (kind, name) = match by {
                 ElasticBy::Pool(name) => ("pool", name),

@@ -1,0 +1,54 @@
+//! What a rule asks for, one thing at a time.
+
+use super::slot::{SlotId, Slots};
+use super::token::Token;
+use super::view::View;
+use crate::rules::{Descriptor, Rule};
+
+/// One of the things that have to hold for a rule to match.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Check {
+    /// A slot has this value.
+    Value { slot: SlotId, token: Token },
+    /// A slot has any value.
+    Presence { slot: SlotId },
+    /// A condition of the rule holds.
+    Condition { slot: SlotId, number: usize },
+    /// An entry of the rule holds.
+    Entry { slot: SlotId, place: usize },
+    /// There are this many entries in all.
+    Count { least: usize, most: usize },
+    /// The rule matches, by the plain way.
+    Whole,
+}
+
+/// A descriptor in both forms.
+pub(super) struct Asked<'a, 'd> {
+    pub(super) slots: &'a Slots,
+    pub(super) view: &'a View<'d>,
+    pub(super) descriptor: &'a Descriptor<'d>,
+}
+
+impl Check {
+    /// Whether it holds. A rule that is not there matches nothing.
+    pub(super) fn holds(&self, asked: &Asked<'_, '_>, rule: Option<&Rule>) -> bool {
+        let pattern = match *self {
+            Self::Value { slot, token } => return asked.view.has(slot, token),
+            Self::Presence { slot } => return !asked.view.of(slot).is_empty(),
+            Self::Count { least, most } => return (least..=most).contains(&asked.descriptor.entries.len()),
+            Self::Whole => return rule.is_some_and(|rule| rule.mismatch(asked.descriptor).is_none()),
+            Self::Condition { slot, number } => {
+                rule.and_then(|rule| rule.conditions.get(number)).map(|condition| (slot, &condition.pattern))
+            }
+            Self::Entry { slot, place } => {
+                let entries = rule.and_then(|rule| rule.entries.as_ref());
+                let entry = entries.and_then(|entries| entries.each.get(place));
+                entry.map(|(_, pattern)| (slot, pattern)).filter(|(slot, _)| !asked.view.of(*slot).is_empty())
+            }
+        };
+        pattern.is_some_and(|(slot, pattern)| {
+            let values = asked.view.of(slot).iter().map(|seen| seen.value);
+            pattern.holds_for(values, asked.slots.get(slot).case)
+        })
+    }
+}

@@ -1,0 +1,128 @@
+//! All rules of a domain at once, at a cost that hardly depends on how many there are.
+//!
+//! ```text
+//! slot      what values are asked for by: attributes, and names at places among the entries
+//! token     what stands for a value, the shape of a path, a block of addresses
+//! offer     what a rule can be found by                  lengths   few lengths of beginnings and ends
+//! build     every rule is put where the fewest others are
+//! table     which rules a token leads to                 tree      the shapes of paths
+//! view      a descriptor, sorted by slot                 search    the rules that it may match
+//! check     what is left to check of these
+//! ```
+//!
+//! Every rule is found by one thing that it asks for: a value, one of a set, a block of addresses, the shape of a
+//! path, a beginning or an end, or that an attribute is there at all. Rules that still have many others beside them
+//! are told apart by the values that they ask for besides, all together. What a rule was found by is proved; the
+//! rest is checked as the plain matcher does. Only rules with nothing but negations, or with nothing at all, are
+//! checked for every descriptor.
+//!
+//! # What a hostile descriptor can cost
+//!
+//! All hashes are keyed, so nobody can choose values that meet. With B bytes in N entries, R rules, and C rules that
+//! are found: reading takes B + N log N steps; looking up takes N times the number of different lengths that rules
+//! ask for (32 of beginnings, 32 of ends, 33 and 129 of blocks at most) and for a path a step for each node of the
+//! tree that it leads to, and none beyond the longest shape. Each rule is a candidate once, and so C is R at most.
+//! Checking a candidate takes a search for each value it asks for, and for each other pattern that it was not found
+//! by a comparison with the values of that name, C times their length in all. Only long values, or a name that stands
+//! thousands of times, make that much; listeners prevent both by bounds on what they accept.
+
+mod build;
+mod check;
+mod lengths;
+mod offer;
+mod search;
+mod slot;
+mod table;
+mod token;
+mod tree;
+mod view;
+
+use smallvec::SmallVec;
+
+use build::Builder;
+use check::{Asked, Check};
+use search::Search;
+use slot::Slots;
+use table::Table;
+use tree::Tree;
+use view::View;
+
+use crate::rules::{Apply, Descriptor, Rule};
+
+/// Rules by their numbers, ascending; their place in the slice that they were indexed from.
+pub type Matches = SmallVec<[u32; 8]>;
+
+/// Finds the rules that match a descriptor.
+///
+/// ```
+/// use tidegate_core::rules::{Apply, Attribute, Condition, Descriptor, Entry, Index, Matches, Pattern, Rule};
+///
+/// let when = |name: &str, pattern| Condition { attribute: Attribute::named(name), pattern };
+/// let users = Rule { conditions: vec![when("path", Pattern::path("/users/{id}")?)], ..Rule::default() };
+/// let posts = Rule { conditions: vec![when("method", Pattern::exact("POST")?)], ..Rule::default() };
+/// let rules = [users, posts, Rule::default()];
+/// let index = Index::new(&rules);
+///
+/// let entries = [Entry { key: "method", value: "GET" }, Entry { key: "path", value: "/users/7?all" }];
+/// let mut matches = Matches::new();
+/// index.matching(&rules, &Descriptor { entries: &entries, cost: 1 }, Apply::All, &mut matches);
+/// assert_eq!(matches.as_slice(), [0, 2]);
+/// # Ok::<(), tidegate_core::rules::PatternError>(())
+/// ```
+#[derive(Debug)]
+pub struct Index {
+    slots: Slots,
+    tree: Tree,
+    table: Table,
+    checks: Vec<Check>,
+    checks_of: Vec<Checks>,
+    /// Rules that nothing leads to.
+    always: Vec<u32>,
+}
+
+/// Where the checks of a rule are: first those that are proved when it is found, then the rest.
+#[derive(Clone, Copy, Debug)]
+struct Checks {
+    start: u32,
+    proved: u32,
+    end: u32,
+}
+
+impl Index {
+    /// An index of these rules; of the first 2^32 of them, if there are more.
+    pub fn new(rules: &[Rule]) -> Self {
+        Builder::index(rules)
+    }
+
+    /// The rules that match a descriptor, or the first of them, instead of what `matches` held.
+    ///
+    /// The rules have to be those that the index was made of. As long as the descriptor has no more than 16
+    /// attributes that rules ask for, and no more than 8 rules match and 64 come into question, no memory is
+    /// allocated.
+    pub fn matching(&self, rules: &[Rule], descriptor: &Descriptor<'_>, apply: Apply, matches: &mut Matches) {
+        matches.clear();
+        let view = View::new(&self.slots, descriptor);
+        let asked = Asked { slots: &self.slots, view: &view, descriptor };
+        for number in Search::run(self, rules, &asked) {
+            let rule = rules.get(number as usize);
+            if self.open_checks(number).iter().all(|check| check.holds(&asked, rule)) {
+                matches.push(number);
+                if apply == Apply::First {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// What holds for every descriptor that the rule is found for.
+    fn proved_checks(&self, rule: u32) -> &[Check] {
+        let Checks { start, proved, .. } = self.checks_of[rule as usize];
+        &self.checks[start as usize..proved as usize]
+    }
+
+    /// What is still to be checked when the rule is found.
+    fn open_checks(&self, rule: u32) -> &[Check] {
+        let Checks { proved, end, .. } = self.checks_of[rule as usize];
+        &self.checks[proved as usize..end as usize]
+    }
+}

@@ -1,0 +1,144 @@
+//! Which rules are found by which token.
+
+use std::collections::HashMap;
+
+use smallvec::SmallVec;
+
+use super::slot::SlotId;
+use super::token::{Token, TokenMap};
+
+/// How many sets of slots the rules of one token are told apart by.
+const REFINEMENTS_MAX: usize = 8;
+
+/// Rules by token.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    buckets: TokenMap<Bucket>,
+    rules: Vec<u32>,
+    refinements: Vec<u32>,
+    pub(super) sets: Vec<SlotSet>,
+}
+
+/// Slots whose values, all together, tell apart the rules of a token.
+#[derive(Debug)]
+pub(super) struct SlotSet {
+    pub(super) slots: Box<[SlotId]>,
+    /// All rules that are told apart so, whatever their token.
+    pub(super) rules: Vec<u32>,
+}
+
+/// A token and what it leads to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) token: Token,
+    bucket: Bucket,
+}
+
+/// What a token leads to: rules, and sets of slots whose values lead to more.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    rules: Span,
+    refinements: Span,
+}
+
+/// A stretch of a list; or, as most are of length one, that one itself.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    start_or_only: u32,
+    length: u32,
+}
+
+/// A table that is being filled.
+#[derive(Debug, Default)]
+pub(super) struct TableBuilder {
+    buckets: TokenMap<Filling>,
+    sets: Vec<SlotSet>,
+    set_numbers: HashMap<Box<[SlotId]>, u32>,
+}
+
+#[derive(Debug, Default)]
+struct Filling {
+    rules: SmallVec<[u32; 2]>,
+    refinements: SmallVec<[u32; 2]>,
+}
+
+impl Table {
+    pub(super) fn find(&self, token: Token) -> Option<Found> {
+        self.buckets.get(&token).map(|bucket| Found { token, bucket: *bucket })
+    }
+
+    pub(super) fn rules<'a>(&'a self, found: &'a Found) -> &'a [u32] {
+        found.bucket.rules.of(&self.rules)
+    }
+
+    /// The numbers of sets.
+    pub(super) fn refinements<'a>(&'a self, found: &'a Found) -> &'a [u32] {
+        found.bucket.refinements.of(&self.refinements)
+    }
+}
+
+impl Span {
+    fn of<'a>(&'a self, list: &'a [u32]) -> &'a [u32] {
+        if self.length == 1 {
+            return std::slice::from_ref(&self.start_or_only);
+        }
+        let start = self.start_or_only as usize;
+        list.get(start..start + self.length as usize).unwrap_or_default()
+    }
+
+    fn append(list: &mut Vec<u32>, items: &[u32]) -> Self {
+        let length = u32::try_from(items.len()).unwrap_or(u32::MAX);
+        if let [only] = items {
+            return Self { start_or_only: *only, length };
+        }
+        let start = u32::try_from(list.len()).unwrap_or(u32::MAX);
+        list.extend_from_slice(items);
+        Self { start_or_only: start, length }
+    }
+}
+
+impl TableBuilder {
+    pub(super) fn add(&mut self, token: Token, rule: u32) {
+        self.buckets.entry(token).or_default().rules.push(rule);
+    }
+
+    /// The number of a set of slots.
+    pub(super) fn set(&mut self, slots: &[SlotId]) -> u32 {
+        if let Some(number) = self.set_numbers.get(slots) {
+            return *number;
+        }
+        let number = u32::try_from(self.sets.len()).unwrap_or(u32::MAX);
+        self.sets.push(SlotSet { slots: slots.into(), rules: Vec::new() });
+        self.set_numbers.insert(slots.into(), number);
+        number
+    }
+
+    pub(super) fn add_to_set(&mut self, set: u32, rule: u32) {
+        self.sets[set as usize].rules.push(rule);
+    }
+
+    /// Whether rules of this token may be told apart by one more set.
+    pub(super) fn has_room(&self, token: Token, set: u32) -> bool {
+        let refinements = self.buckets.get(&token).map(|filling| &filling.refinements);
+        refinements.is_none_or(|sets| sets.len() < REFINEMENTS_MAX || sets.contains(&set))
+    }
+
+    /// Has the rules of this token told apart by a set.
+    pub(super) fn refine(&mut self, token: Token, set: u32) {
+        let refinements = &mut self.buckets.entry(token).or_default().refinements;
+        if !refinements.contains(&set) {
+            refinements.push(set);
+        }
+    }
+
+    pub(super) fn finish(self) -> Table {
+        let mut table = Table { sets: self.sets, ..Table::default() };
+        table.buckets.reserve(self.buckets.len());
+        for (token, filling) in self.buckets {
+            let rules = Span::append(&mut table.rules, &filling.rules);
+            let refinements = Span::append(&mut table.refinements, &filling.refinements);
+            table.buckets.insert(token, Bucket { rules, refinements });
+        }
+        table
+    }
+}

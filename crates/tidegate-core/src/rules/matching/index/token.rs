@@ -1,0 +1,120 @@
+//! Tokens: short stand-ins for what a rule asks for.
+//!
+//! A token is a 128-bit SipHash under a random key that never leaves the index. Whoever sends requests knows no
+//! token and so cannot make two of them meet, and by chance they meet less often than memory fails. That is why
+//! equal tokens prove equal values, and nothing is compared again.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+/// Text up to this long is brought to lower case in one piece.
+const LOWER_CASE_BYTES: usize = 64;
+
+/// What stands for a value of an attribute, the shape of a path, a block of addresses, or several of these at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Token([u64; 2]);
+
+/// Makes tokens of one sort: those of different sorts never meet.
+#[derive(Clone, Debug)]
+pub(super) struct Minter(SipHasher13);
+
+/// A map by token.
+pub(super) type TokenMap<V> = HashMap<Token, V, BuildHasherDefault<Unhashed>>;
+
+/// A hasher for what is a keyed hash already.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Unhashed(u64);
+
+impl Token {
+    /// Stands for both. The order does not matter; no token may come twice, for that would undo it.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self([self.0[0] ^ other.0[0], self.0[1] ^ other.0[1]])
+    }
+}
+
+impl Hash for Token {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0[0]);
+    }
+}
+
+impl Hasher for Unhashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    /// Of several parts, those before the last are numbers that nobody outside chooses.
+    fn write_u64(&mut self, part: u64) {
+        self.0 = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ part;
+    }
+}
+
+impl Minter {
+    /// With a key of its own.
+    pub(super) fn random() -> Self {
+        let random = RandomState::new();
+        Self(SipHasher13::new_with_keys(random.hash_one(0), random.hash_one(1)))
+    }
+
+    /// For another sort of tokens.
+    pub(super) fn for_sort(&self, sort: &str, number: u32) -> Self {
+        let mut hasher = self.0;
+        hasher.write(sort.as_bytes());
+        hasher.write_u32(number);
+        let key = hasher.finish128();
+        Self(SipHasher13::new_with_keys(key.h1, key.h2))
+    }
+
+    pub(super) fn token(&self, bytes: &[u8]) -> Token {
+        let hash = self.0.hash(bytes);
+        Token([hash.h1, hash.h2])
+    }
+
+    /// The same for upper and lower case.
+    pub(super) fn token_ignoring_case(&self, bytes: &[u8]) -> Token {
+        let mut lower = [0; LOWER_CASE_BYTES];
+        if let Some(lower) = lower.get_mut(..bytes.len()) {
+            lower.copy_from_slice(bytes);
+            lower.make_ascii_lowercase();
+            return self.token(lower);
+        }
+        let mut running = self.running();
+        running.add_ignoring_case(bytes);
+        running.token()
+    }
+
+    /// A token of what is added bit by bit.
+    pub(super) fn running(&self) -> Running {
+        Running(self.0)
+    }
+}
+
+/// A token of all that was added so far.
+pub(super) struct Running(SipHasher13);
+
+impl Running {
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        self.0.write(bytes);
+    }
+
+    pub(super) fn add_ignoring_case(&mut self, bytes: &[u8]) {
+        let mut lower = [0; LOWER_CASE_BYTES];
+        for chunk in bytes.chunks(LOWER_CASE_BYTES) {
+            let lower = &mut lower[..chunk.len()];
+            lower.copy_from_slice(chunk);
+            lower.make_ascii_lowercase();
+            self.0.write(lower);
+        }
+    }
+
+    pub(super) fn token(&self) -> Token {
+        let hash = self.0.finish128();
+        Token([hash.h1, hash.h2])
+    }
+}

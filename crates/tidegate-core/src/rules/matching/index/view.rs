@@ -1,0 +1,75 @@
+//! A descriptor, sorted by what rules ask for.
+
+use smallvec::SmallVec;
+
+use super::slot::{SlotId, Slots};
+use super::token::Token;
+use crate::rules::Descriptor;
+
+/// Values up to this many need no memory of their own.
+const SEEN_INLINE: usize = 16;
+
+/// The values of a descriptor that any rule asks for, by slot. A value that a slot has twice is in it once.
+pub(super) struct View<'d> {
+    seen: SmallVec<[Seen<'d>; SEEN_INLINE]>,
+}
+
+/// A value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen<'d> {
+    pub(super) slot: SlotId,
+    /// Stands for the value, if anything is asked for by it.
+    pub(super) token: Token,
+    /// What is compared of it.
+    pub(super) value: &'d str,
+}
+
+impl<'d> View<'d> {
+    pub(super) fn new(slots: &Slots, descriptor: &Descriptor<'d>) -> Self {
+        let mut view = Self { seen: SmallVec::new() };
+        for (place, entry) in descriptor.entries.iter().enumerate() {
+            if let Some(slot) = slots.find(entry.key) {
+                view.add(slots, slot, entry.value);
+            }
+            if place < slots.places_end
+                && let Some(slot) = slots.find_place(place, entry.key)
+            {
+                view.add(slots, slot, entry.value);
+            }
+        }
+        if view.seen.len() > 1 {
+            view.seen.sort_unstable_by(|a, b| (a.slot, a.token, a.value).cmp(&(b.slot, b.token, b.value)));
+            view.seen.dedup_by(|a, b| a.slot == b.slot && a.token == b.token && a.value == b.value);
+        }
+        view
+    }
+
+    fn add(&mut self, slots: &Slots, id: SlotId, value: &'d str) {
+        let slot = slots.get(id);
+        let value = slot.compared(value);
+        let token = if slot.uses.is_hashed { slot.value(value) } else { Token::default() };
+        self.seen.push(Seen { slot: id, token, value });
+    }
+
+    /// How many values there are.
+    pub(super) fn len(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// The values slot by slot.
+    pub(super) fn groups(&self) -> impl Iterator<Item = &[Seen<'d>]> {
+        self.seen.chunk_by(|a, b| a.slot == b.slot)
+    }
+
+    /// The values of a slot.
+    pub(super) fn of(&self, slot: SlotId) -> &[Seen<'d>] {
+        let start = self.seen.partition_point(|seen| seen.slot < slot);
+        let tail = &self.seen[start..];
+        &tail[..tail.partition_point(|seen| seen.slot == slot)]
+    }
+
+    /// Whether a slot has a value.
+    pub(super) fn has(&self, slot: SlotId, token: Token) -> bool {
+        self.seen.binary_search_by(|seen| (seen.slot, seen.token).cmp(&(slot, token))).is_ok()
+    }
+}

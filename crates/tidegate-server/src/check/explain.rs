@@ -1,0 +1,55 @@
+//! What rules make of a request.
+
+use std::io::{self, Read as _};
+use std::sync::Arc;
+
+use tidegate::rules::Domain;
+use tidegate::{Engine, MemoryStore, SystemClock};
+use tidegate_core::text::did_you_mean;
+
+use super::findings::{Explained, Found};
+use crate::output::Failure;
+use crate::request_json::{self, JsonRequest, REQUEST_BYTES_MAX};
+
+/// A request from the command line, or from standard input.
+pub(super) fn read(argument: &str) -> Result<JsonRequest, Failure> {
+    let read = match argument {
+        "-" => {
+            let mut bytes = Vec::new();
+            // No more than shows that it is too large.
+            let input = io::stdin().lock().take(REQUEST_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
+            input.map_err(|error| {
+                let hint = "give the request after --request, or send it to standard input";
+                Failure::usage(format!("cannot read the request: {error} (hint: {hint})"))
+            })?;
+            request_json::read(&bytes)
+        }
+        json => request_json::read(json.as_bytes()),
+    };
+    read.map_err(|error| Failure::usage(format!("the request cannot be read: {error}")))
+}
+
+/// Explains what counters that were never used say to it now.
+pub(super) fn explain(domains: Vec<Domain>, request: &JsonRequest) -> Result<Found, Failure> {
+    let names: Vec<&str> = domains.iter().map(|domain| &*domain.name).collect();
+    let (domain, note) = match (&request.domain, names.as_slice()) {
+        (Some(domain), names) if names.contains(&domain.as_str()) => (domain.clone(), None),
+        (Some(domain), names) => {
+            let there = || format!("there are: {}", names.join(", "));
+            let hint = did_you_mean(domain, names).unwrap_or_else(there);
+            (domain.clone(), Some(format!("the rules have no domain of this name (hint: {hint})")))
+        }
+        (None, [only]) => ((*only).to_owned(), None),
+        (None, names) => {
+            let hint = format!("add \"domain\": \"{}\" to it; there are: {}", names[0], names.join(", "));
+            return Err(Failure::usage(format!("the request names none of several domains (hint: {hint})")));
+        }
+    };
+    let store = Arc::new(MemoryStore::unbounded());
+    let engine = Engine::over(domains, store, SystemClock::default());
+    let engine = engine.map_err(|error| Failure::problem(error.to_string()))?;
+    let rules = engine.in_force();
+    let explanation = request.request.lend(&domain, |request| rules.explain(request));
+    let explanation = explanation.map_err(|full| Failure::usage(full.to_string()))?;
+    Ok(Found::Explained(Explained { text: explanation.to_string(), json: explanation.to_json(), note }))
+}

@@ -1,0 +1,136 @@
+//! Requests that are read, and what is said of those that are not.
+
+use tidegate::rules::OwnedDescriptor;
+
+use super::*;
+
+fn descriptor(entries: &[(&str, &str)], cost: u64) -> OwnedDescriptor {
+    let entries = entries.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+    OwnedDescriptor { entries, cost }
+}
+
+#[track_caller]
+fn assert_read(json: &str, domain: Option<&str>, descriptors: Vec<OwnedDescriptor>) {
+    let request = OwnedRequest { descriptors };
+    assert_eq!(
+        read(json.as_bytes()),
+        Ok(JsonRequest { domain: domain.map(str::to_owned), request }),
+        "{json}"
+    );
+}
+
+#[track_caller]
+fn assert_refused(json: &str, message: &str) {
+    let error = read(json.as_bytes()).expect_err(json).to_string();
+    assert_eq!(error, message, "{json}");
+}
+
+#[test]
+fn both_forms() {
+    assert_read(
+        r#"{"domain": "api", "attributes": {"user": "42", "ip": "192.0.2.1"}, "cost": 3}"#,
+        Some("api"),
+        vec![descriptor(&[("user", "42"), ("ip", "192.0.2.1")], 3)],
+    );
+    assert_read(
+        r#"{"descriptors": [{"entries": [{"value": "1", "key": "a"}, {"key": "a", "value": ""}]},
+            {"cost": 0, "entries": []}]}"#,
+        None,
+        vec![descriptor(&[("a", "1"), ("a", "")], 1), descriptor(&[], 0)],
+    );
+    assert_read(r#"{"attributes": {}, "cost": 18446744073709551615}"#, None, vec![descriptor(&[], u64::MAX)]);
+    assert_read(r#"{"attributes": {"\u0061": "\ud83d\ude00"}}"#, None, vec![descriptor(&[("a", "😀")], 1)]);
+}
+
+#[test]
+fn fields_that_are_wrong() {
+    let cases = [
+        (
+            r#"{"atributes": {}}"#,
+            "line 1, column 12: a request has no field `atributes` (hint: did you mean `attributes`?)",
+        ),
+        (
+            r#"{"descriptors": [{"entrys": []}]}"#,
+            "line 1, column 26: a descriptor has no field `entrys` (hint: did you mean `entries`?)",
+        ),
+        (
+            r#"{"descriptors": [{"entries": [{"name": "user"}]}]}"#,
+            "line 1, column 37: an entry has no field `name` (hint: did you mean `value`?)",
+        ),
+        (
+            "{\n  \"attributes\": {\"user\": 42}}",
+            "line 2, column 27: invalid type: integer `42`, expected the value of an attribute as text (hint: put \
+             it in double quotes)",
+        ),
+        (
+            r#"{"attributes": {}, "cost": -1}"#,
+            "line 1, column 29: invalid type: integer `-1`, expected a cost, which is a whole number that is not \
+             negative (hint: leave it out for 1)",
+        ),
+        (
+            r#"{"attributes": {"a": "1", "a": "2"}}"#,
+            "line 1, column 29: attribute `a` stands twice (hint: leave one out; in `entries` of `descriptors` a \
+             key may stand twice)",
+        ),
+        (
+            r#"{"domain": "a", "domain": "b"}"#,
+            "line 1, column 24: field `domain` stands twice (hint: leave one of them out)",
+        ),
+    ];
+    for (json, message) in cases {
+        assert_refused(json, message);
+    }
+}
+
+#[test]
+fn parts_that_do_not_make_a_request() {
+    let starts = [
+        ("{}", "line 1, column 2: the request says nothing of itself (hint: "),
+        (r#"{"descriptors": []}"#, "line 1, column 18: the list of descriptors is empty"),
+        (r#"{"attributes": {}, "descriptors": [{"entries": []}]}"#, "line 1, column 52: `attributes` and"),
+        (r#"{"cost": 1, "descriptors": [{"entries": []}]}"#, "line 1, column 45: `cost` does not go with"),
+        (r#"{"descriptors": [{}]}"#, "line 1, column 19: a descriptor needs `entries` (hint: "),
+        (r#"{"descriptors": [{"entries": [{"key": "a"}]}]}"#, "line 1, column 42: an entry needs a `value`"),
+        (r#"{"descriptors": [{"entries": [{"value": "a"}]}]}"#, "line 1, column 44: an entry needs a `key`"),
+        ("[]", "line 1, column 0: invalid type: sequence, expected a request (hint: "),
+        (r#"{"attributes": {}, "cost": 1.5}"#, "line 1, column 30: invalid type: floating point `1.5`"),
+        (r#"{"attributes": {}} {}"#, "line 1, column 20: this is not JSON: trailing characters (hint: "),
+        ("{'attributes': {}}", "line 1, column 2: this is not JSON: key must be a string (hint: "),
+        ("", "line 1, column 0: this is not JSON: EOF while parsing a value (hint: "),
+        ("\u{0}", "line 1, column 1: this is not JSON: expected value (hint: "),
+    ];
+    for (json, start) in starts {
+        let error = read(json.as_bytes()).expect_err(json).to_string();
+        assert!(error.starts_with(start), "{json}: {error}");
+    }
+    assert!(read(b"{\"attributes\": {\"a\": \"\xff\"}}").is_err(), "not UTF-8");
+    assert!(read("[".repeat(100_000).as_bytes()).is_err(), "deep");
+}
+
+#[test]
+fn every_bound() {
+    let entries = |count: usize| vec![r#"{"key": "a", "value": ""}"#; count].join(",");
+    let descriptors =
+        |count: usize| format!(r#"{{"descriptors": [{}]}}"#, vec![r#"{"entries": []}"#; count].join(","));
+    let one = |count: usize| format!(r#"{{"descriptors": [{{"entries": [{}]}}]}}"#, entries(count));
+    let attributes = |count: usize| {
+        let all: Vec<String> = (0..count).map(|number| format!(r#""{number}": """#)).collect();
+        format!(r#"{{"attributes": {{{}}}}}"#, all.join(","))
+    };
+    for (json, most) in [
+        (&descriptors as &dyn Fn(usize) -> String, DESCRIPTORS_MAX),
+        (&one, ENTRIES_MAX),
+        (&attributes, ENTRIES_MAX),
+    ] {
+        assert!(read(json(most).as_bytes()).is_ok());
+        let error = read(json(most + 1).as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(&format!("more than {most} ")), "{error}");
+    }
+    let padded = |bytes: usize| {
+        let start = r#"{"attributes": {}}"#;
+        format!("{start}{}", " ".repeat(bytes - start.len()))
+    };
+    assert!(read(padded(REQUEST_BYTES_MAX).as_bytes()).is_ok());
+    let error = read(padded(REQUEST_BYTES_MAX + 1).as_bytes()).unwrap_err().to_string();
+    assert_eq!(error, "the request is larger than 1024 KiB (hint: is this the right file?)");
+}

@@ -1,0 +1,155 @@
+//! What an operator expects of rules, written in a file and held against them.
+//!
+//! ```text
+//! text   ->  RuleTests     read.rs, of the parts in model.rs
+//! rules  ->  TestResults   run.rs: each test on counters of its own, by a clock of its own
+//! answer ->  mismatches    compare.rs
+//! ```
+//!
+//! The format is described in `docs/rules-tests.md`.
+
+mod compare;
+mod model;
+mod read;
+mod run;
+
+use std::path::PathBuf;
+
+use tidegate_core::rules::Domain;
+
+use super::load::{ReadFile, add_text, read_all};
+use super::{Report, yaml};
+use model::Test;
+
+/// The most requests that one step makes.
+pub const STEP_TIMES_MAX: u64 = 1_000_000;
+/// The most requests that the tests of a file make.
+pub const TESTS_REQUESTS_MAX: u64 = 10_000_000;
+
+/// Tests of rules, read from files.
+///
+/// ```
+/// use tidegate::rules::{self, RuleTests};
+///
+/// let rules = "
+/// domain: api
+/// rules:
+///   - { name: login, match: { path: /login }, key: [ip], limit: 2 per minute }
+/// ";
+/// let tests = "
+/// tests:
+///   - name: the third login within a minute is denied
+///     steps:
+///       - { at: 0s, request: { path: /login, ip: 192.0.2.1 }, times: 2, expect: allowed }
+///       - { at: 1s, request: { path: /login, ip: 192.0.2.1 }, expect: { decision: denied, rule: login } }
+/// ";
+/// let tests = RuleTests::parse("tests.yaml", tests)?;
+/// let results = tests.run(&rules::parse("api.yaml", rules)?.domains);
+/// assert_eq!((results.passed(), results.failed()), (1, 0));
+/// # Ok::<(), rules::Report>(())
+/// ```
+#[derive(Debug)]
+pub struct RuleTests {
+    tests: Vec<Test>,
+    /// Holds the text, which failures point into.
+    source: Report,
+}
+
+/// How tests went.
+#[derive(Debug)]
+pub struct TestResults {
+    results: Vec<TestResult>,
+    report: Report,
+}
+
+/// How one test went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TestResult {
+    /// The file it stands in.
+    pub file: String,
+    /// What the file calls it.
+    pub name: String,
+    /// Whether all came as it was expected.
+    pub verdict: TestVerdict,
+}
+
+/// Whether all came as it was expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TestVerdict {
+    /// It did.
+    Passed,
+    /// It did not; the report says where.
+    Failed,
+}
+
+impl RuleTests {
+    /// Reads the tests of a file, which messages call `name`.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Report> {
+        Self::of(&[ReadFile { name: name.to_owned(), content: Ok(text.into()) }])
+    }
+
+    /// Reads the tests of files, found as [`load`](super::load) finds rules. All that is wrong with them is in the report.
+    pub fn load(paths: &[PathBuf]) -> Result<Self, Report> {
+        Self::of(&read_all(paths))
+    }
+
+    fn of(files: &[ReadFile]) -> Result<Self, Report> {
+        let (mut source, mut tests) = (Report::default(), Vec::new());
+        for file in files {
+            let Some(file) = add_text(&mut source, file) else { continue };
+            let Some(root) = yaml::read(&mut source, file) else { continue };
+            tests.extend(read::tests(&mut source, &root));
+            source.name_fields(file, &root);
+        }
+        if source.has_errors() {
+            source.sort();
+            return Err(source);
+        }
+        Ok(Self { tests, source })
+    }
+
+    /// How many tests there are.
+    pub fn count(&self) -> usize {
+        self.tests.len()
+    }
+
+    /// Runs every test against these rules, each on counters of its own and by a clock that the test alone moves. A
+    /// test ends at its first step that fails.
+    pub fn run(&self, domains: &[Domain]) -> TestResults {
+        let mut results = TestResults { results: Vec::new(), report: self.source.clone() };
+        for test in &self.tests {
+            let failures = run::run(test, domains);
+            let verdict = if failures.is_empty() { TestVerdict::Passed } else { TestVerdict::Failed };
+            failures.into_iter().for_each(|failure| results.report.push(failure));
+            let file = self.source.file_name(test.span.file).to_owned();
+            results.results.push(TestResult { file, name: test.name.to_string(), verdict });
+        }
+        results
+    }
+}
+
+impl TestResults {
+    /// How each test went, in the order of the file.
+    pub fn tests(&self) -> &[TestResult] {
+        &self.results
+    }
+
+    /// How many tests passed.
+    pub fn passed(&self) -> usize {
+        self.count(TestVerdict::Passed)
+    }
+
+    /// How many tests failed.
+    pub fn failed(&self) -> usize {
+        self.count(TestVerdict::Failed)
+    }
+
+    /// Each expectation that was not met, where it stands, and what came instead.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    fn count(&self, verdict: TestVerdict) -> usize {
+        self.results.iter().filter(|result| result.verdict == verdict).count()
+    }
+}

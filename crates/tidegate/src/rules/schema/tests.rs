@@ -1,0 +1,206 @@
+//! The schema against the reader: each knows what the other knows.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use super::super::diagnostic::Report;
+use super::super::yaml::{self, Kind, Node, Style};
+use super::super::{envoy, parse};
+use super::schema;
+use super::validator::validate;
+
+fn parsed() -> Value {
+    serde_json::from_str(schema()).expect("the schema is JSON")
+}
+
+/// A file as an editor sees it.
+fn as_json(text: &str) -> Option<(Node, Value)> {
+    let mut report = Report::default();
+    let file = report.add_source("file.yaml", text);
+    let root = yaml::read(&mut report, file)?;
+    let value = value_of(&root);
+    Some((root, value))
+}
+
+fn value_of(node: &Node) -> Value {
+    match &node.kind {
+        Kind::Null => Value::Null,
+        Kind::Seq(items) => items.iter().map(value_of).collect(),
+        Kind::Map(fields) => {
+            let fields = fields
+                .iter()
+                .map(|(key, value)| (key.text().unwrap_or_default().to_owned(), value_of(value)));
+            Value::Object(fields.collect::<Map<_, _>>())
+        }
+        Kind::Scalar { text, style: Style::Quoted } => Value::String(text.to_string()),
+        Kind::Scalar { text, style: Style::Plain } => match &**text {
+            "true" => Value::Bool(true),
+            "false" => Value::Bool(false),
+            text => match text.parse::<i64>() {
+                Ok(number) => number.into(),
+                Err(_) => Value::String(text.to_owned()),
+            },
+        },
+    }
+}
+
+fn files_in(directory: &str) -> Vec<PathBuf> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join(directory);
+    let entries = fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    paths.sort();
+    assert!(!paths.is_empty());
+    paths
+}
+
+/// No file that loads is refused by an editor.
+#[test]
+fn what_loads_has_the_shape() {
+    let schema = parsed();
+    let mut seen = 0;
+    for directory in ["tests/rules_file/valid", "tests/rules_file/warnings", "../../examples/rules"] {
+        for path in files_in(directory) {
+            let text = fs::read_to_string(&path).expect("a file");
+            let (root, value) = as_json(&text).unwrap_or_else(|| panic!("{} is no YAML", path.display()));
+            if envoy::is_one(&root) {
+                continue;
+            }
+            seen += 1;
+            parse("file.yaml", &text).unwrap_or_else(|report| panic!("{report}"));
+            validate(&schema, &value).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        }
+    }
+    assert!(seen > 20, "{seen} files");
+}
+
+/// What is wrong with the shape of a file is wrong by the schema as well.
+#[test]
+fn what_has_another_shape_is_refused() {
+    let schema = parsed();
+    let refused = |value: Value| assert!(validate(&schema, &value).is_err(), "{value}");
+    let rule = |rule: Value| json!({ "domain": "api", "rules": [rule] });
+    let valid = rule(json!({ "name": "a", "limit": "5 per minute" }));
+    validate(&schema, &valid).expect("a rule");
+    refused(json!([]));
+    refused(json!({ "rules": [] }));
+    refused(json!({ "domain": "api" }));
+    refused(json!({ "domain": "api", "rules": [], "colour": "red" }));
+    refused(json!({ "domain": "api", "rules": [], "apply": "some" }));
+    refused(rule(json!({ "limit": "5 per minute" })));
+    refused(rule(json!({ "name": "a" })));
+    refused(rule(json!({ "name": "a", "limit": ["5 per minute"] })));
+    refused(rule(json!({ "name": "a", "limit": "5 per minute", "limits": ["5 per minute"] })));
+    refused(rule(
+        json!({ "name": "a", "limit": "5 per minute", "match": {}, "entries": [{ "user": null }] }),
+    ));
+    refused(rule(
+        json!({ "name": "a", "limit": "5 per minute", "match": { "user": { "prefix": "a", "regex": "b" } } }),
+    ));
+    refused(rule(json!({ "name": "a", "limit": "5 per minute", "match": { "user": null } })));
+    refused(rule(json!({ "name": "a", "limit": "5 per minute", "missing": "ignore" })));
+    refused(rule(json!({ "name": "a", "limit": "5 per minute", "cost": "much" })));
+    refused(rule(json!({ "name": "a", "limit": { "limit": -1, "per": "1m" } })));
+    refused(rule(json!({ "name": "a", "limit": { "limit": 5, "per": "60" } })));
+    refused(rule(json!({ "name": "a", "limit": { "limit": 5, "per": "1m", "algorithm": "bucket" } })));
+    refused(rule(json!({ "name": "a", "limit": "5 per minute", "action": { "delay": {} } })));
+    refused(rule(json!({ "name": "a", "limit": "5 per minute", "action": { "elastic": { "max": 9 } } })));
+    refused(rule(json!({ "name": "a", "tiers": { "by": "plan", "plans": { "free": "5 per minute" } } })));
+}
+
+/// A file with a field that nobody knows at the place of each `?`, and what the schema calls what has it.
+const PLACES: [(&str, &str); 12] = [
+    ("", "{ domain: d, rules: [], ? }"),
+    ("rule", "{ domain: d, rules: [ { name: a, limit: 5 per minute, ? } ] }"),
+    (
+        "matcher",
+        "{ domain: d, rules: [ { name: a, limit: 5 per minute, match: { a: { exists: true, ? } } } ] }",
+    ),
+    ("long_limit", "{ domain: d, rules: [ { name: a, limit: { limit: 5 per minute, ? } } ] }"),
+    ("long_pool", "{ domain: d, rules: [], pools: { p: { limit: 5 per minute, ? } } }"),
+    (
+        "calendar",
+        "{ domain: d, rules: [], pools: { p: { limit: 5 per day, algorithm: fixed_window, align: { ? } } } }",
+    ),
+    (
+        "tiers",
+        "{ domain: d, rules: [ { name: a, tiers: { by: p, plans: { f: 5 per day }, default: f, ? } } ] }",
+    ),
+    (
+        "cost_attribute",
+        "{ domain: d, rules: [ { name: a, limit: 5 per minute, cost: { attribute: a, ? } } ] }",
+    ),
+    (
+        "delay",
+        "{ domain: d, rules: [ { name: a, limit: 5 per minute, action: { delay: { max_wait: 5s, ? } } } ] }",
+    ),
+    (
+        "soft",
+        "{ domain: d, rules: [ { name: a, limit: 5 per minute, action: { soft: { margin: 5%, ? } } } ] }",
+    ),
+    (
+        "elastic",
+        "{ domain: d, rules: [ { name: a, limit: 5 per minute, action: { elastic: { max: 9, signal: s, ? } } } ] }",
+    ),
+    ("action", "{ domain: d, rules: [ { name: a, limit: 5 per minute, action: { ? } } ] }"),
+];
+
+/// Which fields the reader knows, it says where it finds another.
+#[test]
+fn every_field_that_is_read_is_in_the_schema() {
+    const UNKNOWN: &str = "something-that-nobody-would-ever-mean";
+    let schema = parsed();
+    for (definition, text) in PLACES {
+        let report = parse("file.yaml", &text.replace('?', &format!("{UNKNOWN}: 1"))).expect_err(definition);
+        let found =
+            report.diagnostics().iter().find(|found| found.message.contains(UNKNOWN)).expect(definition);
+        let hint = found.hint.as_deref().unwrap_or_default();
+        let (_, listed) = hint.split_once(": ").unwrap_or_else(|| panic!("{definition}: {hint}"));
+        let read: BTreeSet<&str> = listed.split(", ").collect();
+        assert_eq!(read, fields_of(&schema, definition), "{definition}");
+    }
+}
+
+/// The fields of a definition; of actions, the words and the names of those with fields.
+fn fields_of<'s>(schema: &'s Value, definition: &str) -> BTreeSet<&'s str> {
+    let place = if definition.is_empty() { schema } else { &schema["$defs"][definition] };
+    let Some(alternatives) = place.get("anyOf") else { return names(&place["properties"]) };
+    let alternatives = alternatives.as_array().into_iter().flatten();
+    alternatives
+        .flat_map(|one| match one.get("enum") {
+            Some(words) => words.as_array().into_iter().flatten().filter_map(Value::as_str).collect(),
+            None => names(&one["properties"]),
+        })
+        .collect()
+}
+
+fn names(properties: &Value) -> BTreeSet<&str> {
+    properties.as_object().expect("properties").keys().map(String::as_str).collect()
+}
+
+/// Every definition is used, and every property says what it is for.
+#[test]
+fn the_schema_explains_itself() {
+    let schema = parsed();
+    let definitions = schema["$defs"].as_object().expect("definitions");
+    for (name, definition) in definitions {
+        assert!(super::schema().contains(&format!("#/$defs/{name}\"")), "{name} is not used");
+        for (field, property) in definition.get("properties").and_then(Value::as_object).into_iter().flatten()
+        {
+            let described = |value: &Value| value.get("description").is_some();
+            let referred = || {
+                let target =
+                    property.get("$ref").and_then(Value::as_str).and_then(|name| name.rsplit('/').next());
+                target.is_some_and(|target| described(&definitions[target]))
+            };
+            assert!(described(property) || referred(), "{name}.{field} has no description");
+        }
+    }
+    for example in schema["examples"].as_array().expect("examples") {
+        validate(&schema, example).expect("an example");
+        parse("example.yaml", &example.to_string()).unwrap_or_else(|report| panic!("{report}"));
+    }
+}

@@ -1,0 +1,48 @@
+//! The files in `examples/rules/` load, and nothing is odd about them nor about what they become.
+
+use std::path::Path;
+
+use tidegate::rules::envoy::convert;
+use tidegate::rules::parse;
+
+use super::{domain, found, limits, name};
+
+fn example(file: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/rules").join(file);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn examples_have_no_warnings_and_neither_has_what_they_become() {
+    for file in ["envoy.yaml", "envoy-extended.yaml"] {
+        let converted = convert(file, &example(file)).unwrap_or_else(|report| panic!("{report}"));
+        assert_eq!(converted.report.warnings(), 0, "{}", converted.report);
+        let native = parse(file, &converted.text).unwrap();
+        // A limit of 0 is worth a warning in a native file.
+        let warnings = native.report.diagnostics().iter().filter(|found| found.code != "limit-zero");
+        assert_eq!(warnings.count(), 0, "{}", native.report);
+    }
+}
+
+#[test]
+fn the_first_example_says_what_its_comments_say() {
+    let domain = domain(&example("envoy.yaml"));
+    let cases: [(&[(&str, &str)], &str); 10] = [
+        (&[("remote_address", "203.0.113.7")], "remote_address"),
+        (&[("remote_address", "198.51.100.23")], "remote_address_198.51.100.23"),
+        (&[("remote_address", "192.0.2.10")], ""),
+        (&[("database", "users"), ("operation", "write")], "database_users/operation_write"),
+        (&[("database", "users"), ("operation", "read")], "database_users/operation"),
+        (&[("database", "users")], ""),
+        (&[("database", "logs")], "database"),
+        (&[("path", "/reports/2024")], "path_//reports//*"),
+        (&[("api_key", "k")], "api_key"),
+        (&[("customer_plan", "enterprise")], "customer_plan_enterprise"),
+    ];
+    for (descriptor, rule) in cases {
+        assert_eq!(name(&domain, descriptor), rule, "{descriptor:?}");
+    }
+    let enterprise = found(&domain, &[("customer_plan", "enterprise")]).unwrap();
+    assert_eq!(enterprise.replaces, ["customer".into()]);
+    assert!(limits(enterprise).is_empty());
+}

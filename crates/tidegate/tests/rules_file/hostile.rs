@@ -1,0 +1,184 @@
+//! Files that are large, deep or wrong all over. None takes long, none overflows the stack, all are answered.
+
+use std::fmt::Write as _;
+
+use tidegate::rules::{self, DIAGNOSTICS_MAX, Report};
+
+fn refused(text: &str) -> Report {
+    rules::parse("hostile.yaml", text).expect_err("an error")
+}
+
+/// No report is longer than what it keeps, whatever the file was.
+fn bounded(report: &Report) -> String {
+    let shown = report.to_string();
+    assert!(shown.len() < 200_000, "{} bytes", shown.len());
+    assert!(report.to_json().len() < 200_000);
+    assert!(shown.lines().all(|line| line.chars().count() < 700), "a long line");
+    shown
+}
+
+#[test]
+fn aliases_that_multiply_are_counted() {
+    let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..60 {
+        let below = format!("*a{}, ", level - 1).repeat(10);
+        let _ = writeln!(text, "a{level}: &a{level} [{below}]");
+    }
+    let said = bounded(&refused(&text));
+    assert!(said.starts_with("error[too-many-values]: the file has more than 2000000 values"), "{said}");
+    assert!(said.contains("what aliases (`*name`) stand for counts each time"), "{said}");
+}
+
+#[test]
+fn a_megabyte_of_aliases_is_read() {
+    let mut text =
+        "x: &x {a: b}\ndomain: many\nrules:\n- name: all\n  limit: 5 per second\n  metadata:\n".to_owned();
+    let mut number = 0;
+    while text.len() < 1 << 20 {
+        number += 1;
+        let _ = writeln!(text, "    k{number}: *x");
+    }
+    let report = refused(&text);
+    let said = bounded(&report);
+    assert!(said.contains("names of metadata are too many"), "{said}");
+}
+
+#[test]
+fn an_alias_goes_only_as_deep_as_anything() {
+    let mut text = "a0: &a0 [x]\n".to_owned();
+    for level in 1..200 {
+        let _ = writeln!(text, "a{level}: &a{level} [*a{}]", level - 1);
+    }
+    let said = bounded(&refused(&text));
+    assert!(said.starts_with("error[too-deep]: lists and mappings are nested more than 64 deep"), "{said}");
+}
+
+#[test]
+fn nesting_is_bounded() {
+    const LEVELS: usize = 100_000;
+    let flow = format!("{}{}", "[".repeat(LEVELS), "]".repeat(LEVELS));
+    let open = "{a: ".repeat(LEVELS);
+    let mut block = String::new();
+    for level in 0..1_000 {
+        let _ = writeln!(block, "{}a:", " ".repeat(level));
+    }
+    let list = "- ".repeat(LEVELS);
+    for text in [flow, open, block, list] {
+        let said = bounded(&refused(&text));
+        assert!(said.starts_with("error[too-deep]"), "{said}");
+    }
+    let just = format!("domain: d\nrules: []\nx: {}{}\n", "[".repeat(63), "]".repeat(63));
+    assert!(bounded(&refused(&just)).starts_with("error[unknown-field]"));
+    let over = format!("domain: d\nrules: []\nx: {}{}\n", "[".repeat(64), "]".repeat(64));
+    assert!(bounded(&refused(&over)).starts_with("error[too-deep]"));
+}
+
+#[test]
+fn a_hundred_thousand_rules_are_read() {
+    let mut text = "domain: many\napply: first\nrules:\n".to_owned();
+    for number in 0..100_000 {
+        let _ = writeln!(text, "- {{ name: r{number}, match: {{ user: u{number} }}, limit: 5 per second }}");
+    }
+    let loaded = rules::parse("many.yaml", &text).unwrap_or_else(|report| panic!("{report}"));
+    assert_eq!(loaded.domains[0].rules.len(), 100_000);
+    assert_eq!(loaded.report.warnings(), 0);
+    // And all of them behind one that matches everything.
+    let behind = text.replace("rules:\n", "rules:\n- { name: all, limit: 5 per second }\n");
+    let loaded = rules::parse("behind.yaml", &behind).unwrap_or_else(|report| panic!("{report}"));
+    assert_eq!(loaded.report.warnings(), 100_000);
+    assert_eq!(loaded.report.diagnostics().len(), DIAGNOSTICS_MAX);
+    bounded(&loaded.report);
+}
+
+#[test]
+fn a_set_of_ten_thousand_values_is_read() {
+    let values: Vec<String> = (0..10_000).map(|number| format!("user{number}")).collect();
+    let text = format!(
+        "domain: set\nrules:\n- name: some\n  match: {{ user: [{}] }}\n  limit: 5 per second\n",
+        values.join(", ")
+    );
+    assert_eq!(rules::parse("set.yaml", &text).expect("a set").domains[0].rules.len(), 1);
+}
+
+#[test]
+fn too_many_values_without_aliases_are_refused() {
+    let text = format!("domain: d\nrules: [{}]\n", "1,".repeat(2_000_001));
+    let said = bounded(&refused(&text));
+    assert!(said.starts_with("error[too-many-values]"), "{said}");
+    assert!(said.contains("split it into several files"), "{said}");
+}
+
+#[test]
+fn too_many_pools_are_refused() {
+    let pools: Vec<String> = (0..1_001).map(|number| format!("p{number}: 5 per second")).collect();
+    let text = format!("domain: d\nrules: []\npools: {{ {} }}\n", pools.join(", "));
+    let said = bounded(&refused(&text));
+    assert!(said.contains("1001 pools are too many"), "{said}");
+}
+
+/// A line of a megabyte is shown where it is wrong, with its true column.
+#[test]
+fn a_long_line_is_cut() {
+    let before = "x".repeat(1 << 20);
+    let text = format!(
+        "domain: long\nrules: [ {{ name: all, metadata: {{ a: \"{before}\" }}, limit: 5 per fortnight }} ]\n"
+    );
+    let said = bounded(&refused(&text));
+    let column = text.lines().nth(1).expect("a line").find("5 per").expect("the limit") + 1;
+    let expected = format!(
+        "error[bad-limit]: unknown unit of time `fortnight`\n --> hostile.yaml:2:{column}\n  |\n2 | …{}\" }}, limit: 5 per fortnight }} ]\n",
+        "x".repeat(28)
+    );
+    assert!(said.starts_with(&expected), "{said}");
+    // And if all of it is wrong.
+    let said = bounded(&refused(&format!("domain: long\nrules: \"{before}\"\n")));
+    assert!(said.starts_with("error[wrong-type]: expected a list, found text"), "{said}");
+}
+
+#[test]
+fn ten_thousand_errors_are_counted_and_a_hundred_shown() {
+    let mut text = "domain: wrong\nrules:\n".to_owned();
+    for number in 0..10_000 {
+        let _ = writeln!(text, "- {{ name: r{number}, limit: 5 per second, replaces: gone{number} }}");
+    }
+    let report = refused(&text);
+    assert_eq!(report.errors(), 10_000);
+    assert_eq!(report.diagnostics().len(), DIAGNOSTICS_MAX);
+    let said = bounded(&report);
+    assert!(said.ends_with("\n... and 9900 more errors\n\n10000 errors, 0 warnings\n"), "{said}");
+    let duplicates = "domain: d\n".repeat(100_000);
+    let said = bounded(&refused(&duplicates));
+    assert!(said.contains("... and 99900 more errors\n"), "{said}");
+}
+
+#[test]
+fn words_of_a_megabyte_are_quoted_in_part() {
+    let long = "w".repeat(1 << 20);
+    for text in [
+        format!("domain: d\nrules: []\napply: {long}\n"),
+        format!("domain: d\nrules: []\n\"{long}\": x\n"),
+        format!("domain: \"{long}\"\nrules: []\n"),
+        format!("domain: d\nrules: [ {{ name: all, limit: {long} }} ]\n"),
+        format!("domain: d\nrules: [ {{ name: all, limit: {{ limit: 5, per: {long} }} }} ]\n"),
+        format!("domain: d\nrules: [ {{ name: all, key: path.{long}, limit: 5 per second }} ]\n"),
+        format!("domain: d\nrules: [ {{ name: all, match: {{ ip: {long} }}, limit: 5 per second }} ]\n"),
+        format!(
+            "domain: d\nrules: [ {{ name: all, match: {{ a: {{ regex: \"({long}\" }} }}, limit: 5 per second }} ]\n"
+        ),
+        format!("domain: d\nrules: [ {{ name: all, action: {long}, limit: 5 per second }} ]\n"),
+        format!("domain: d\nrules: [ {{ name: all, cost: {long}, limit: 5 per second }} ]\n"),
+        format!(
+            "domain: d\nrules: [ {{ name: all, limit: {{ limit: 5, per: day, algorithm: fixed_window, align: {{ tz: {long} }} }} }} ]\n"
+        ),
+        format!("domain: d\nrules: [ {{ name: all, limit: {{ limit: 5 per second, name: {long} }} }} ]\n"),
+        format!(
+            "domain: d\nrules: [ {{ name: all, limit: {{ limit: 5 per second, algorithm: {long} }} }} ]\n"
+        ),
+        format!(
+            "domain: d\nrules: [ {{ name: all, limit: {{ limit: 5 per second, burst: {} }} }} ]\n",
+            "9".repeat(1 << 20)
+        ),
+    ] {
+        bounded(&refused(&text));
+    }
+}

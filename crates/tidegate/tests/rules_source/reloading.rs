@@ -1,0 +1,41 @@
+//! An engine that is kept up with files.
+
+use std::sync::Arc;
+
+use tidegate::rules::{Descriptor, Entry, Reload, Reloader, Request};
+use tidegate::{Engine, ManualClock, MemoryStore};
+
+use super::*;
+
+fn remaining(engine: &Engine<ManualClock>, cost: u64) -> u64 {
+    let entries = [Entry { key: "user", value: "42" }];
+    let request = Request { domain: "api", descriptors: &[Descriptor { entries: &entries, cost }] };
+    engine.in_force().check(&request).unwrap().remaining
+}
+
+#[test]
+fn the_last_good_rules_go_on() {
+    let directory = Directory::new();
+    let path = directory.write("api.yaml", rules("api", "5 per hour"));
+    let mut source = source([path]);
+    let Polled::Changed(loaded) = source.poll() else { panic!("the file is new") };
+    let store = Arc::new(MemoryStore::unbounded());
+    let engine = Arc::new(Engine::over(loaded.domains, store, ManualClock::default()).unwrap());
+    let mut reloader = Reloader::new(engine.clone(), source);
+    assert!(matches!(reloader.reload(), Reload::Unchanged));
+    assert_eq!(remaining(&engine, 2), 3);
+
+    directory.write("api.yaml", "domain: api\nrules: [ { name: all, limit: none at all } ]");
+    assert!(matches!(reloader.reload(), Reload::Kept(report) if report.errors() == 1));
+    assert!(matches!(reloader.reload(), Reload::Unchanged));
+    assert_eq!(remaining(&engine, 1), 2);
+
+    directory.write("api.yaml", rules("api", "10 per hour"));
+    assert!(matches!(reloader.reload(), Reload::Replaced(report) if report.errors() == 0));
+    // More is admitted from now on, and what was used stays used.
+    assert_eq!(remaining(reloader.engine(), 0), 4);
+
+    directory.remove("api.yaml");
+    assert!(matches!(reloader.reload(), Reload::Kept(_)));
+    assert_eq!(remaining(&engine, 1), 3);
+}
