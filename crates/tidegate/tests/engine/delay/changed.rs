@@ -1,12 +1,13 @@
 //! What changes while requests wait.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tidegate::rules::Fate;
-use tidegate::{Engine, Refusal};
+use tidegate::{Clock, Engine, ManualClock, ManualSleep, MemoryStore, Refusal, Timer, Timestamp};
 
 use super::{SLOW, bench, decide, done_ms, ended, passed, rules, set_seconds};
 use crate::bench::{domains, with_request};
+use crate::executor::Executor;
 
 #[test]
 fn a_higher_limit_is_there_at_once_for_those_who_wait() {
@@ -118,11 +119,11 @@ fn what_is_given_back_goes_to_the_one_in_front() {
 
 #[test]
 fn what_is_given_back_to_another_engine_over_the_same_store_counts_too() {
-    let clock = tidegate::ManualClock::default();
-    let store = Arc::new(tidegate::MemoryStore::bounded(1 << 20));
+    let clock = ManualClock::default();
+    let store = Arc::new(MemoryStore::bounded(1 << 20));
     let engine = || Engine::over(domains(&rules(SLOW)), store.clone(), clock.clone()).unwrap();
     let (one, other) = (engine(), engine());
-    let mut tasks = crate::executor::Executor::new(&clock);
+    let mut tasks = Executor::new(&clock);
     let all = [(); 2].map(|()| tasks.spawn(decide(&one, "user=1", 1)));
     tasks.run_woken();
     assert_eq!(done_ms(&tasks, &all), [Some(0), None]);
@@ -138,9 +139,53 @@ fn a_deadline_holds_though_the_rule_would_wait_longer_now() {
     let all = bench.come(&mut tasks, "user=1", 6);
     tasks.run_woken();
     // Somebody takes a unit past the line, so the last one in it is a second too late.
-    tasks.run_up_to(tidegate::Timestamp::from_nanos(1_000_000_000));
+    tasks.run_up_to(Timestamp::from_nanos(1_000_000_000));
     assert_eq!(bench.ask("user=1").fate, Fate::Allowed);
     bench.reload(&rules(&SLOW.replace("5s", "50s")));
     tasks.run();
     assert_eq!(passed(&tasks, &all), [true, true, true, true, true, false]);
+}
+
+/// A clock that lets something happen when it is looked at next: in the middle of a decision.
+#[derive(Clone, Default)]
+struct Tripwire {
+    clock: ManualClock,
+    next: Arc<Mutex<Option<Happening>>>,
+}
+
+type Happening = Box<dyn FnOnce() + Send>;
+
+impl Clock for Tripwire {
+    fn now(&self) -> Timestamp {
+        let happening = self.next.lock().unwrap().take();
+        if let Some(happening) = happening {
+            happening();
+        }
+        self.clock.now()
+    }
+}
+
+impl Timer for Tripwire {
+    type Sleep = ManualSleep;
+
+    fn sleep_until(&self, at: Timestamp) -> ManualSleep {
+        self.clock.sleep_until(at)
+    }
+}
+
+#[test]
+fn rules_that_are_replaced_while_somebody_gets_in_line_are_seen() {
+    let clock = Tripwire::default();
+    let store = Arc::new(MemoryStore::bounded(1 << 20));
+    let engine = Arc::new(Engine::over(domains(&rules(SLOW)), store, clock.clone()).unwrap());
+    let mut tasks = Executor::new(&clock.clock);
+    let first = tasks.spawn(decide(&engine, "user=1", 1));
+    tasks.run_woken();
+    let replacing = engine.clone();
+    // It has looked at the rules, and is in no line yet in which it could be found.
+    *clock.next.lock().unwrap() = Some(Box::new(move || replacing.replace(Vec::new()).unwrap()));
+    let second = tasks.spawn(decide(&engine, "user=1", 1));
+    tasks.run_woken();
+    assert_eq!(done_ms(&tasks, &[first, second]), [Some(0), Some(0)]);
+    assert_eq!(passed(&tasks, &[first, second]), [true, true]);
 }

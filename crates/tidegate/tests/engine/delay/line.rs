@@ -101,9 +101,10 @@ fn nobody_is_let_through_past_the_line_when_a_unit_is_there() {
     let bench = bench(SLOW);
     let mut tasks = bench.tasks();
     let all = bench.come(&mut tasks, "user=1", 2);
-    tasks.run_up_to(Timestamp::from_nanos(1_000_000_000));
-    // The one in front is due and has not been polled yet.
+    tasks.run_woken();
     let late = bench.come(&mut tasks, "user=1", 1);
+    // The one in front is due, and is polled after the one that comes.
+    bench.advance(1);
     tasks.run();
     assert_eq!(done_ms(&tasks, &all), [0, 1000].map(Some));
     assert_eq!(done_ms(&tasks, &late), [Some(2000)]);

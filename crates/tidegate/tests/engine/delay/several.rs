@@ -91,6 +91,55 @@ fn who_comes_from_another_line_keeps_its_place() {
 }
 
 #[test]
+fn who_is_first_in_one_line_does_not_overtake_in_another() {
+    let bench = Bench::new(TWO_PACES);
+    let mut tasks = bench.tasks();
+    let early = bench.come(&mut tasks, "user=1", 2);
+    tasks.run_woken();
+    let late = bench.come(&mut tasks, "user=1", 1);
+    // Nobody waits for the limit that all share, and the one that waits for the user's is polled later.
+    bench.advance(3);
+    tasks.run();
+    assert_eq!(done_ms(&tasks, &early), [Some(0), Some(3000)]);
+    assert_eq!(done_ms(&tasks, &late), [Some(6000)]);
+}
+
+#[test]
+fn a_deadline_comes_along_to_another_line() {
+    let hurried = TWO_PACES.replace(
+        "1 per 3s, action: { delay: { max_wait: 8s } }",
+        "1 per 3s, action: { delay: { max_wait: 3s } }",
+    );
+    let bench = Bench::new(&hurried);
+    let mut tasks = bench.tasks();
+    let all = bench.come(&mut tasks, "user=1", 2);
+    tasks.run_up_to(tidegate::Timestamp::from_nanos(2_500_000_000));
+    let other = bench.come(&mut tasks, "user=2", 1);
+    tasks.run();
+    assert_eq!(passed(&tasks, &other), [true]);
+    // What all share is there again half a second after it has to have gone.
+    assert_eq!(passed(&tasks, &all), [true, false]);
+    assert_eq!(done_ms(&tasks, &all), [Some(0), Some(3000)]);
+    assert_eq!(ended(&tasks, all[1]).told.retry_after_ms, Some(500));
+}
+
+#[test]
+fn who_is_denied_in_front_leaves_its_room_to_those_who_come() {
+    let bench = Bench::new(BESIDE);
+    let mut tasks = bench.tasks();
+    let all = bench.come(&mut tasks, "user=1 tenant=a", 3);
+    let behind = ["user=1 tenant=b", "user=1 tenant=c", "user=1 tenant=d"];
+    let behind = behind.map(|request| bench.come(&mut tasks, request, 1)[0]);
+    set_seconds(&bench.clock, &mut tasks, 1);
+    assert_eq!(passed(&tasks, &all), [true, true, false]);
+    let late = bench.come(&mut tasks, "user=1 tenant=e", 2);
+    tasks.run();
+    assert_eq!(done_ms(&tasks, &behind), [2000, 3000, 4000].map(Some));
+    assert_eq!(done_ms(&tasks, &late), [5000, 6000].map(Some));
+    assert_eq!(passed(&tasks, &late), [true, true]);
+}
+
+#[test]
 fn two_descriptors_of_one_key_are_one_request_of_twice_the_cost() {
     let bench = super::bench("key: [user], limit: 2 per 2s, action: { delay: { max_wait: 9s } }");
     let mut tasks = bench.tasks();
