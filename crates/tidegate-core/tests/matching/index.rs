@@ -32,6 +32,17 @@ fn the_same_condition_twice() {
     assert_eq!(found(&rules, &[("b", "7")]), [20]);
     assert_eq!(found(&rules, &[("b", "7"), ("a", "1")]), [7, 20, 21]);
     assert_eq!(found(&rules, &[("b", "7"), ("a", "2")]), [20]);
+
+    // Where there is something to tell apart, too.
+    let third = |number: usize| {
+        let values =
+            [("a", exact("1")), ("a", exact("1")), ("b", exact("7")), ("c", exact(["x", "y"][number % 2]))];
+        rule(&values)
+    };
+    let rules: Vec<Rule> = (0..20).map(third).collect();
+    assert_eq!(found(&rules, &[("a", "1"), ("b", "7"), ("c", "x")]).len(), 10);
+    assert_eq!(found(&rules, &[("a", "2"), ("b", "7"), ("c", "x")]), []);
+    assert_eq!(found(&rules, &[("b", "7"), ("c", "x")]), []);
 }
 
 #[test]
@@ -84,6 +95,31 @@ fn beginnings_and_ends_of_more_lengths_than_are_looked_up() {
     assert_eq!(found(&rules, &[("x", &text[..57])]).len(), 57, "beginnings");
     assert_eq!(found(&rules, &[("x", &text[43..])]).len(), 57, "ends");
     assert_eq!(found(&rules, &[("x", "b")]), []);
+    for length in 1..100 {
+        // What is looked up may be a part of what is asked for.
+        assert_eq!(found(&rules, &[("x", &format!("{}!", &text[..length]))]).len(), length);
+        assert_eq!(found(&rules, &[("x", &format!("!{}", &text[100 - length..]))]).len(), length);
+    }
+}
+
+#[test]
+fn wildcards_of_several_stars() {
+    let like = |text: &str| rule(&[("x", Pattern::wildcard(text).unwrap())]);
+    let rules = [
+        like("a*"),
+        like("*z"),
+        like("a*m*"),
+        like("*m*z"),
+        like("a*z"),
+        like("a*m*z"),
+        like("*m*"),
+        like("*"),
+    ];
+    assert_eq!(found(&rules, &[("x", "amz")]), [0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(found(&rules, &[("x", "az")]), [0, 1, 4, 7]);
+    assert_eq!(found(&rules, &[("x", "a")]), [0, 7]);
+    assert_eq!(found(&rules, &[("x", "z")]), [1, 7]);
+    assert_eq!(found(&rules, &[("x", "")]), [7]);
 }
 
 #[test]
