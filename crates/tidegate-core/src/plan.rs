@@ -133,6 +133,10 @@ impl<'a> Plan<'a> {
         if let Some(place) = self.charges.iter().position(same) {
             let held = &mut self.charges[place];
             held.cost = held.cost.saturating_add(charge.cost);
+            // Of two plans of a tier with one counter, the sum has to fit the tighter one.
+            if charge.counter.limit.rate().limit() < held.counter.limit.rate().limit() {
+                held.counter = charge.counter;
+            }
             if charge.role == Role::Enforced {
                 held.role = Role::Enforced;
             }

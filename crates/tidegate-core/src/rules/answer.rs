@@ -102,14 +102,9 @@ impl Fate {
 impl<'r> Answer<'r> {
     /// Merges what the store said of the plan that was drawn.
     pub fn merge(touches: &Touches<'r>, drawn: &Drawn<'_>, outcomes: &[Outcome], now: Timestamp) -> Self {
-        let mut limits: SmallVec<[LimitAnswer<'r>; 4]> = SmallVec::new();
-        let mut lines = drawn.lines.as_slice();
-        for (number, touch) in touches.all().iter().enumerate() {
-            let mine = lines.iter().take_while(|line| line.touch == number).count();
-            limits.push(answer_of(touch, &Said { lines: &lines[..mine], outcomes, now }));
-            lines = &lines[mine..];
-        }
-        Self::of(limits)
+        let answer =
+            |(number, touch)| answer_of(touch, &Said { lines: &drawn.lines, touch: number, outcomes, now });
+        Self::of(touches.all().iter().enumerate().map(answer).collect())
     }
 
     /// The limit that decided.
@@ -143,9 +138,9 @@ impl<'r> Answer<'r> {
         Self {
             fate,
             remaining: counting().map(|outcome| outcome.remaining).min().unwrap_or(u64::MAX),
-            retry_after: match fate.passes() {
-                true => Wait::NONE,
-                false => counting().map(|outcome| outcome.retry_after).max().unwrap_or(Wait::NONE),
+            retry_after: {
+                let blocking = limits.iter().filter(|limit| !limit.fate.passes());
+                blocking.map(|limit| limit.outcome.retry_after).max().unwrap_or(Wait::NONE)
             },
             reset_after: counting().map(|outcome| outcome.reset_after).max().unwrap_or_default(),
             delay: match fate.passes() {
@@ -202,16 +197,20 @@ impl<'r> LimitAnswer<'r> {
 }
 
 /// What the store said of one limit's counters.
-struct Said<'a> {
-    lines: &'a [Line],
-    outcomes: &'a [Outcome],
-    now: Timestamp,
+pub(super) struct Said<'a> {
+    /// Those of all limits.
+    pub lines: &'a [Line],
+    /// Which limit.
+    pub touch: usize,
+    pub outcomes: &'a [Outcome],
+    pub now: Timestamp,
 }
 
 impl Said<'_> {
     /// What the counters of a part say together.
-    fn of(&self, part: Part) -> Option<Outcome> {
-        let said = self.lines.iter().filter(|line| line.part == part).map(|line| self.line(line));
+    pub fn of(&self, part: Part) -> Option<Outcome> {
+        let mine = self.lines.iter().filter(|line| line.touch == self.touch && line.part == part);
+        let said = mine.map(|line| self.line(line));
         said.reduce(|one, other| Outcome {
             verdict: one.verdict.max(other.verdict),
             remaining: one.remaining.min(other.remaining),

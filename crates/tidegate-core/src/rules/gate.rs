@@ -15,7 +15,10 @@ const RETIRING_MAX: usize = 8;
 #[derive(Clone, Debug)]
 pub struct Gate {
     pub(super) limit: RuleLimit,
+    /// What it is called: its name or its place.
     pub(super) id: LimitId,
+    /// What its counters are known by.
+    pub(super) known_by: LimitId,
     pub(super) main: Lineage,
     pub(super) beside: Option<Lineage>,
     /// The pool it draws on.
@@ -37,6 +40,7 @@ pub(super) struct Identity<'a> {
     pub rule: &'a str,
     /// What it is to the rule, where that is not one of its limits.
     pub part: &'a str,
+    pub limit: LimitId,
 }
 
 impl Gate {
@@ -45,7 +49,7 @@ impl Gate {
         &self.limit
     }
 
-    /// What it is known by within its rule.
+    /// What it is called within its rule: its name, or its place.
     pub fn id(&self) -> &LimitId {
         &self.id
     }
@@ -53,14 +57,10 @@ impl Gate {
     pub(super) fn new(
         limit: RuleLimit,
         place: usize,
-        identity: &Identity<'_>,
+        identity: Identity<'_>,
         pool: Option<usize>,
         signal: Option<Signal>,
     ) -> Self {
-        let id = limit.was.clone().unwrap_or_else(|| match limit.limit.name() {
-            Some(name) => LimitId::Name(name.into()),
-            None => LimitId::Place(place),
-        });
         let base = &limit.limit;
         let (main, beside) = match &limit.action {
             Action::Soft(Margin::Percent(percent)) => {
@@ -74,12 +74,12 @@ impl Gate {
         let known_by = |role: &str| {
             [identity.domain, identity.rule, &limit.key.names(), identity.part, role].join("\u{1f}")
         };
-        let lineage = |role: &str, limit: Limit| Lineage {
-            current: Counter::known_as(&known_by(role), &id, limit),
-            retiring: Vec::new(),
+        let lineage = |role: &str, limit: Limit| {
+            Lineage::new(Counter::known_as(&known_by(role), &identity.limit, limit))
         };
         let (main, beside) = (lineage("", main), beside.map(|(role, limit)| lineage(role, limit)));
-        Self { main, beside, pool, signal, id, limit }
+        let id = LimitId::of(&limit.limit, place);
+        Self { main, beside, pool, signal, id, known_by: identity.limit, limit }
     }
 
     /// Takes the place of `old`: what it counted in another way is enforced for a while.
@@ -94,16 +94,22 @@ impl Gate {
         }
     }
 
-    /// The limit at the level that its signal is at; none if it does not move, or is where it was written.
-    pub(super) fn moved(&self) -> Option<Counter> {
+    /// L at the level that its signal is at; none if it does not move, or is where it was written.
+    pub(super) fn units_now(&self) -> Option<u64> {
         let Action::Elastic(Elastic { min, max, .. }) = self.limit.action else { return None };
         let level = self.signal.as_ref()?.level()?;
-        Some(self.main.current.resized(level.between(min, max)))
+        Some(level.between(min, max))
     }
 }
 
 impl Lineage {
-    fn succeed(&mut self, old: &Self, now: Timestamp) {
+    /// A counter that took nobody's place.
+    pub(super) fn new(current: Counter) -> Self {
+        Self { current, retiring: Vec::new() }
+    }
+
+    /// Takes the place of `old`, which is enforced for a while if it counted in another way.
+    pub(super) fn succeed(&mut self, old: &Self, now: Timestamp) {
         let known = |counter| [Known { identity: (), counter }];
         let (before, after) = (known(&old.current), known(&self.current));
         let change = Change { old: &before, new: &after, retiring: &old.retiring, now };

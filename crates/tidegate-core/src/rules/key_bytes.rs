@@ -7,7 +7,7 @@ use std::ops::Range;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use smallvec::SmallVec;
 
-use super::{Attribute, Descriptor, Key, KeyPart, path_segment};
+use super::{Attribute, Case, Descriptor, Key, KeyPart, path_segment};
 
 /// A part that is longer stands in the key as a digest of itself.
 pub const KEY_PART_BYTES_MAX: usize = 1024;
@@ -28,7 +28,9 @@ const TEXT: u8 = 1;
 const DIGEST: u8 = 2;
 const ADDRESS: u8 = 3;
 
-/// Writes the key of a descriptor at the end of `buffer`. What is missing is written as missing.
+/// Writes the key of a descriptor at the end of `buffer`. What is missing is written as missing. Values that are equal to
+/// conditions are equal here: a client must not come by another key by writing `POST` as `post`, or a path with another
+/// query.
 pub(super) fn write(key: &Key, descriptor: &Descriptor<'_>, buffer: &mut KeyBuffer) -> (Range<usize>, Found) {
     let start = buffer.len();
     let mut found = Found::All;
@@ -40,9 +42,10 @@ pub(super) fn write(key: &Key, descriptor: &Descriptor<'_>, buffer: &mut KeyBuff
             }
             (KeyPart::Ip { ipv6_prefix_bits }, Some(text)) => match address(text) {
                 Some(address) => write_address(group(address, *ipv6_prefix_bits), buffer),
-                None => write_text(text, buffer),
+                None => write_text(text, Case::Kept, buffer),
             },
-            (_, Some(text)) => write_text(text, buffer),
+            (KeyPart::Attribute(attribute), Some(text)) => write_text(text, attribute.case(), buffer),
+            (_, Some(text)) => write_text(text, Case::Kept, buffer),
         }
     }
     (start..buffer.len(), found)
@@ -60,6 +63,9 @@ pub fn key_text(key: &Key, descriptor: &Descriptor<'_>) -> String {
             Some(address) => format!("{part}={address}"),
             None => format!("{part}={text}"),
         },
+        (KeyPart::Attribute(attribute), Some(text)) if attribute.case() == Case::Ignored => {
+            format!("{part}={}", text.to_ascii_lowercase())
+        }
         (_, Some(text)) => format!("{part}={text}"),
     };
     key.parts().iter().map(part).collect::<Vec<_>>().join(" ")
@@ -74,7 +80,7 @@ impl<'a> Descriptor<'a> {
 
 fn value<'a>(part: &KeyPart, descriptor: &Descriptor<'a>) -> Option<&'a str> {
     match part {
-        KeyPart::Attribute(attribute) => descriptor.value(attribute),
+        KeyPart::Attribute(attribute) => descriptor.value(attribute).map(|value| attribute.compared(value)),
         KeyPart::Ip { .. } => descriptor.value(&Attribute::Ip),
         KeyPart::PathSegment { place, .. } => {
             descriptor.value(&Attribute::Path).and_then(|path| path_segment(path, *place))
@@ -106,12 +112,20 @@ fn write_address(address: IpAddr, buffer: &mut KeyBuffer) {
     }
 }
 
-fn write_text(text: &str, buffer: &mut KeyBuffer) {
+fn write_text(text: &str, case: Case, buffer: &mut KeyBuffer) {
     if text.len() <= KEY_PART_BYTES_MAX {
-        return write_bytes(TEXT, text.as_bytes(), buffer);
+        write_bytes(TEXT, text.as_bytes(), buffer);
+        if case == Case::Ignored {
+            let start = buffer.len() - text.len();
+            buffer[start..].make_ascii_lowercase();
+        }
+        return;
     }
     let mut hasher = SipHasher13::new();
-    hasher.write(text.as_bytes());
+    match case {
+        Case::Kept => hasher.write(text.as_bytes()),
+        Case::Ignored => hasher.write(text.to_ascii_lowercase().as_bytes()),
+    }
     write_bytes(DIGEST, &hasher.finish128().as_bytes(), buffer);
 }
 

@@ -16,6 +16,7 @@ mod attribute;
 mod delays;
 mod domain;
 mod gate;
+mod identity;
 mod key;
 mod key_bytes;
 mod levels;

@@ -1,5 +1,6 @@
 //! A rule: what it matches, and the limits of what it matches.
 
+use super::identity::{Name, Named};
 use super::{Action, Attribute, Key, Missing, Pattern};
 use crate::Limit;
 
@@ -123,6 +124,20 @@ impl RuleLimit {
     /// What it is known by at `place` among the limits of its rule, before and after they change.
     pub fn identity(&self, place: usize) -> LimitId {
         self.was.clone().unwrap_or_else(|| LimitId::of(&self.limit, place))
+    }
+
+    pub(super) fn named(&self, place: usize) -> Named<LimitId> {
+        Named { own: LimitId::of(&self.limit, place), was: self.was.iter().cloned().collect() }
+    }
+}
+
+impl Name for LimitId {
+    fn another(&self, number: usize) -> Self {
+        // No name has a control character in it.
+        match self {
+            Self::Name(name) => Self::Name(format!("{name}\u{1d}{number}").into()),
+            Self::Place(place) => Self::Name(format!("\u{1d}{place}\u{1d}{number}").into()),
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use super::gate::{Gate, Identity};
+use super::gate::{Gate, Identity, Lineage};
+use super::identity::{self, Named};
 use super::{
     Action, Attribute, Descriptor, Domain, Elastic, ElasticBy, Index, Levels, LimitId, Limits, Lookup,
     Matches, Pool, Rule, RuleLimit, Signal, Tiers,
@@ -26,7 +27,7 @@ pub struct DomainRules {
     /// As they were written, in their order.
     rules: Vec<Rule>,
     compiled: Vec<RuleGates>,
-    pub(super) pools: Vec<Counter>,
+    pub(super) pools: Vec<(Box<str>, Lineage)>,
 }
 
 /// What there is of a rule besides what was written.
@@ -133,8 +134,9 @@ impl DomainRules {
     }
 
     /// What the counters of each rule are known by.
-    fn identities(&self) -> HashMap<&str, &str> {
-        self.rules.iter().zip(&self.compiled).map(|(rule, gates)| (&*rule.name, &*gates.identity)).collect()
+    fn identities(&self) -> HashMap<Box<str>, Box<str>> {
+        let rules = self.rules.iter().zip(&self.compiled);
+        rules.map(|(rule, gates)| (rule.name.clone(), gates.identity.clone())).collect()
     }
 
     pub(super) fn gates_of(&self, rule: u32) -> &RuleGates {
@@ -149,20 +151,30 @@ impl DomainRules {
     ) -> Result<Self, RulesetError> {
         let Domain { name, apply, pools, rules, lookup } = domain;
         let names = numbered(&rules)?;
-        let identities = old.map(DomainRules::identities).unwrap_or_default();
-        let mut compiler =
-            Compiler { domain: &name, pools: &pools, names: &names, identities, signal: &mut signal };
-        let mut compiled = rules.iter().map(|rule| compiler.rule(rule)).collect::<Result<Vec<_>, _>>()?;
-        if let Some(old) = old {
-            let known: HashMap<&str, &RuleGates> =
-                old.compiled.iter().map(|rule| (&*rule.identity, rule)).collect();
-            for rule in &mut compiled {
-                if let Some(old) = known.get(&*rule.identity) {
-                    rule.succeed(old, now);
-                }
+        let named: Vec<_> =
+            rules.iter().map(|rule| Named { own: rule.name.clone(), was: rule.was.clone() }).collect();
+        let identities = identity::assign(&named, &old.map(Self::identities).unwrap_or_default());
+        let known: HashMap<&str, &RuleGates> =
+            old.iter().flat_map(|old| &old.compiled).map(|rule| (&*rule.identity, rule)).collect();
+        let mut compiler = Compiler { domain: &name, pools: &pools, names: &names, signal: &mut signal };
+        let mut compiled = Vec::with_capacity(rules.len());
+        for (rule, identity) in rules.iter().zip(identities) {
+            let old = known.get(&*identity).copied();
+            let mut rule = compiler.rule(rule, identity, old)?;
+            if let Some(old) = old {
+                rule.succeed(old, now);
             }
+            compiled.push(rule);
         }
-        let pools = pools.iter().map(|pool| pool_counter(&name, pool)).collect();
+        let pools = pools.iter().map(|pool| {
+            let mut lineage = pool_lineage(&name, pool);
+            let mut olds = old.iter().flat_map(|old| &old.pools);
+            if let Some((_, old)) = olds.find(|(name, _)| *name == pool.name) {
+                lineage.succeed(old, now);
+            }
+            (pool.name.clone(), lineage)
+        });
+        let pools = pools.collect();
         let lookup = match lookup {
             Lookup::Conditions => Finder::Index(Box::new(Index::new(&rules))),
             Lookup::Levels => Finder::Levels(Levels::new(&rules)),
@@ -189,7 +201,6 @@ impl RuleGates {
                 succeed(default, old.of_plan(None), now);
             }
         }
-        succeed(self.candidate.as_mut_slice(), old.candidate.as_slice(), now);
     }
 
     /// The gates of a plan; of everyone else if there is no such plan.
@@ -206,41 +217,59 @@ struct Compiler<'a> {
     domain: &'a str,
     pools: &'a [Pool],
     names: &'a HashMap<&'a str, u32>,
-    /// What the counters of the rules that were in force before are known by.
-    identities: HashMap<&'a str, &'a str>,
     signal: &'a mut dyn FnMut(&str) -> Signal,
 }
 
 impl Compiler<'_> {
-    fn rule(&mut self, rule: &Rule) -> Result<RuleGates, RulesetError> {
-        let identity = self.identity(rule);
+    fn rule(
+        &mut self,
+        rule: &Rule,
+        identity: Box<str>,
+        old: Option<&RuleGates>,
+    ) -> Result<RuleGates, RulesetError> {
+        let of_plan = |plan| old.map(|old| old.of_plan(plan)).unwrap_or_default();
         let gates = match &rule.limits {
-            Limits::Same(limits) => Gates::Same(self.gates(&identity, limits)?),
+            Limits::Same(limits) => Gates::Same(self.gates(&identity, limits, of_plan(None))?),
             Limits::Tiers(Tiers { by, plans, default }) => Gates::Tiers {
                 by: by.clone(),
                 plans: plans
                     .iter()
-                    .map(|(plan, limits)| Ok((plan.clone(), self.gates(&identity, limits)?)))
+                    .map(|(plan, limits)| {
+                        Ok((plan.clone(), self.gates(&identity, limits, of_plan(Some(plan)))?))
+                    })
                     .collect::<Result<_, RulesetError>>()?,
-                default: self.gates(&identity, default)?,
+                default: self.gates(&identity, default, of_plan(None))?,
             },
         };
-        let candidate =
-            rule.candidate.as_ref().map(|limit| self.gate(&identity, "candidate", 0, limit)).transpose()?;
+        let candidate = rule.candidate.as_ref().map(|limit| {
+            let known_by = limit.identity(0);
+            let identity =
+                Identity { domain: self.domain, rule: &identity, part: "candidate", limit: known_by };
+            self.gate(identity, 0, limit)
+        });
+        let candidate = candidate.transpose()?;
         let number =
             |name: &str| self.names.get(name).copied().ok_or_else(|| RulesetError::Unknown(name.into()));
-        let replaces = rule.replaces.iter().map(|name| number(name)).collect::<Result<_, _>>()?;
+        let mut replaces: Vec<u32> =
+            rule.replaces.iter().map(|name| number(name)).collect::<Result<_, _>>()?;
+        replaces.sort_unstable();
         Ok(RuleGates { identity, gates, candidate, replaces })
     }
 
-    fn gates(&mut self, rule: &str, limits: &[RuleLimit]) -> Result<Vec<Gate>, RulesetError> {
-        limits.iter().enumerate().map(|(place, limit)| self.gate(rule, "", place, limit)).collect()
+    fn gates(&mut self, rule: &str, limits: &[RuleLimit], old: &[Gate]) -> Result<Vec<Gate>, RulesetError> {
+        let named: Vec<_> = limits.iter().enumerate().map(|(place, limit)| limit.named(place)).collect();
+        let held = old.iter().map(|old| (old.id.clone(), old.known_by.clone())).collect();
+        let identities = identity::assign(&named, &held);
+        let gate = |((place, limit), known_by)| {
+            let identity = Identity { domain: self.domain, rule, part: "", limit: known_by };
+            self.gate(identity, place, limit)
+        };
+        limits.iter().enumerate().zip(identities).map(gate).collect()
     }
 
     fn gate(
         &mut self,
-        rule: &str,
-        part: &str,
+        identity: Identity<'_>,
         place: usize,
         limit: &RuleLimit,
     ) -> Result<Gate, RulesetError> {
@@ -255,18 +284,7 @@ impl Compiler<'_> {
             }
             _ => {}
         }
-        let identity = Identity { domain: self.domain, rule, part };
-        Ok(Gate::new(limit.clone(), place, &identity, pool, signal))
-    }
-
-    /// What a rule's counters are known by: what they were known by so far, if it or what it was called before is there
-    /// already. A name that another rule has taken since is not that any more.
-    fn identity(&self, rule: &Rule) -> Box<str> {
-        let mut names = std::iter::once(&rule.name).chain(&rule.was);
-        let known = names.find_map(|name| self.identities.get(&**name)).copied();
-        let identity = known.unwrap_or_else(|| rule.identity());
-        let is_free = identity == &*rule.name || !self.names.contains_key(identity);
-        if is_free { identity.into() } else { rule.name.clone() }
+        Ok(Gate::new(limit.clone(), place, identity, pool, signal))
     }
 }
 
@@ -284,15 +302,15 @@ fn numbered(rules: &[Rule]) -> Result<HashMap<&str, u32>, RulesetError> {
 /// Lets every gate take the place of the one that was known by the same before.
 fn succeed(gates: &mut [Gate], old: &[Gate], now: Timestamp) {
     for gate in gates {
-        if let Some(old) = old.iter().find(|old| old.id() == gate.id()) {
+        if let Some(old) = old.iter().find(|old| old.known_by == gate.known_by) {
             gate.succeed(old, now);
         }
     }
 }
 
-fn pool_counter(domain: &str, pool: &Pool) -> Counter {
+fn pool_lineage(domain: &str, pool: &Pool) -> Lineage {
     let known_by = [domain, "", &pool.name, "pool"].join("\u{1f}");
-    Counter::known_as(&known_by, &LimitId::Place(0), pool.limit.clone())
+    Lineage::new(Counter::known_as(&known_by, &LimitId::Place(0), pool.limit.clone()))
 }
 
 impl fmt::Display for RulesetError {

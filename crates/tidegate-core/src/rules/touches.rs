@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use smallvec::SmallVec;
 
+use super::answer::Said;
 use super::gate::{Gate, Lineage};
 use super::key_bytes::{self, Found, KeyBuffer};
 use super::{
@@ -35,6 +36,7 @@ pub struct Touch<'r> {
     pub cost: u64,
     pub(super) gate: &'r Gate,
     pub(super) key: TouchKey,
+    /// Where among the limits that are somewhere else its own is; those on their way out follow it.
     moved: Option<usize>,
     /// What the part that is always granted said, if the request turned to the pool.
     pub(super) turned_to_pool: Option<Outcome>,
@@ -92,11 +94,10 @@ impl Ruleset {
             domain.matching(descriptor, &mut matches);
             applying.extend(matches.drain(..).map(|rule| (number, rule)));
         }
-        let replaced: SmallVec<[u32; 4]> =
-            applying.iter().flat_map(|(_, rule)| domain.gates_of(*rule).replaces.iter().copied()).collect();
-        for (number, rule) in applying {
-            if !replaced.contains(&rule) {
-                touches.touch_all(domain, number, &request.descriptors[number], rule);
+        let replaces = |other: u32, rule: u32| domain.gates_of(other).replaces.binary_search(&rule).is_ok();
+        for (number, rule) in &applying {
+            if !applying.iter().any(|(_, other)| replaces(*other, *rule)) {
+                touches.touch_all(domain, *number, &request.descriptors[*number], *rule);
             }
         }
         touches
@@ -119,19 +120,16 @@ impl<'r> Touches<'r> {
         self.touches.iter().any(|touch| touch.key == TouchKey::Refused && touch.is_enforced())
     }
 
-    /// The plan that charges them.
+    /// The plan that charges them. Limits on their way out are in it as far as there is room.
     pub fn plan(&self, now: Timestamp) -> Result<Drawn<'_>, PlanFull> {
         let mut drawn = Drawn { plan: Plan::new(), lines: SmallVec::new() };
-        for (number, touch) in self.touches.iter().enumerate() {
-            if let Some(key) = self.key(touch) {
-                let mut drawing = Drawing { drawn: &mut drawn, touch: number, key, cost: touch.cost, now };
-                self.draw(touch, &mut drawing)?;
-            }
-        }
+        self.draw(&mut drawn, |counted| counted.until.is_none())?;
         if self.is_refused() {
             // Denied whatever the others say, so that they say what they say of a request that is.
             drawn.plan.add(Charge { key: &[], counter: &REFUSING, cost: 1, role: Role::Enforced })?;
         }
+        // A change that was made in time must not be what keeps requests from being decided.
+        let _ = self.draw(&mut drawn, |counted| counted.until.is_some_and(|until| now < until));
         Ok(drawn)
     }
 
@@ -148,27 +146,43 @@ impl<'r> Touches<'r> {
         }
     }
 
-    fn draw<'t>(&'t self, touch: &'t Touch<'r>, drawing: &mut Drawing<'_, 't>) -> Result<(), PlanFull> {
+    fn draw<'t>(
+        &'t self,
+        drawn: &mut Drawn<'t>,
+        wanted: impl Fn(&Counted<'_>) -> bool,
+    ) -> Result<(), PlanFull> {
+        for (number, touch) in self.touches.iter().enumerate() {
+            let Some(key) = self.key(touch) else { continue };
+            for Counted { part, counter, role, until } in self.counted(touch).filter(&wanted) {
+                // A pool is everybody's, whatever the key.
+                let key = if part == Part::Pool { &[] } else { key };
+                let charge = drawn.plan.add(Charge { key, counter, cost: touch.cost, role })?;
+                drawn.lines.push(Line { touch: number, charge, part, until });
+            }
+        }
+        Ok(())
+    }
+
+    /// The counters of a limit.
+    fn counted<'t>(&'t self, touch: &'t Touch<'r>) -> impl Iterator<Item = Counted<'t>> {
         let gate = touch.gate;
-        let main_role = if touch.is_enforced() { Role::Enforced } else { Role::Observed };
-        match touch.moved {
-            Some(moved) => drawing.charge(Part::Main, &self.moved[moved], main_role, None)?,
-            None => drawing.charge(Part::Main, &gate.main.current, main_role, None)?,
-        }
-        drawing.retiring(Part::Main, &gate.main, main_role)?;
-        match (&gate.beside, gate.pool, self.domain) {
-            (_, Some(pool), Some(domain)) if touch.turned_to_pool.is_some() => {
-                // Everybody's, whatever the key.
-                drawing.key = &[];
-                drawing.charge(Part::Pool, &domain.pools[pool], Role::Enforced, None)
+        let role = if touch.is_enforced() { Role::Enforced } else { Role::Observed };
+        let main = counters_of(&gate.main).enumerate().map(move |(place, (counter, until))| {
+            let counter = touch.moved.map_or(counter, |moved| &self.moved[moved + place]);
+            Counted { part: Part::Main, counter, role, until }
+        });
+        let second = match (gate.pool.zip(self.domain), &gate.beside) {
+            (Some((pool, domain)), _) if touch.turned_to_pool.is_some() => {
+                Some((Part::Pool, &domain.pools[pool].1, Role::Enforced))
             }
-            (Some(beside), pool, _) => {
-                let role = if pool.is_some() { Role::Enforced } else { Role::Observed };
-                drawing.charge(Part::Beside, &beside.current, role, None)?;
-                drawing.retiring(Part::Beside, beside, role)
-            }
-            (None, ..) => Ok(()),
-        }
+            (Some(_), Some(granted)) => Some((Part::Beside, granted, Role::Enforced)),
+            (None, Some(soft)) => Some((Part::Beside, soft, Role::Observed)),
+            (_, None) => None,
+        };
+        let second = second.into_iter().flat_map(|(part, lineage, role)| {
+            counters_of(lineage).map(move |(counter, until)| Counted { part, counter, role, until })
+        });
+        main.chain(second)
     }
 
     pub(super) fn key(&self, touch: &Touch<'r>) -> Option<&[u8]> {
@@ -207,9 +221,9 @@ impl<'r> Touches<'r> {
             (Found::NotAll, Missing::Deny) => TouchKey::Refused,
             (Found::NotAll, Missing::Skip) => return None,
         };
-        let moved = gate.moved().map(|counter| {
-            self.moved.push(counter);
-            self.moved.len() - 1
+        let moved = gate.units_now().map(|units| {
+            self.moved.extend(counters_of(&gate.main).map(|(counter, _)| counter.resized(units)));
+            self.moved.len() - 1 - gate.main.retiring.len()
         });
         let cost = cost(&gate.limit, descriptor);
         Some(Touch { descriptor: number, rule, cost, gate, key, moved, turned_to_pool: None })
@@ -235,43 +249,44 @@ impl<'r> Touch<'r> {
 
 impl Drawn<'_> {
     /// The limits that have nothing left of what they always grant and have a pool to turn to, with what they said.
-    pub fn turning(&self, touches: &Touches<'_>, outcomes: &[Outcome]) -> SmallVec<[(usize, Outcome); 1]> {
-        let granted = self.lines.iter().filter(|line| {
-            let touch = &touches.touches[line.touch];
-            line.part == Part::Beside && touch.gate.pool.is_some()
+    pub fn turning(
+        &self,
+        touches: &Touches<'_>,
+        outcomes: &[Outcome],
+        now: Timestamp,
+    ) -> SmallVec<[(usize, Outcome); 1]> {
+        let grants = |number: &usize| {
+            let touch = &touches.touches[*number];
+            touch.gate.pool.is_some() && touch.turned_to_pool.is_none()
+        };
+        let granted = (0..touches.touches.len()).filter(grants).filter_map(|number| {
+            let said = Said { lines: &self.lines, touch: number, outcomes, now };
+            Some((number, said.of(Part::Beside)?))
         });
-        let denied = granted.filter(|line| outcomes[line.charge].verdict == Verdict::Denied);
-        denied.map(|line| (line.touch, outcomes[line.charge])).collect()
+        granted.filter(|(_, granted)| granted.verdict == Verdict::Denied).collect()
+    }
+
+    /// Whether limits may turn to pools, and attempts are counted beside them: then it has to be known beforehand which
+    /// do, or an attempt would be counted each time that the store is asked.
+    pub fn is_to_be_foreseen(&self, touches: &Touches<'_>) -> bool {
+        let turns = |touch: &Touch<'_>| touch.gate.pool.is_some() && touch.turned_to_pool.is_none();
+        let counts = |charge: &Charge<'_>| charge.counter.algorithm().counts_denied();
+        touches.touches.iter().any(turns) && self.plan.charges().iter().any(counts)
     }
 }
 
-/// A touch that is being drawn into a plan.
-struct Drawing<'d, 't> {
-    drawn: &'d mut Drawn<'t>,
-    touch: usize,
-    key: &'t [u8],
-    cost: u64,
-    now: Timestamp,
+/// A counter of a limit, and what it is to it.
+struct Counted<'t> {
+    part: Part,
+    counter: &'t Counter,
+    role: Role,
+    until: Option<Timestamp>,
 }
 
-impl<'t> Drawing<'_, 't> {
-    fn charge(
-        &mut self,
-        part: Part,
-        counter: &'t Counter,
-        role: Role,
-        until: Option<Timestamp>,
-    ) -> Result<(), PlanFull> {
-        let charge = self.drawn.plan.add(Charge { key: self.key, counter, cost: self.cost, role })?;
-        self.drawn.lines.push(Line { touch: self.touch, charge, part, until });
-        Ok(())
-    }
-
-    fn retiring(&mut self, part: Part, lineage: &'t Lineage, role: Role) -> Result<(), PlanFull> {
-        let now = self.now;
-        let mut in_force = lineage.retiring.iter().filter(|old| old.is_in_force(now));
-        in_force.try_for_each(|old| self.charge(part, &old.counter, role, Some(old.until)))
-    }
+/// A counter, and those that it took the place of with when they go.
+fn counters_of(lineage: &Lineage) -> impl Iterator<Item = (&Counter, Option<Timestamp>)> {
+    let retiring = lineage.retiring.iter().map(|old| (&old.counter, Some(old.until)));
+    std::iter::once((&lineage.current, None)).chain(retiring)
 }
 
 /// Admits nothing.
@@ -287,7 +302,13 @@ fn cost(limit: &RuleLimit, descriptor: &Descriptor<'_>) -> u64 {
         (CostFrom::Request, cost) => cost,
         (CostFrom::Fixed(cost), _) => *cost,
         (CostFrom::Attribute { attribute, default }, _) => {
-            descriptor.value(attribute).and_then(|value| value.parse().ok()).unwrap_or(*default)
+            descriptor.value(attribute).and_then(whole_number).unwrap_or(*default)
         }
     }
+}
+
+/// A whole number; one that is larger than any is the largest, so that nobody gets it for less.
+fn whole_number(text: &str) -> Option<u64> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().unwrap_or(u64::MAX))
 }

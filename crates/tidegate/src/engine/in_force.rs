@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use arc_swap::Guard;
 use tidegate_core::rules::{Answer, LimitAnswer, Request, Ruleset, Touches};
-use tidegate_core::{PlanFull, Timestamp};
+use tidegate_core::{Plan, PlanFull, Timestamp};
 
 use super::Engine;
-use crate::Clock;
+use crate::{Clock, Outcomes};
 
 /// The rules that were in force when this was taken. Answers point into them.
 pub struct InForce<'e, C> {
@@ -55,7 +55,8 @@ impl<'e, C: Clock> InForce<'e, C> {
         self.decide(request, now, Asking::ToKnow)
     }
 
-    /// Gives back what a request was charged and did not use.
+    /// Gives back what a request was charged and did not use. Of an elastic limit with a pool, what is always granted gets
+    /// it, even if the pool was charged.
     pub fn refund(&self, request: &Request<'_>) -> Result<(), PlanFull> {
         let (touches, now) = (self.rules.touched_by(request), self.engine.clock.now());
         self.engine.store.refund(&touches.plan(now)?.plan, now);
@@ -96,11 +97,14 @@ impl<C: Clock> Engine<C> {
         loop {
             let touches = turned.as_ref().unwrap_or(touches);
             let drawn = touches.plan(now)?;
-            let outcomes = match asking {
-                Asking::ToCharge => self.store.check(&drawn.plan, now),
-                Asking::ToKnow => self.store.peek(&drawn.plan, now),
-            };
-            let turning = drawn.turning(touches, &outcomes);
+            let foresees = asking == Asking::ToCharge && drawn.is_to_be_foreseen(touches);
+            let first = if foresees { Asking::ToKnow } else { asking };
+            let mut outcomes = self.ask(&drawn.plan, now, first);
+            let mut turning = drawn.turning(touches, &outcomes, now);
+            if foresees && turning.is_empty() {
+                outcomes = self.ask(&drawn.plan, now, asking);
+                turning = drawn.turning(touches, &outcomes, now);
+            }
             if turning.is_empty() {
                 return Ok(Answer::merge(touches, &drawn, &outcomes, now));
             }
@@ -108,6 +112,13 @@ impl<C: Clock> Engine<C> {
             let mut turn = touches.clone();
             turn.turn_to_pools(&turning);
             turned = Some(turn);
+        }
+    }
+
+    fn ask(&self, plan: &Plan<'_>, now: Timestamp, asking: Asking) -> Outcomes {
+        match asking {
+            Asking::ToCharge => self.store.check(plan, now),
+            Asking::ToKnow => self.store.peek(plan, now),
         }
     }
 
@@ -123,14 +134,12 @@ impl<C: Clock> Engine<C> {
         for candidate in touches.candidates() {
             let is_other = |limit: &&LimitAnswer<'_>| !std::ptr::eq(limit.rule, candidate.rule);
             let blocked = answer.limits.iter().filter(is_other).any(|limit| !limit.fate.passes());
+            let asking = if blocked { Asking::ToKnow } else { asking };
             let outcome = touches.candidate_charge(candidate).map(|charge| {
-                let mut plan = tidegate_core::Plan::new();
+                let mut plan = Plan::new();
                 // An empty plan has room for one.
                 let _ = plan.add(charge);
-                match (asking, blocked) {
-                    (Asking::ToCharge, false) => *self.store.check_one(&charge, now),
-                    _ => self.store.peek(&plan, now)[0],
-                }
+                self.ask(&plan, now, asking)[0]
             });
             answer.candidates.push(LimitAnswer::of_candidate(candidate, outcome));
         }

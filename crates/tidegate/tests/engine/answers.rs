@@ -125,3 +125,36 @@ fn more_limits_than_a_plan_holds_are_an_error() {
     });
     assert_eq!(error, "a request may touch 64 limits at most; let fewer rules match it");
 }
+
+#[test]
+fn a_limit_that_never_denies_has_no_say_in_when_to_retry() {
+    let bench = Bench::new(
+        "
+domain: api
+rules:
+  - name: marks
+    limit: { limit: 1 per day, algorithm: fixed_window }
+    action: { soft: { margin: unlimited } }
+  - { name: denies, limit: { limit: 2 per minute, algorithm: fixed_window } }
+",
+    );
+    assert_eq!(bench.passing("user=1", 3), 2);
+    let denied = bench.ask("user=1");
+    assert_eq!((denied.rule.as_deref(), denied.retry_after_ms), (Some("denies"), Some(60_000)));
+}
+
+#[test]
+fn an_attempt_is_counted_once_also_where_a_pool_is_asked() {
+    let bench = Bench::new(
+        "
+domain: api
+pools: { spare: { limit: 100 per minute, algorithm: fixed_window } }
+rules:
+  - name: elastic
+    limit: { limit: 1 per minute, algorithm: fixed_window }
+    action: { elastic: { max: 50, pool: spare } }
+  - { name: attempts, limit: { limit: 10 per minute, algorithm: fixed_window, count_denied: true } }
+",
+    );
+    assert_eq!(bench.passing("user=1", 20), 10);
+}

@@ -51,12 +51,79 @@ fn names_may_change_more_than_once_and_forget_what_they_were() {
         bench.reload(&rules(&format!("{edit}, {limit}")));
         assert_eq!(bench.ask("user=1").remaining, left);
     }
-    // A newcomer that takes the old name has counters of its own.
+    // A newcomer that takes the old name has counters of its own, and takes none away.
     bench.reload(&format!(
         "{{ domain: api, rules: [ {{ name: a, key: [user], {limit} }}, {{ name: c, key: [user], {limit} }} ] }}"
     ));
     let told = bench.ask("user=1");
-    assert_ne!(told.limits[0].2, told.limits[1].2);
+    assert_eq!((told.limits[0].2, told.limits[1].2), (4, 0));
+}
+
+#[test]
+fn limits_may_change_names_more_than_once_and_forget_what_they_were() {
+    let rule = |name: &str| {
+        rules(&format!("name: a, limits: [ {{ limit: 5 per minute, algorithm: fixed_window, {name} }} ]"))
+    };
+    let bench = Bench::new(&rule("name: a"));
+    bench.ask("user=1");
+    for (name, left) in [("name: b, was: a", 3), ("name: c, was: b", 2), ("name: c", 1)] {
+        bench.reload(&rule(name));
+        assert_eq!(bench.ask("user=1").remaining, left, "{name}");
+    }
+}
+
+#[test]
+fn many_changes_keep_nobody_from_being_decided() {
+    let file = |hours: usize| {
+        let rule = |number: usize| {
+            format!(
+                "  - {{ name: r{number}, limit: {{ limit: 9 per {hours}h, algorithm: fixed_window }} }}\n"
+            )
+        };
+        format!("domain: api\nrules:\n{}", (0..8).map(rule).collect::<String>())
+    };
+    let bench = Bench::new(&file(24));
+    for hours in 25..60 {
+        bench.reload(&file(hours));
+    }
+    assert_eq!(bench.passing("user=1", 20), 9);
+}
+
+#[test]
+fn a_pool_with_another_window_starts_empty_beside_the_old_one() {
+    let file = |pool: &str| {
+        format!(
+            "
+domain: api
+pools: {{ spare: {{ limit: {pool}, algorithm: fixed_window }} }}
+rules:
+  - name: a
+    limit: {{ limit: 1 per minute, algorithm: fixed_window }}
+    action: {{ elastic: {{ max: 50, pool: spare }} }}
+"
+        )
+    };
+    let bench = Bench::new(&file("2 per minute"));
+    assert_eq!(bench.passing("user=1", 9), 3);
+    bench.reload(&file("100 per hour"));
+    assert_eq!(bench.passing("user=1", 9), 0);
+    bench.advance(60);
+    assert_eq!(bench.passing("user=1", 90), 50);
+}
+
+#[test]
+fn an_old_window_moves_with_the_signal_too() {
+    let file = |per: &str| {
+        rules(&format!(
+            "name: a, limit: {{ limit: 5 per {per}, algorithm: fixed_window }}, \
+             action: {{ elastic: {{ min: 5, max: 50, signal: capacity }} }}"
+        ))
+    };
+    let bench = Bench::new(&file("minute"));
+    bench.engine.push_signal("capacity", "1".parse().unwrap()).unwrap();
+    assert_eq!(bench.passing("user=1", 20), 20);
+    bench.reload(&file("hour"));
+    assert_eq!(bench.passing("user=1", 90), 30);
 }
 
 #[test]

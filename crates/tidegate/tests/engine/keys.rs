@@ -125,3 +125,42 @@ rules:
     bench.ask("user=6 header.x-plan=free");
     assert_eq!(bench.passing("user=6 header.x-plan=pro", 9), 2);
 }
+
+#[test]
+fn nobody_comes_by_another_key_by_writing_a_value_in_another_way() {
+    let bench = keyed("key: [path]");
+    assert_eq!(bench.fates("path=/p?x=1", 1), [Allowed]);
+    assert_eq!(bench.fates("path=/p?x=2", 1), [Denied]);
+    let bench = keyed("key: [host, method]");
+    assert_eq!(bench.fates("host=example.org method=POST", 1), [Allowed]);
+    assert_eq!(bench.fates("host=EXAMPLE.org method=post", 1), [Denied]);
+    let long = "a".repeat(5000);
+    assert_eq!(bench.fates(&format!("host={long} method=GET"), 1), [Allowed]);
+    assert_eq!(bench.fates(&format!("host={} method=GET", long.to_uppercase()), 1), [Denied]);
+}
+
+#[test]
+fn a_cost_that_is_larger_than_any_number_is_not_had_for_less() {
+    let bench = Bench::new(
+        "{ domain: api, rules: [ { name: a, cost: { attribute: tokens, default: 1 }, limit: 100 per minute } ] }",
+    );
+    assert_eq!(bench.ask("tokens=99999999999999999999999999").fate, Denied);
+    assert_eq!(bench.ask("tokens=+5").remaining, 99);
+}
+
+#[test]
+fn descriptors_of_several_plans_have_to_fit_the_tightest() {
+    let file = "
+domain: api
+rules:
+  - name: plans
+    key: [user]
+    tiers:
+      by: plan
+      plans: { pro: { limit: 100 per minute, algorithm: fixed_window } }
+      default: { limit: 2 per minute, algorithm: fixed_window }
+";
+    assert_eq!(Bench::new(file).ask_for("user=1 plan=pro; user=1", 2).fate, Denied);
+    assert_eq!(Bench::new(file).ask_for("user=1; user=1 plan=pro", 2).fate, Denied);
+    assert_eq!(Bench::new(file).ask_for("user=1 plan=pro; user=1", 1).remaining, 0);
+}

@@ -66,11 +66,11 @@ fn limit(ExplainedLimit { key, answer, is_candidate }: &ExplainedLimit<'_>) -> V
     })
 }
 
-/// The limit's name, or its place from 0.
+/// The limit's name, or its place from 1.
 fn id(limit: &LimitAnswer<'_>) -> Value {
     match limit.id {
         LimitId::Name(name) => json!(&**name),
-        LimitId::Place(place) => json!(place),
+        LimitId::Place(place) => json!(place + 1),
     }
 }
 

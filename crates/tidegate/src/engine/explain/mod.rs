@@ -116,15 +116,18 @@ impl<'r> Look<'_, 'r> {
     fn explained(&self) -> ExplainedDescriptor<'r> {
         let (mut rules, mut others, mut rules_left_out) = (Vec::new(), 0, 0);
         for (number, rule) in (0..).zip(self.domain.rules()) {
-            let standing = self.standing(number, rule);
-            if !matches!(standing, Standing::Applies(_)) {
+            // A place in the levels of Envoy's files where nothing is limited.
+            if rule.placeholder {
+                continue;
+            }
+            if !self.all[self.number].contains(&number) {
                 others += 1;
                 if others > EXPLAINED_RULES_MAX {
                     rules_left_out += 1;
                     continue;
                 }
             }
-            rules.push(ExplainedRule { rule, standing });
+            rules.push(ExplainedRule { rule, standing: self.standing(number, rule) });
         }
         ExplainedDescriptor { attributes: attributes(self.descriptor), rules, rules_left_out }
     }
