@@ -230,3 +230,14 @@ fn a_hundred_thousand_rules() {
     });
     assert_eq!(matches.as_slice(), [45_123]);
 }
+
+#[test]
+fn a_set_of_a_hundred_thousand() {
+    let users = Pattern::one_of((0..100_000).map(|number| format!("user{number}"))).unwrap();
+    let blocks =
+        (0..100_000u32).map(|number| format!("10.{}.{}.{}", number >> 16, number >> 8 & 255, number & 255));
+    let blocks = nets(&blocks.collect::<Vec<_>>().iter().map(|text| &**text).collect::<Vec<_>>());
+    let rules = [rule(&[("user", users)]), rule(&[("ip", blocks)])];
+    assert_eq!(found(&rules, &[("user", "user77777"), ("ip", "10.1.0.7")]), [0, 1]);
+    assert_eq!(found(&rules, &[("user", "user100000"), ("ip", "10.2.0.7")]), []);
+}
