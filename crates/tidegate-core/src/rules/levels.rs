@@ -47,6 +47,8 @@ struct Branches {
     exact: Map<u32>,
     /// In the order of the rules.
     wildcards: Vec<(Wildcard, u32)>,
+    /// The same by their text.
+    wildcard_places: Map<u32>,
     bare: Option<u32>,
 }
 
@@ -117,12 +119,10 @@ impl Branches {
 
     /// Where a wildcard leads: to `new` if it was not there before.
     fn wildcard(&mut self, wanted: &Wildcard, new: u32) -> u32 {
-        match self.wildcards.iter().find(|(wildcard, _)| wildcard == wanted) {
-            Some((_, place)) => *place,
-            None => {
-                self.wildcards.push((wanted.clone(), new));
-                new
-            }
+        let place = *self.wildcard_places.entry(wanted.to_string().into()).or_insert(new);
+        if place == new {
+            self.wildcards.push((wanted.clone(), new));
         }
+        place
     }
 }

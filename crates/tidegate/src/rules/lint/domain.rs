@@ -1,5 +1,7 @@
 //! Domains and rules that do nothing.
 
+use std::collections::HashMap;
+
 use tidegate_core::rules::{Apply, Limits, Pattern};
 
 use super::super::diagnostic::{Diagnostic, Report};
@@ -27,6 +29,27 @@ pub(super) fn without_effect(report: &mut Report, file: &RulesFile, rule: &FileR
             "all rules that match apply, so being unlimited here lifts no other limit; name those in `replaces`, or \
              write `apply: first`",
         ));
+    }
+}
+
+/// Rules that replace each other: where both match, neither applies.
+pub(super) fn replace_each_other(report: &mut Report, file: &RulesFile) {
+    let numbered = || file.rules.iter().enumerate();
+    let by_name: HashMap<&str, (usize, &FileRule)> =
+        numbered().map(|(number, rule)| (&*rule.rule.name, (number, rule))).collect();
+    for (number, rule) in numbered() {
+        for (name, at) in rule.rule.replaces.iter().zip(&rule.at.replaces) {
+            let Some((other_number, other)) = by_name.get(&**name) else { continue };
+            // Said once, of the first of them.
+            if number < *other_number && other.rule.replaces.contains(&rule.rule.name) {
+                let (one, other_name) = (shown(&rule.rule.name), shown(name));
+                let message = format!("rules `{one}` and `{other_name}` replace each other");
+                let found = Diagnostic::warning("replace-each-other", *at, message)
+                    .label("where both match, neither applies")
+                    .related(other.at.name, "the other");
+                report.push(found.hint("leave one of the two names out"));
+            }
+        }
     }
 }
 

@@ -27,6 +27,7 @@ pub(super) fn lint(report: &mut Report, file: &RulesFile) {
         limits::lint(report, rule);
         dominated::lint(report, rule);
     }
+    domain::replace_each_other(report, file);
     shadowed::lint(report, file);
 }
 

@@ -5,6 +5,9 @@
 //! longer than a hundred thousand look-ups of a few sets each.
 
 use std::collections::HashMap;
+use std::hash::Hasher as _;
+
+use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
 use tidegate_core::rules::{Apply, Condition, Pattern};
 
@@ -20,8 +23,8 @@ pub(super) fn lint(report: &mut Report, file: &RulesFile) {
     if file.apply.map(|apply| apply.value).unwrap_or_default() != Apply::First {
         return;
     }
-    // What a rule asks for, written out, and who asked for it first.
-    let mut first: HashMap<Vec<String>, (&str, Span)> = HashMap::new();
+    // What a rule asks for, and who asked for it first.
+    let mut first: HashMap<Vec<Wanted>, (&str, Span)> = HashMap::new();
     for rule in &file.rules {
         let sets = sets_that_cover(rule);
         let cover = sets.iter().find_map(|set| Some((first.get(set)?, set.is_empty())));
@@ -45,15 +48,15 @@ fn note(report: &mut Report, rule: &FileRule, cover: (&str, Span), matches_all: 
 }
 
 /// What the rule itself asks for.
-fn own_set(rule: &FileRule) -> Vec<String> {
+fn own_set(rule: &FileRule) -> Vec<Wanted> {
     match &rule.rule.entries {
-        Some(entries) => vec![format!("entries {entries:?}")],
+        Some(entries) => vec![digest(&format!("entries {entries:?}"))],
         None => sorted(rule.rule.conditions.iter().map(written).collect()),
     }
 }
 
 /// What an earlier rule may ask for such that it matches whenever this one does.
-fn sets_that_cover(rule: &FileRule) -> Vec<Vec<String>> {
+fn sets_that_cover(rule: &FileRule) -> Vec<Vec<Wanted>> {
     let conditions = &rule.rule.conditions;
     if rule.rule.entries.is_some() {
         return vec![Vec::new(), own_set(rule)];
@@ -64,10 +67,9 @@ fn sets_that_cover(rule: &FileRule) -> Vec<Vec<String>> {
     }
     let mut sets = vec![Vec::new()];
     for condition in conditions {
-        let with = |added: String| {
-            move |set: &Vec<String>| sorted(set.iter().cloned().chain([added.clone()]).collect())
-        };
-        let mut longer: Vec<Vec<String>> = sets.iter().map(with(written(condition))).collect();
+        let with =
+            |added: Wanted| move |set: &Vec<Wanted>| sorted(set.iter().copied().chain([added]).collect());
+        let mut longer: Vec<Vec<Wanted>> = sets.iter().map(with(written(condition))).collect();
         if asks_for_a_value(&condition.pattern) {
             let any = Condition { attribute: condition.attribute.clone(), pattern: Pattern::Any };
             longer.extend(sets.iter().map(with(written(&any))));
@@ -82,11 +84,20 @@ fn asks_for_a_value(pattern: &Pattern) -> bool {
     !matches!(pattern, Pattern::Any | Pattern::Not(_) | Pattern::Absent)
 }
 
-fn written(condition: &Condition) -> String {
-    format!("{:?} {:?}", condition.attribute, condition.pattern)
+/// Stands for a condition: a set of a hundred thousand values is in a few hundred of these lists.
+type Wanted = u128;
+
+fn written(condition: &Condition) -> Wanted {
+    digest(&format!("{:?} {:?}", condition.attribute, condition.pattern))
 }
 
-fn sorted(mut set: Vec<String>) -> Vec<String> {
+fn digest(text: &str) -> Wanted {
+    let mut hasher = SipHasher13::new();
+    hasher.write(text.as_bytes());
+    hasher.finish128().as_u128()
+}
+
+fn sorted(mut set: Vec<Wanted>) -> Vec<Wanted> {
     set.sort_unstable();
     set
 }

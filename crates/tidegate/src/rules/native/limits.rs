@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tidegate_core::rules::{Limits, RuleLimit};
+use tidegate_core::rules::{LimitId, Limits, RuleLimit};
 
 use super::super::Span;
 use super::super::diagnostic::Diagnostic;
@@ -83,12 +83,28 @@ pub(super) fn list(
     let read: Vec<ReadLimit> =
         nodes.iter().filter_map(|node| limit::read(reader, node, terms, scope)).collect();
     names_once(reader, &read);
+    known_once(reader, &read);
     (read.len() == nodes.len()).then_some(read)
 }
 
 /// Limits, and where they stand.
 pub(super) fn split(read: Vec<ReadLimit>) -> (Vec<RuleLimit>, Vec<LimitSpans>) {
     read.into_iter().map(|read| (read.limit, read.at)).unzip()
+}
+
+/// No two limits have the same counters: what one of them was is not what another one is.
+fn known_once(reader: &mut Reader<'_>, read: &[ReadLimit]) {
+    let mut seen: HashMap<LimitId, &ReadLimit> = HashMap::new();
+    for (place, one) in read.iter().enumerate() {
+        let known_by = one.limit.identity(place);
+        let Some(first) = seen.insert(known_by, one) else { continue };
+        if one.limit.was.is_some() || first.limit.was.is_some() {
+            let message = "two limits cannot have the same counters";
+            let found = Diagnostic::error("same-counters", one.at.limit, message);
+            let found = found.related(first.at.limit, "the other");
+            reader.note(found.hint("`was` is what one limit was called, or its place, and no other is now"));
+        }
+    }
 }
 
 fn names_once(reader: &mut Reader<'_>, read: &[ReadLimit]) {
