@@ -6,7 +6,7 @@
 
 use libfuzzer_sys::{Corpus, fuzz_target};
 use tidegate_core::rules::{
-    Apply, Attribute, Case, Condition, Descriptor, Domain, Entry, Lookup, Matches, Net, Pattern,
+    Apply, Attribute, Case, Condition, Descriptor, Domain, Entry, Lookup, Matches, Net, PathPattern, Pattern,
     PatternError, Rule, Ruleset,
 };
 
@@ -53,6 +53,9 @@ fn pattern(kind: char, text: &str) -> Result<Pattern, PatternError> {
         'r' => Pattern::regex(text, Case::Kept),
         'i' => Pattern::regex(text, Case::Ignored),
         'n' => text.split(',').map(Net::parse).collect::<Result<Vec<_>, _>>().and_then(Pattern::nets),
+        's' => {
+            text.split(',').map(PathPattern::parse).collect::<Result<Vec<_>, _>>().and_then(Pattern::paths)
+        }
         'a' => Ok(Pattern::Any),
         'x' => Ok(Pattern::Absent),
         _ => Pattern::path(text),

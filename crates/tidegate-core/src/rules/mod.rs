@@ -39,9 +39,9 @@ pub use key_bytes::{KEY_PART_BYTES_MAX, key_text};
 pub use levels::Levels;
 pub use matching::{Found, Index, Matches, Mismatch};
 pub use pattern::{
-    Case, Net, NetSet, PATH_SEGMENTS_MAX, PATTERN_TEXT_BYTES_MAX, PathPattern, Pattern, PatternError,
-    REGEX_COMPILED_BYTES_MAX, REGEX_NESTING_MAX, Regex, SET_ENTRIES_MAX, Segment, ValueSet, Wildcard,
-    path_segment, path_without_query,
+    Case, Net, NetSet, PATH_SEGMENTS_MAX, PATTERN_TEXT_BYTES_MAX, PathPattern, PathSet, Pattern,
+    PatternError, REGEX_COMPILED_BYTES_MAX, REGEX_NESTING_MAX, Regex, SET_ENTRIES_MAX, Segment, ValueSet,
+    Wildcard, path_segment, path_without_query,
 };
 pub use request::{Descriptor, Entry, Request};
 pub use rule::{Condition, CostFrom, Entries, LimitId, Limits, Rule, RuleLimit, Tiers};

@@ -3,10 +3,12 @@
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
-use tidegate_core::rules::{Apply, Descriptor, Index, Matches, Rule};
+use tidegate_core::rules::{Apply, Descriptor, Index, Matches, Pattern, Rule};
 
-use crate::rulebooks::{OwnedEntries, crowded_descriptor, crowded_rules, descriptor, rules};
-use crate::with_descriptor;
+use crate::rulebooks::{
+    OwnedEntries, crowded_descriptor, crowded_rules, descriptor, path_value, rules, shape,
+};
+use crate::{holds, with_descriptor};
 
 /// What the plain way finds.
 fn plainly(rules: &[Rule], descriptor: &Descriptor<'_>, apply: Apply) -> Vec<u32> {
@@ -64,6 +66,19 @@ proptest! {
         descriptors in prop::collection::vec(descriptor(), 1..4),
     ) {
         check(&rules, &descriptors)?;
+    }
+
+    #[test]
+    fn several_shapes_are_what_each_is(
+        shapes in prop::collection::vec(shape(), 1..12),
+        values in prop::collection::vec(path_value(), 1..12),
+    ) {
+        let set = Pattern::paths(shapes.clone()).unwrap();
+        for value in &values {
+            let path = [("path", value.as_str())];
+            let any = shapes.iter().any(|shape| holds("path", &Pattern::Path(shape.clone()), &path));
+            prop_assert_eq!(holds("path", &set, &path), any, "{} and {}", set, value);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use allocation_counter::measure;
 use tidegate_core::rules::{Apply, Case, Entries, Index, Matches, Pattern, Rule};
 
-use crate::{exact, nets, rule, with_descriptor};
+use crate::{exact, nets, paths, rule, with_descriptor};
 
 /// Rules of every kind, some thousands.
 fn rulebook() -> Vec<Rule> {
@@ -49,6 +49,25 @@ fn the_common_way_allocates_nothing() {
         }
         index.matching(&rules, descriptor, Apply::All, &mut matches);
         assert_eq!(matches.len(), 8, "one of every kind but entries: {matches:?}");
+    });
+}
+
+/// Rules that are found by their shapes, and others whose shapes are checked when they are found.
+#[test]
+fn several_shapes_of_a_path_allocate_nothing() {
+    let mut rules = Vec::new();
+    for number in 0..500 {
+        let (own, other) = (format!("/a{number}/*/items"), format!("/b{number}/**"));
+        let user = ("user", exact(&format!("u{number}")));
+        rules.push(rule(&[("path", paths(&[&own, &other, "/c/{id}"]))]));
+        rules.push(rule(&[user.clone(), ("path", paths(&[&own, "/{id}/**", "/**"]))]));
+        rules.push(rule(&[user, ("path", paths(&[&other, "/*/x/**"]).negated())]));
+    }
+    let index = Index::new(&rules);
+    let mut matches = Matches::new();
+    with_descriptor(&[("path", "/a7/1234/items?page=2"), ("user", "u7")], |descriptor| {
+        let allocated = measure(|| index.matching(&rules, descriptor, Apply::All, &mut matches));
+        assert_eq!((matches.as_slice(), allocated.count_total), ([21, 22, 23].as_slice(), 0));
     });
 }
 

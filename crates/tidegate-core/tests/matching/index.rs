@@ -2,7 +2,7 @@
 
 use tidegate_core::rules::{Apply, Attribute, Entries, Index, Matches, Pattern, Rule};
 
-use crate::{exact, nets, rule, with_descriptor};
+use crate::{exact, nets, paths, rule, with_descriptor};
 
 fn found(rules: &[Rule], entries: &[(&str, &str)]) -> Vec<u32> {
     let mut matches = Matches::new();
@@ -68,6 +68,30 @@ fn rules_that_are_told_apart_by_all_their_values() {
         [all.as_slice(), &[("method", "GET"), ("method", "POST"), ("path", "/v1/x"), ("path", "/v2/x")]]
             .concat();
     assert_eq!(found(&rules, &all).len(), 10 * 2 * 2);
+}
+
+/// A path that has several shapes of a rule leads to it by each, and it matches once.
+#[test]
+fn rules_with_several_shapes_of_paths() {
+    let mut rules = vec![
+        rule(&[("path", paths(&["/**", "/a/**", "/*/{id}", "/a/{x}", "/a/b"]))]),
+        rule(&[("path", paths(&["/a/{x}", "/c"])), ("method", exact("GET"))]),
+        rule(&[("path", paths(&["/a/*", "/c"]).negated())]),
+        rule(&[("path", Pattern::path("/*/b").unwrap())]),
+    ];
+    assert_eq!(found(&rules, &[("path", "/a/b")]), [0, 3]);
+    assert_eq!(found(&rules, &[("path", "/a/b"), ("method", "get")]), [0, 1, 3]);
+    assert_eq!(found(&rules, &[("path", "/c"), ("path", "/a/b"), ("method", "GET")]), [0, 1, 3]);
+    assert_eq!(found(&rules, &[("path", "c")]), [2]);
+    // Many that are told apart by their tenants, with shapes in common and such that differ in names alone.
+    for number in 0..40 {
+        let own = format!("/own{number}/**");
+        let shapes = paths(&["/a/{x}", "/a/{y}", "/shared/*", &own]);
+        rules.push(rule(&[("tenant", exact(&format!("t{}", number % 20))), ("path", shapes)]));
+    }
+    assert_eq!(found(&rules, &[("path", "/a/b"), ("tenant", "t7")]), [0, 3, 11, 31]);
+    assert_eq!(found(&rules, &[("path", "/own27/x/y"), ("tenant", "t7")]), [0, 2, 31]);
+    assert_eq!(found(&rules, &[("path", "/own27/x/y"), ("tenant", "t8")]), [0, 2]);
 }
 
 /// More sets of attributes than are told apart for one value.

@@ -19,7 +19,7 @@ mod refused;
 mod rulebooks;
 mod written;
 
-use tidegate_core::rules::{Attribute, Condition, Descriptor, Entry, Net, Pattern, Rule};
+use tidegate_core::rules::{Attribute, Condition, Descriptor, Entry, Net, PathPattern, Pattern, Rule};
 
 /// Whether a descriptor with these entries meets a condition.
 fn holds(attribute: &str, pattern: &Pattern, entries: &[(&str, &str)]) -> bool {
@@ -42,6 +42,10 @@ fn rule(conditions: &[(&str, Pattern)]) -> Rule {
 
 fn exact(value: &str) -> Pattern {
     Pattern::exact(value).unwrap()
+}
+
+fn paths(texts: &[&str]) -> Pattern {
+    Pattern::paths(texts.iter().map(|text| PathPattern::parse(text).unwrap())).unwrap()
 }
 
 fn nets(texts: &[&str]) -> Pattern {

@@ -2,7 +2,7 @@
 
 use tidegate_core::rules::{Case, Entries, Mismatch, Pattern, Rule};
 
-use crate::{exact, nets, rule, with_descriptor};
+use crate::{exact, nets, paths, rule, with_descriptor};
 
 /// What a rule says of a descriptor; `matches` if it does.
 fn said(rule: &Rule, entries: &[(&str, &str)]) -> String {
@@ -34,6 +34,19 @@ fn conditions() {
             "/users",
             "path is /users, not of the shape /users/{id}",
         ),
+        (
+            "path",
+            paths(&["/users/{id}", "/login"]),
+            "/users",
+            "path is /users, not of the shape /login or /users/{id}",
+        ),
+        (
+            "path",
+            paths(&["/a", "/b", "/c", "/d", "/e/*", "/f"]),
+            "/g",
+            "path is /g, not of the shape /a, /b, /c, /d or 2 more",
+        ),
+        ("path", paths(&["/a/**", "/b"]).negated(), "/a", "path is /a, which is excluded"),
         ("ip", nets(&["10.0.0.0/8", "::1"]), "1.1.1.1", "ip is \"1.1.1.1\", not in 10.0.0.0/8 or ::1"),
         ("user", Pattern::Absent, "bob", "user is bob, and has to be missing"),
         ("user", exact("bob").negated(), "bob", "user is bob, which { not: bob } excludes"),

@@ -2,7 +2,7 @@
 
 use tidegate_core::rules::{Case, Net, PathPattern, Pattern, path_segment};
 
-use crate::{exact, holds, nets};
+use crate::{exact, holds, nets, paths};
 
 /// Tries a pattern on values that it has to match, and on others.
 fn check(attribute: &str, pattern: &Pattern, matching: &[&str], others: &[&str]) {
@@ -123,6 +123,37 @@ fn shapes_of_paths() {
     check("path", &shape("/**"), &["/", "/a", "//", "/a/b?c"], &["", "a", "?/a"]);
     check("path", &shape("/a//b"), &["/a//b"], &["/a/b", "/a/x/b"]);
     check("path", &shape("//**"), &["/", "//", "//a"], &["/a"]);
+}
+
+#[test]
+fn several_shapes_of_paths() {
+    let set = paths(&["/v1/**", "/users/{id}", "/login", "/users/{name}", "/users/me/keys", "/login"]);
+    check(
+        "path",
+        &set,
+        &["/v1", "/v1/", "/v1/a/b?c", "/users/7", "/users/me", "/users/me/keys", "/login", "/login?next=/"],
+        &["/", "", "/v2", "/users", "/users/", "/users/me/", "/users/you/keys", "/login/", "/Login", "login"],
+    );
+    let Pattern::Paths(set) = set else { panic!("shapes") };
+    let kept: Vec<String> = set.paths().iter().map(PathPattern::to_string).collect();
+    assert_eq!(kept, ["/login", "/users/{id}", "/users/{name}", "/users/me/keys", "/v1/**"]);
+
+    check("path", &paths(&["/a/b/c", "/*/x"]), &["/a/b/c", "/a/x", "/b/x"], &["/a/b", "/a/x/c", "//x"]);
+    check("path", &paths(&["/", "/a/"]), &["/", "/a/", "/?x"], &["/a", "//", "/a//"]);
+    check("path", &paths(&["/a", "/a/**"]), &["/a", "/a/b"], &["/", "/b"]);
+    check("path", &paths(&["/b", "/**"]), &["/", "/a", "//"], &["", "a"]);
+    check("path", &paths(&["/*/**"]), &["/a", "/a/"], &["/", "//a"]);
+    assert!(holds("path", &paths(&["/a/*", "/b"]).negated(), &[("path", "/a")]));
+    assert!(!holds("path", &paths(&["/a/*", "/b"]).negated(), &[("path", "/a/b")]));
+}
+
+/// Every path is a few steps from its shape, and one with thousands of segments no more than the longest shape.
+#[test]
+fn a_large_set_of_shapes() {
+    let shape = |number: usize| PathPattern::parse(&format!("/v{}/{{id}}/r{number}", number % 7)).unwrap();
+    let set = Pattern::paths((0..100_000).map(shape)).unwrap();
+    check("path", &set, &["/v0/x/r0", "/v1/y/r99996"], &["/v1/y/r0", "/v0/x/r100002", "/v0//r0"]);
+    check("path", &set, &["/v3/a/r3"], &[&"/v3/a".repeat(100_000)]);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What is no pattern, and the hint that comes with it.
 
 use tidegate_core::rules::{
-    Case, Net, NetSet, PATH_SEGMENTS_MAX, PATTERN_TEXT_BYTES_MAX, PathPattern, Pattern, PatternError,
-    REGEX_NESTING_MAX, SET_ENTRIES_MAX, Wildcard,
+    Case, Net, NetSet, PATH_SEGMENTS_MAX, PATTERN_TEXT_BYTES_MAX, PathPattern, PathSet, Pattern,
+    PatternError, REGEX_NESTING_MAX, SET_ENTRIES_MAX, Wildcard,
 };
 
 /// What an error has to say in its problem and in its hint.
@@ -43,6 +43,11 @@ fn paths() {
     assert!(PathPattern::parse(&"/a".repeat(PATH_SEGMENTS_MAX)).is_ok());
     let error = PathPattern::parse(&"/a".repeat(PATH_SEGMENTS_MAX + 1)).unwrap_err();
     check(&error, &Says("more than 128 segments", "`**`"));
+
+    check(&PathSet::new([]).unwrap_err(), &Says("empty list", "at least one"));
+    let one = PathPattern::parse("/a/*").unwrap();
+    assert!(PathSet::new(std::iter::repeat_n(one.clone(), SET_ENTRIES_MAX)).is_ok());
+    check(&PathSet::new(std::iter::repeat(one)).unwrap_err(), &Says("more than 100000 paths", "split"));
 }
 
 #[test]

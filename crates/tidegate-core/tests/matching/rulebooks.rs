@@ -1,7 +1,7 @@
 //! Random rules and descriptors from a small alphabet, so that they often match.
 
 use proptest::prelude::*;
-use tidegate_core::rules::{Attribute, Condition, Entries, Net, Pattern, Rule};
+use tidegate_core::rules::{Attribute, Condition, Entries, Net, PathPattern, Pattern, Rule};
 
 /// The entries of a descriptor.
 pub type OwnedEntries = Vec<(String, String)>;
@@ -24,10 +24,10 @@ pub fn crowded_rules() -> impl Strategy<Value = Vec<Rule>> {
         ]
     };
     let conditions = prop::collection::vec((name(), value()), 0..4);
-    let path = prop::option::of(path_text());
+    let path = prop::option::of(path_pattern());
     let rule = (conditions, path).prop_map(|(conditions, path)| {
         let conditions = conditions.into_iter().map(|(name, pattern)| condition(name, pattern));
-        let path = path.map(|text| condition("path", Pattern::path(&text).unwrap()));
+        let path = path.map(|pattern| condition("path", pattern));
         Rule { conditions: conditions.chain(path).collect(), ..Rule::default() }
     });
     prop::collection::vec(rule, 0..80)
@@ -93,7 +93,7 @@ fn plain_pattern(name: &'static str) -> BoxedStrategy<Pattern> {
     let case = Attribute::named(name).case();
     let value = || value(name);
     let special = match name {
-        "path" => path_text().prop_map(|text| Pattern::path(&text).unwrap()).boxed(),
+        "path" => path_pattern().boxed(),
         "ip" => prop::collection::vec(net(), 1..4).prop_map(|nets| Pattern::nets(nets).unwrap()).boxed(),
         _ => value().prop_map(|value| Pattern::Exact(value.into())).boxed(),
     };
@@ -140,7 +140,19 @@ fn value(name: &str) -> BoxedStrategy<String> {
     }
 }
 
-fn path_value() -> impl Strategy<Value = String> {
+pub fn shape() -> impl Strategy<Value = PathPattern> {
+    path_text().prop_map(|text| PathPattern::parse(&text).unwrap())
+}
+
+/// A shape, or several that a path may have at once.
+fn path_pattern() -> impl Strategy<Value = Pattern> {
+    prop_oneof![
+        2 => shape().prop_map(Pattern::Path),
+        1 => prop::collection::vec(shape(), 1..6).prop_map(|shapes| Pattern::paths(shapes).unwrap()),
+    ]
+}
+
+pub fn path_value() -> impl Strategy<Value = String> {
     "(/[abA]?){0,4}([?#][a/]?)?"
 }
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tidegate_core::rules::{Case, Net, PathPattern, Pattern, Wildcard};
 
-use crate::{exact, nets};
+use crate::{exact, nets, paths};
 
 #[test]
 fn as_a_file_writes_them() {
@@ -20,6 +20,9 @@ fn as_a_file_writes_them() {
         (Pattern::regex(r"v\d", Case::Kept).unwrap(), r#"{ regex: "v\\d" }"#),
         (Pattern::path("/login").unwrap(), "/login"),
         (Pattern::path("/users/{id}/*/**").unwrap(), "\"/users/{id}/*/**\""),
+        (paths(&["/users/{id}", "/v1/**", "/login"]), "[/login, \"/users/{id}\", \"/v1/**\"]"),
+        (paths(&["/*"]), "[\"/*\"]"),
+        (paths(&["/a b", "/*"]).negated(), "{ not: [\"/*\", \"/a b\"] }"),
         (nets(&["10.0.0.0/8"]), "10.0.0.0/8"),
         (nets(&["::1", "10.0.0.1"]), "[10.0.0.1, \"::1\"]"),
         (Pattern::Any, "{ exists: true }"),
@@ -44,7 +47,7 @@ enum Kind {
 impl Kind {
     fn of(pattern: &Pattern) -> Self {
         match pattern {
-            Pattern::Path(_) => Self::Path,
+            Pattern::Path(_) | Pattern::Paths(_) => Self::Path,
             Pattern::Nets(_) => Self::Ip,
             Pattern::Not(inner) => Self::of(inner),
             _ => Self::Text,
@@ -58,7 +61,8 @@ fn read(text: &str, kind: Kind) -> Pattern {
         let items = items(list.strip_suffix(']').unwrap());
         return match kind {
             Kind::Ip => Pattern::nets(items.iter().map(|item| Net::parse(item).unwrap())).unwrap(),
-            _ => Pattern::one_of(items).unwrap(),
+            Kind::Path => Pattern::paths(items.iter().map(|item| PathPattern::parse(item).unwrap())).unwrap(),
+            Kind::Text => Pattern::one_of(items).unwrap(),
         };
     }
     let Some((name, value)) =
@@ -139,6 +143,9 @@ fn patterns() -> impl Strategy<Value = Pattern> {
         text().prop_map(|text| Pattern::wildcard(&format!("{text}*")).unwrap()),
         text().prop_filter_map("no regex", |text| Pattern::regex(&text, Case::Kept).ok()),
         path_text().prop_filter_map("no path", |text| Pattern::path(&text).ok()),
+        prop::collection::vec(path_text(), 1..5).prop_filter_map("no paths", |texts| {
+            Pattern::paths(texts.iter().filter_map(|text| PathPattern::parse(text).ok())).ok()
+        }),
         prop::collection::vec(net_text(), 1..5).prop_filter_map("no blocks", |texts| {
             Pattern::nets(texts.iter().map(|text| Net::parse(text)).collect::<Result<Vec<_>, _>>().ok()?).ok()
         }),

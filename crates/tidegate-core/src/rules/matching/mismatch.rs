@@ -114,9 +114,15 @@ impl<'a, V: Iterator<Item = &'a str> + Clone> fmt::Display for Difference<'_, V>
             Pattern::Wildcard(wildcard) => write!(f, ", not like {}", Shortened(&wildcard.to_string())),
             Pattern::Regex(regex) => write!(f, ", which does not match {}", Shortened(regex.as_str())),
             Pattern::Path(path) => write!(f, ", not of the shape {}", Shortened(&path.to_string())),
+            Pattern::Paths(set) => {
+                let shapes = set.paths().iter().map(|path| Shortened(&path.to_string()).to_string());
+                write!(f, ", not of the shape {}", listed(shapes, " or "))
+            }
             Pattern::Nets(set) => write!(f, ", not in {}", listed(set.nets().iter(), " or ")),
             Pattern::Not(excluded) => match &**excluded {
-                Pattern::OneOf(_) | Pattern::Nets(_) => f.write_str(", which is excluded"),
+                Pattern::OneOf(_) | Pattern::Paths(_) | Pattern::Nets(_) => {
+                    f.write_str(", which is excluded")
+                }
                 _ => write!(f, ", which {} excludes", Shortened(&self.wanted.to_string())),
             },
         }

@@ -87,6 +87,7 @@ impl Pattern {
             Self::Wildcard(wildcard) => wildcard.is_like(value, case),
             Self::Regex(regex) => regex.is_match(value),
             Self::Path(path) => path.is_shape_of(value),
+            Self::Paths(set) => set.has_shape_of(value),
             Self::Nets(set) => value.parse().is_ok_and(|address| set.contains(address)),
             // These two are about all values, see above.
             Self::Not(_) | Self::Absent => false,

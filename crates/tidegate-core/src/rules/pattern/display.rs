@@ -65,6 +65,9 @@ fn write_plain(pattern: &Pattern, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Pattern::Wildcard(wildcard) => write!(f, "{{ wildcard: {} }}", Quoted(&wildcard.to_string())),
         Pattern::Regex(regex) => write!(f, "{{ regex: {} }}", Quoted(regex.as_str())),
         Pattern::Path(path) => write_path(path, f),
+        Pattern::Paths(set) => {
+            write_list(set.paths().iter().map(|path| fmt::from_fn(|f| write_path(path, f))), f)
+        }
         Pattern::Nets(set) => match set.nets() {
             [net] => write_net(net, f),
             nets => write_list(nets.iter().map(|net| fmt::from_fn(|f| write_net(net, f))), f),

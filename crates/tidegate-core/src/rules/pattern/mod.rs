@@ -1,10 +1,11 @@
 //! What the value of an attribute has to be.
 //!
 //! ```text
-//! value_set, wildcard, regex, path, net, net_set    the shapes a value can be asked to have
-//! case                                              whether upper and lower case differ
-//! display                                           patterns as a file writes them
-//! error                                             what is wrong with one that is none
+//! value_set, wildcard, regex    the shapes a value can be asked to have
+//! path, path_set, net, net_set  those of paths and addresses
+//! case                          whether upper and lower case differ
+//! display                       patterns as a file writes them
+//! error                         what is wrong with one that is none
 //! ```
 //!
 //! Text becomes a pattern through checked constructors alone. Each takes time and memory in proportion to the text
@@ -16,6 +17,7 @@ mod error;
 mod net;
 mod net_set;
 mod path;
+mod path_set;
 mod regex;
 mod value_set;
 mod wildcard;
@@ -25,6 +27,7 @@ pub use error::PatternError;
 pub use net::Net;
 pub use net_set::NetSet;
 pub use path::{PATH_SEGMENTS_MAX, PathPattern, Segment, path_segment, path_without_query};
+pub use path_set::PathSet;
 pub use regex::{REGEX_COMPILED_BYTES_MAX, REGEX_NESTING_MAX, Regex};
 pub use value_set::ValueSet;
 pub use wildcard::Wildcard;
@@ -37,7 +40,7 @@ use error::quoted;
 
 /// The longest text of a pattern, and of each value of a set.
 pub const PATTERN_TEXT_BYTES_MAX: usize = 4_096;
-/// The most values, or blocks of addresses, of one set.
+/// The most values, shapes of paths, or blocks of addresses, of one set.
 pub const SET_ENTRIES_MAX: usize = 100_000;
 
 /// What a value has to be.
@@ -57,6 +60,8 @@ pub enum Pattern {
     Regex(Regex),
     /// A path of this shape; of a `path` alone.
     Path(PathPattern),
+    /// A path of any of these shapes; of a `path` alone.
+    Paths(PathSet),
     /// An address in any of these; of an `ip` alone.
     Nets(NetSet),
     /// Not this. Matches a descriptor without the attribute.
@@ -100,6 +105,11 @@ impl Pattern {
     /// Paths of this shape.
     pub fn path(text: &str) -> Result<Self, PatternError> {
         PathPattern::parse(text).map(Self::Path)
+    }
+
+    /// Paths of any of these shapes, in whatever order.
+    pub fn paths(paths: impl IntoIterator<Item = PathPattern>) -> Result<Self, PatternError> {
+        PathSet::new(paths).map(Self::Paths)
     }
 
     /// Addresses in any of these blocks.

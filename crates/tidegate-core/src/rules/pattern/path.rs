@@ -90,6 +90,14 @@ impl Segment {
         }
     }
 
+    /// The text, of one that has to be this.
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Literal(text) => Some(text),
+            Self::Any(_) => None,
+        }
+    }
+
     fn accepts(&self, found: &str) -> bool {
         match self {
             Self::Literal(text) => **text == *found,

@@ -1,6 +1,9 @@
 //! What a counter's key is made of.
 
-use tidegate_core::rules::{Attribute, Key, KeyPart, PATH_SEGMENTS_MAX, PathPattern};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidegate_core::rules::{Attribute, Key, KeyPart, PATH_SEGMENTS_MAX, PathPattern, Segment};
 use tidegate_core::text::{did_you_mean, parse_number};
 
 use super::super::diagnostic::Diagnostic;
@@ -16,8 +19,11 @@ const PATH_SEGMENT_MAX: u64 = PATH_SEGMENTS_MAX as u64;
 /// What a key may refer to besides attributes.
 #[derive(Default)]
 pub(super) struct Scope {
-    /// The names in the path's pattern, and which segments they stand for.
+    /// The names in the path's pattern, and which segments they stand for. Of several patterns, the names that all of
+    /// them have at the same place.
     captures: Vec<(Box<str>, usize)>,
+    /// The names that only some of several patterns have at the same place.
+    uncertain: HashMap<Box<str>, Uncertain>,
     /// How many entries the rule names, if it names entries.
     entries: Option<EntryCount>,
 }
@@ -31,19 +37,41 @@ pub(super) enum EntryCount {
     AtLeast,
 }
 
+/// A name that stands for a segment in one pattern of a list, and not in another.
+struct Uncertain {
+    /// Which segment it stands for in the one.
+    place: usize,
+    /// The other.
+    without: Arc<str>,
+}
+
 impl Scope {
-    pub fn of_path(path: Option<&PathPattern>) -> Self {
-        let mut captures = Vec::new();
-        for (at, segment) in path.map(PathPattern::segments).unwrap_or_default().iter().enumerate() {
-            if let Some(name) = segment.name() {
-                captures.push((name.into(), at));
+    /// What can be referred to of a path that has any of these patterns.
+    pub fn of_paths(paths: &[PathPattern]) -> Self {
+        let mut scope = Self::default();
+        let Some((first, others)) = paths.split_first() else { return scope };
+        for (place, name) in named(first) {
+            let is_elsewhere =
+                |path: &&PathPattern| path.segments().get(place).and_then(Segment::name) != Some(name);
+            match others.iter().find(is_elsewhere) {
+                None => scope.captures.push((name.into(), place)),
+                Some(other) => {
+                    let without = shown(&other.to_string()).into();
+                    scope.uncertain.insert(name.into(), Uncertain { place, without });
+                }
             }
         }
-        Self { captures, entries: None }
+        let without: Arc<str> = shown(&first.to_string()).into();
+        for (place, name) in others.iter().flat_map(named) {
+            if first.segment_of(name).is_none() && !scope.uncertain.contains_key(name) {
+                scope.uncertain.insert(name.into(), Uncertain { place, without: Arc::clone(&without) });
+            }
+        }
+        scope
     }
 
     pub fn of_entries(entries: EntryCount) -> Self {
-        Self { captures: Vec::new(), entries: Some(entries) }
+        Self { entries: Some(entries), ..Self::default() }
     }
 }
 
@@ -112,6 +140,9 @@ fn path_segment(node: &Node, segment: &str, scope: &Scope) -> Result<KeyPart, Re
     if let Some((_, at)) = scope.captures.iter().find(|(name, _)| **name == *segment) {
         return Ok(KeyPart::PathSegment { name: segment.into(), place: *at });
     }
+    if let Some(uncertain) = scope.uncertain.get(segment) {
+        return Err(not_in_every_path(node, segment, uncertain));
+    }
     let message = format!("the rule's path has no `{{{}}}`", shown(segment));
     let found = Diagnostic::error("bad-key", node.span, message);
     let known: Vec<String> = scope.captures.iter().map(|(name, _)| format!("path.{name}")).collect();
@@ -125,6 +156,19 @@ fn path_segment(node: &Node, segment: &str, scope: &Scope) -> Result<KeyPart, Re
         )),
     }
     .into())
+}
+
+fn not_in_every_path(node: &Node, name: &str, Uncertain { place, without }: &Uncertain) -> Refused {
+    let (name, place) = (shown(name), place + 1);
+    let message = format!("not every path of the rule has `{{{name}}}` as its segment {place}");
+    let found = Diagnostic::error("bad-key", node.span, message);
+    let hint = format!("`{without}` has not; write `path.{place}`, or a rule of its own for it");
+    found.hint(hint).into()
+}
+
+/// The names in a pattern, and which segments they stand for.
+fn named(path: &PathPattern) -> impl Iterator<Item = (usize, &str)> {
+    path.segments().iter().enumerate().filter_map(|(at, segment)| Some((at, segment.name()?)))
 }
 
 fn entry(node: &Node, place: &str, scope: &Scope) -> Result<KeyPart, Refused> {

@@ -47,10 +47,12 @@ pub(super) fn attribute(reader: &mut Reader<'_>, node: &Node) -> Option<Attribut
     }
 }
 
-/// The pattern of the path, if it has one.
-pub(super) fn path_pattern(conditions: &[Spanned<Condition>]) -> Option<&PathPattern> {
-    conditions.iter().find_map(|condition| match &condition.value {
-        Condition { attribute: Attribute::Path, pattern: Pattern::Path(path) } => Some(path),
-        _ => None,
-    })
+/// The patterns of the path, of which it has any; none if it has to be something else.
+pub(super) fn path_patterns(conditions: &[Spanned<Condition>]) -> &[PathPattern] {
+    let path = conditions.iter().find(|condition| condition.value.attribute == Attribute::Path);
+    match path.map(|path| &path.value.pattern) {
+        Some(Pattern::Path(path)) => std::slice::from_ref(path),
+        Some(Pattern::Paths(set)) => set.paths(),
+        _ => &[],
+    }
 }

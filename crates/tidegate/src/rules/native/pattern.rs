@@ -1,10 +1,10 @@
 //! What the value of an attribute has to be.
 
-use tidegate_core::rules::{Attribute, Net, Pattern, PatternError};
+use tidegate_core::rules::{Attribute, Net, PathPattern, Pattern, PatternError};
 
 use super::super::diagnostic::Diagnostic;
 use super::super::reader::{Field, Fields, Reader};
-use super::super::yaml::{Kind, Node, shown};
+use super::super::yaml::{Kind, Node};
 use super::odd;
 
 /// A value, a list of them, or a mapping of one matcher to what it takes.
@@ -40,9 +40,9 @@ fn is_path_pattern(text: &str) -> bool {
     text.contains(['{', '}', '*'])
 }
 
-fn checked(reader: &mut Reader<'_>, node: &Node, pattern: Result<Pattern, PatternError>) -> Option<Pattern> {
-    match pattern {
-        Ok(pattern) => Some(pattern),
+fn checked<T>(reader: &mut Reader<'_>, node: &Node, read: Result<T, PatternError>) -> Option<T> {
+    match read {
+        Ok(read) => Some(read),
         Err(error) => {
             reader.note(Diagnostic::error("bad-pattern", node.span, error.problem()).hint(error.hint()));
             None
@@ -50,13 +50,17 @@ fn checked(reader: &mut Reader<'_>, node: &Node, pattern: Result<Pattern, Patter
     }
 }
 
-/// Any of the values of a list.
+/// Any of the values of a list. One pattern among paths makes all of them patterns.
 fn any_of(reader: &mut Reader<'_>, node: &Node, items: &[Node], attribute: &Attribute) -> Option<Pattern> {
-    let (mut values, mut nets) = (Vec::new(), Vec::new());
+    let (mut values, mut paths, mut nets) = (Vec::new(), Vec::new(), Vec::new());
     let mut sound = true;
     for item in items {
         match item_of(reader, item, attribute) {
             Some(Item::Value(value)) => values.push(value),
+            Some(Item::Path(text, path)) => {
+                values.push(text);
+                paths.push(path);
+            }
             Some(Item::Net(net)) => nets.push(net),
             None => sound = false,
         }
@@ -64,12 +68,17 @@ fn any_of(reader: &mut Reader<'_>, node: &Node, items: &[Node], attribute: &Attr
     if !sound {
         return None;
     }
-    let pattern = if *attribute == Attribute::Ip { Pattern::nets(nets) } else { Pattern::one_of(values) };
+    let pattern = match attribute {
+        Attribute::Ip => Pattern::nets(nets),
+        Attribute::Path if values.iter().any(|text| is_path_pattern(text)) => Pattern::paths(paths),
+        _ => Pattern::one_of(values),
+    };
     checked(reader, node, pattern)
 }
 
 enum Item<'n> {
     Value(&'n str),
+    Path(&'n str, PathPattern),
     Net(Net),
 }
 
@@ -83,24 +92,12 @@ fn item_of<'n>(reader: &mut Reader<'_>, item: &'n Node, attribute: &Attribute) -
         return None;
     };
     odd::value(reader, item, attribute);
-    let refused = match attribute {
-        Attribute::Ip => match Net::parse(text) {
-            Ok(net) => return Some(Item::Net(net)),
-            Err(error) => Diagnostic::error("bad-pattern", item.span, error.problem()).hint(error.hint()),
-        },
-        Attribute::Path if is_path_pattern(text) => {
-            let message = format!("`{}` is a pattern, and a list holds only paths", shown(text));
-            Diagnostic::error("bad-pattern", item.span, message)
-                .hint("write a rule for each pattern, or `{ regex: ... }`")
-        }
-        Attribute::Path => match Pattern::path(text) {
-            Ok(_) => return Some(Item::Value(text)),
-            Err(error) => Diagnostic::error("bad-pattern", item.span, error.problem()).hint(error.hint()),
-        },
-        _ => return Some(Item::Value(text)),
+    let read = match attribute {
+        Attribute::Ip => Net::parse(text).map(Item::Net),
+        Attribute::Path => PathPattern::parse(text).map(|path| Item::Path(text, path)),
+        _ => Ok(Item::Value(text)),
     };
-    reader.note(refused);
-    None
+    checked(reader, item, read)
 }
 
 /// `{ prefix: /api/ }` and the like.

@@ -53,7 +53,7 @@ fn matched(reader: &mut Reader<'_>, fields: &mut Fields<'_>, read: &mut FileRule
         }
         (Some(Field { value, .. }), None) => {
             let conditions = matching::read(reader, value);
-            let scope = Scope::of_path(matching::path_pattern(&conditions));
+            let scope = Scope::of_paths(matching::path_patterns(&conditions));
             for condition in conditions {
                 read.rule.conditions.push(condition.value);
                 read.at.conditions.push(condition.span);

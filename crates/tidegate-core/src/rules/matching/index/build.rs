@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::check::Check;
 use super::lengths::Lengths;
-use super::offer::{By, Offer, Wants};
+use super::offer::{By, Offer, Wants, each_shape};
 use super::slot::{SlotId, Slots};
 use super::table::TableBuilder;
 use super::token::{Minter, Token, TokenMap};
@@ -141,14 +141,17 @@ impl<'r> Builder<'r> {
         }
         let beside = wants.together_beside(offer.slot).filter(|_| place.is_refined).unwrap_or_default();
         tokens.iter().for_each(|token| self.table.add(token.and(beside), rule));
-        self.note_use(&offer, &tokens);
+        self.note_use(&offer);
         place
     }
 
     /// Has whatever is needed to find the rule looked up.
-    fn note_use(&mut self, offer: &Offer<'r>, tokens: &[Token]) {
-        if let (By::Shape(path), [token]) = (offer.by, tokens) {
-            self.shapes.push((offer.slot, path, *token));
+    fn note_use(&mut self, offer: &Offer<'r>) {
+        if let By::Shapes(paths) = offer.by {
+            let shapes = &mut self.shapes;
+            each_shape(self.slots.get(offer.slot), paths, |path, token| {
+                shapes.push((offer.slot, path, token));
+            });
         }
         let uses = &mut self.slots.get_mut(offer.slot).uses;
         match offer.by {
@@ -164,7 +167,7 @@ impl<'r> Builder<'r> {
                     }
                 }
             }
-            By::Beginning(_) | By::End(_) | By::Shape(_) => {}
+            By::Beginning(_) | By::End(_) | By::Shapes(_) => {}
         }
     }
 

@@ -11,10 +11,10 @@
 //! ```
 //!
 //! Every rule is found by one thing that it asks for: a value, one of a set, a block of addresses, the shape of a
-//! path, a beginning or an end, or that an attribute is there at all. Rules that still have many others beside them
-//! are told apart by the values that they ask for besides, all together. What a rule was found by is proved; the
-//! rest is checked as the plain matcher does. Only rules with nothing but negations, or with nothing at all, are
-//! checked for every descriptor.
+//! path or one of several, a beginning or an end, or that an attribute is there at all. Rules that still have many
+//! others beside them are told apart by the values that they ask for besides, all together. What a rule was found by
+//! is proved; the rest is checked as the plain matcher does. Only rules with nothing but negations, or with nothing
+//! at all, are checked for every descriptor.
 //!
 //! # What a hostile descriptor can cost
 //!
@@ -97,8 +97,8 @@ impl Index {
     /// The rules that match a descriptor, or the first of them, instead of what `matches` held.
     ///
     /// The rules have to be those that the index was made of. As long as the descriptor has no more than 16
-    /// attributes that rules ask for, and no more than 8 rules match and 64 come into question, no memory is
-    /// allocated.
+    /// attributes that rules ask for, and no more than 8 rules match and 64 come into question (one with a list of
+    /// shapes of paths once for each that the path has), no memory is allocated.
     pub fn matching(&self, rules: &[Rule], descriptor: &Descriptor<'_>, apply: Apply, matches: &mut Matches) {
         matches.clear();
         let view = View::new(&self.slots, descriptor);

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::check::Check;
-use super::slot::{SlotId, Slots};
+use super::slot::{Slot, SlotId, Slots};
 use super::token::Token;
 use crate::rules::{Net, NetSet, PathPattern, Pattern, Rule, Segment, ValueSet};
 
@@ -42,7 +42,8 @@ pub(super) enum By<'r> {
     Value(Token),
     Values(&'r ValueSet),
     Blocks(&'r NetSet),
-    Shape(&'r PathPattern),
+    /// In the order of a [`PathSet`](crate::rules::PathSet).
+    Shapes(&'r [PathPattern]),
     Beginning(&'r [u8]),
     End(&'r [u8]),
     Presence,
@@ -122,7 +123,8 @@ impl<'r> By<'r> {
             Pattern::OneOf(set) => Some((Self::Values(set), true)),
             Pattern::Prefix(text) if text.is_empty() => Some((Self::Presence, true)),
             Pattern::Prefix(text) => Some((Self::Beginning(text.as_bytes()), true)),
-            Pattern::Path(path) => Some((Self::Shape(path), true)),
+            Pattern::Path(path) => Some((Self::Shapes(std::slice::from_ref(path)), true)),
+            Pattern::Paths(set) => Some((Self::Shapes(set.paths()), true)),
             Pattern::Nets(set) => Some((Self::Blocks(set), true)),
             Pattern::Wildcard(wildcard) => match (wildcard.beginning(), wildcard.end()) {
                 ("", "") => Some((Self::Presence, false)),
@@ -143,7 +145,7 @@ impl<'r> By<'r> {
             Self::Value(_) => 0,
             Self::Values(_) => 1,
             Self::Blocks(_) => 2,
-            Self::Shape(_) => 3,
+            Self::Shapes(_) => 3,
             Self::Beginning(_) => 4,
             Self::End(_) => 5,
             Self::Presence => 6,
@@ -153,16 +155,31 @@ impl<'r> By<'r> {
 
 impl Offer<'_> {
     /// The tokens that lead to the rule.
-    pub(super) fn each_token(&self, slots: &Slots, then: impl FnMut(Token)) {
+    pub(super) fn each_token(&self, slots: &Slots, mut then: impl FnMut(Token)) {
         let slot = slots.get(self.slot);
         match self.by {
             By::Value(token) => std::iter::once(token).for_each(then),
             By::Values(set) => set.values().iter().map(|value| slot.value(value)).for_each(then),
             By::Blocks(set) => set.nets().iter().map(|net: &Net| slot.block(net)).for_each(then),
-            By::Shape(path) => std::iter::once(slot.shape(&shape_text(path))).for_each(then),
+            By::Shapes(paths) => each_shape(slot, paths, |_, token| then(token)),
             By::Beginning(text) => std::iter::once(slot.beginning(text)).for_each(then),
             By::End(text) => std::iter::once(slot.end(text)).for_each(then),
             By::Presence => std::iter::once(slot.presence).for_each(then),
+        }
+    }
+}
+
+/// The shapes of some paths, each once: those that differ in names alone stand beside each other and are one.
+pub(super) fn each_shape<'r>(
+    slot: &Slot,
+    paths: &'r [PathPattern],
+    mut then: impl FnMut(&'r PathPattern, Token),
+) {
+    let mut last = None;
+    for path in paths {
+        let token = slot.shape(&shape_text(path));
+        if last.replace(token) != Some(token) {
+            then(path, token);
         }
     }
 }
