@@ -1,5 +1,6 @@
 //! From a descriptor to the bytes of a key.
 
+use std::borrow::Cow;
 use std::hash::Hasher;
 use std::net::{IpAddr, Ipv6Addr};
 use std::ops::Range;
@@ -51,6 +52,12 @@ pub(super) fn write(key: &Key, descriptor: &Descriptor<'_>, buffer: &mut KeyBuff
     (start..buffer.len(), found)
 }
 
+/// A value as people read it, in quotes where it could be taken for more than one, or cannot be seen.
+pub fn value_text(value: &str) -> Cow<'_, str> {
+    let is_odd = |c: char| c.is_control() || c.is_whitespace() || c == '=' || c == '"';
+    if value.is_empty() || value.contains(is_odd) { format!("{value:?}").into() } else { value.into() }
+}
+
 /// A key as people read it: `user=42 ip=192.0.2.1`.
 pub fn key_text(key: &Key, descriptor: &Descriptor<'_>) -> String {
     let part = |part: &KeyPart| match (part, value(part, descriptor)) {
@@ -61,12 +68,12 @@ pub fn key_text(key: &Key, descriptor: &Descriptor<'_>) -> String {
                 grouped.map_or_else(String::new, |first| format!("{part}={first}/{ipv6_prefix_bits}"))
             }
             Some(address) => format!("{part}={address}"),
-            None => format!("{part}={text}"),
+            None => format!("{part}={}", value_text(text)),
         },
         (KeyPart::Attribute(attribute), Some(text)) if attribute.case() == Case::Ignored => {
-            format!("{part}={}", text.to_ascii_lowercase())
+            format!("{part}={}", value_text(&text.to_ascii_lowercase()))
         }
-        (_, Some(text)) => format!("{part}={text}"),
+        (_, Some(text)) => format!("{part}={}", value_text(text)),
     };
     key.parts().iter().map(part).collect::<Vec<_>>().join(" ")
 }

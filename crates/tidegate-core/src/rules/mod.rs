@@ -35,7 +35,7 @@ pub use delays::Delay;
 pub use domain::{Apply, Domain, Lookup, Pool};
 pub use gate::Gate;
 pub use key::{Key, KeyPart, Missing};
-pub use key_bytes::{KEY_PART_BYTES_MAX, key_text};
+pub use key_bytes::{KEY_PART_BYTES_MAX, key_text, value_text};
 pub use levels::Levels;
 pub use matching::{Found, Index, Matches, Mismatch};
 pub use pattern::{

@@ -71,7 +71,7 @@ pub struct Tiers {
 }
 
 /// A limit and how a rule applies it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleLimit {
     /// The limit.
     pub limit: Limit,

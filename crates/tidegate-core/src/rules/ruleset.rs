@@ -6,7 +6,7 @@ use std::fmt;
 use super::gate::{Gate, Identity, Lineage};
 use super::identity::{self, Named};
 use super::{
-    Action, Attribute, Descriptor, Domain, Elastic, ElasticBy, Index, Levels, LimitId, Limits, Lookup,
+    Action, Attribute, Case, Descriptor, Domain, Elastic, ElasticBy, Index, Levels, LimitId, Limits, Lookup,
     Matches, Pool, Rule, RuleLimit, Signal, Tiers,
 };
 use crate::{Counter, Timestamp};
@@ -188,7 +188,13 @@ impl RuleGates {
     pub(super) fn of(&self, descriptor: &Descriptor<'_>) -> &[Gate] {
         match &self.gates {
             Gates::Same(gates) => gates,
-            Gates::Tiers { by, .. } => self.of_plan(descriptor.value(by)),
+            Gates::Tiers { by, .. } => {
+                let value = descriptor.value(by).map(|value| by.compared(value));
+                match by.case() {
+                    Case::Kept => self.of_plan(value),
+                    Case::Ignored => self.of_plan(value.map(str::to_ascii_lowercase).as_deref()),
+                }
+            }
         }
     }
 
@@ -227,18 +233,23 @@ impl Compiler<'_> {
         identity: Box<str>,
         old: Option<&RuleGates>,
     ) -> Result<RuleGates, RulesetError> {
-        let of_plan = |plan| old.map(|old| old.of_plan(plan)).unwrap_or_default();
         let gates = match &rule.limits {
-            Limits::Same(limits) => Gates::Same(self.gates(&identity, limits, of_plan(None))?),
+            Limits::Same(limits) => Gates::Same(self.gates(&identity, limits, old_gates(old, None))?),
             Limits::Tiers(Tiers { by, plans, default }) => Gates::Tiers {
                 by: by.clone(),
                 plans: plans
                     .iter()
                     .map(|(plan, limits)| {
-                        Ok((plan.clone(), self.gates(&identity, limits, of_plan(Some(plan)))?))
+                        // Written as its attribute is compared.
+                        let plan = match by.case() {
+                            Case::Kept => plan.clone(),
+                            Case::Ignored => plan.to_ascii_lowercase().into(),
+                        };
+                        let gates = self.gates(&identity, limits, old_gates(old, Some(&plan)))?;
+                        Ok((plan, gates))
                     })
                     .collect::<Result<_, RulesetError>>()?,
-                default: self.gates(&identity, default, of_plan(None))?,
+                default: self.gates(&identity, default, old_gates(old, None))?,
             },
         };
         let candidate = rule.candidate.as_ref().map(|limit| {
@@ -286,6 +297,11 @@ impl Compiler<'_> {
         }
         Ok(Gate::new(limit.clone(), place, identity, pool, signal))
     }
+}
+
+/// The gates of a plan before; none if there was no such rule.
+fn old_gates<'o>(old: Option<&'o RuleGates>, plan: Option<&str>) -> &'o [Gate] {
+    old.map(|old| old.of_plan(plan)).unwrap_or_default()
 }
 
 /// The rules' numbers by name.

@@ -164,3 +164,16 @@ rules:
     assert_eq!(Bench::new(file).ask_for("user=1; user=1 plan=pro", 2).fate, Denied);
     assert_eq!(Bench::new(file).ask_for("user=1 plan=pro; user=1", 1).remaining, 0);
 }
+
+#[test]
+fn nobody_gets_out_of_a_plan_by_writing_it_in_another_way() {
+    let bench = |by: &str, plan: &str| {
+        Bench::new(&format!(
+            "{{ domain: api, rules: [ {{ name: a, tiers: {{ by: {by}, plans: {{ {plan}: 1 per hour }}, default: unlimited }} }} ] }}"
+        ))
+    };
+    assert_eq!(bench("method", "GET").fates("method=get", 2), [Allowed, Denied]);
+    assert_eq!(bench("host", "X.org").fates("host=x.ORG", 2), [Allowed, Denied]);
+    assert_eq!(bench("path", "/a").fates("path=/a?b", 2), [Allowed, Denied]);
+    assert_eq!(bench("plan", "free").fates("plan=FREE", 2), [Allowed, Allowed]);
+}

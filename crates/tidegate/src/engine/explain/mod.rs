@@ -4,7 +4,9 @@
 mod json;
 mod text;
 
-use tidegate_core::rules::{Answer, Descriptor, DomainRules, LimitAnswer, Matches, Request, Rule, key_text};
+use tidegate_core::rules::{
+    Answer, Descriptor, DomainRules, Entry, LimitAnswer, Matches, Request, Rule, key_text, value_text,
+};
 use tidegate_core::{PlanFull, Timestamp};
 
 use super::InForce;
@@ -170,6 +172,6 @@ impl<'r> Look<'_, 'r> {
 }
 
 fn attributes(descriptor: &Descriptor<'_>) -> String {
-    let entry = |entry: &tidegate_core::rules::Entry<'_>| format!("{}={}", entry.key, entry.value);
+    let entry = |entry: &Entry<'_>| format!("{}={}", value_text(entry.key), value_text(entry.value));
     descriptor.entries.iter().map(entry).collect::<Vec<_>>().join(" ")
 }

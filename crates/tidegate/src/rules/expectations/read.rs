@@ -35,7 +35,12 @@ impl TestReader<'_> {
         let hint = "a file of tests begins with `tests:` and a list of them";
         let tests = fields.needed(&mut self.reader, "tests", hint);
         fields.finish(&mut self.reader, "a file of tests");
-        let nodes = self.reader.list(tests?)?;
+        let tests = tests?;
+        let nodes = self.reader.list(tests)?;
+        if nodes.is_empty() {
+            let found = Diagnostic::error("expects-nothing", tests.span, "there are no tests");
+            self.reader.note(found.hint(hint));
+        }
         let tests: Vec<Test> = nodes.iter().filter_map(|node| self.test(node)).collect();
         self.names_differ(&tests);
         if self.requests > TESTS_REQUESTS_MAX {
@@ -68,13 +73,15 @@ impl TestReader<'_> {
         let start = fields.value("start").and_then(|node| instant(reader, node));
         let steps = fields.needed(reader, "steps", "list what happens: `steps: [ { at: 0s, request: .. } ]`");
         fields.finish(reader, "a test");
+        let errors = self.reader.report.errors();
         let steps = self.steps(steps?)?;
+        let is_sound = self.reader.report.errors() == errors;
         let (name, span) = name?;
         let expects = |step: &Step| match &step.does {
             Does::Ask(question) => !question.expected.is_anything(),
             Does::Signals(_) => false,
         };
-        if !steps.iter().any(expects) {
+        if is_sound && !steps.iter().any(expects) {
             let found =
                 Diagnostic::error("expects-nothing", span, "the test expects nothing, so it cannot fail");
             self.reader.note(found.hint("give a step of it an `expect`, as in `expect: allowed`"));

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use tidegate_core::rules::{Apply, Limits, Pattern};
+use tidegate_core::PLAN_CHARGES_MAX;
+use tidegate_core::rules::{Action, Apply, Limits, Pattern, RuleLimit};
 
 use super::super::diagnostic::{Diagnostic, Report};
 use super::super::file::{FileRule, RulesFile};
@@ -30,6 +31,34 @@ pub(super) fn without_effect(report: &mut Report, file: &RulesFile, rule: &FileR
              write `apply: first`",
         ));
     }
+}
+
+/// More limits for every request than any may touch.
+pub(super) fn too_many_at_once(report: &mut Report, file: &RulesFile) {
+    if file.apply.map(|apply| apply.value).unwrap_or_default() == Apply::First {
+        return;
+    }
+    let for_everyone = |rule: &&FileRule| rule.rule.conditions.is_empty() && rule.rule.entries.is_none();
+    let mut counters = 0;
+    for rule in file.rules.iter().filter(for_everyone) {
+        let before = counters;
+        counters += super::lists(rule).iter().map(|list| counters_of(list)).min().unwrap_or(0);
+        if before <= PLAN_CHARGES_MAX && counters > PLAN_CHARGES_MAX {
+            let message = format!("every request touches more than {PLAN_CHARGES_MAX} limits from here on");
+            let found = Diagnostic::warning("too-many-at-once", rule.at.name, message);
+            let found = found.label("and is answered with an error");
+            report.push(found.hint("let fewer rules match everything, or write `apply: first`"));
+        }
+    }
+}
+
+/// How many counters a list of limits takes: soft limits with a margin and pools take another.
+fn counters_of<A>(list: &[(&RuleLimit, A)]) -> usize {
+    let each = |(limit, _): &(&RuleLimit, A)| match &limit.action {
+        Action::Soft(_) | Action::Elastic(_) => 2,
+        _ => 1,
+    };
+    list.iter().map(each).sum()
 }
 
 /// Rules that replace each other: where both match, neither applies.
@@ -66,7 +95,8 @@ pub(super) fn plans_never_chosen(report: &mut Report, rule: &FileRule) {
             Pattern::Absent => false,
             _ => true,
         };
-        for (plan, _) in tiers.plans.iter().filter(|(plan, _)| !possible(plan)) {
+        let is_default = |limits: &[RuleLimit]| *limits == *tiers.default;
+        for (plan, _) in tiers.plans.iter().filter(|(plan, limits)| !possible(plan) && !is_default(limits)) {
             let message = format!("plan `{}` is never chosen", shown(plan));
             let found = Diagnostic::warning("plan-never-chosen", *at, message);
             report.push(

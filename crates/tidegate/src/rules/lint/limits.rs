@@ -1,28 +1,41 @@
 //! Limits that admit nothing, count nothing, or let somebody past.
 
-use tidegate_core::rules::{Action, Attribute, CostFrom, Key, KeyPart, Limits, Missing, Pattern, RuleLimit};
+use tidegate_core::rules::{
+    Action, Attribute, CostFrom, Entries, Key, KeyPart, Limits, Missing, Pattern, RuleLimit, path_segment,
+};
 use tidegate_core::{Limit, LimitSpec};
 
 use super::super::diagnostic::{Diagnostic, Report};
 use super::super::file::{FileRule, LimitSpans};
 
 pub(super) fn lint(report: &mut Report, rule: &FileRule) {
-    let candidate = rule.rule.candidate.iter().zip(rule.at.candidate.iter());
-    for (limit, at) in super::lists(rule).into_iter().flatten().chain(candidate) {
-        admits_nothing(report, limit, at);
-        costs_nothing(report, limit, at);
-        let bypassed = bypass(report, rule, limit, at);
-        if !bypassed {
-            key_is_absent(report, rule, limit, at);
+    let candidate = rule.rule.candidate.iter().zip(rule.at.candidate.iter()).collect();
+    for list in super::lists(rule).into_iter().chain([candidate]) {
+        // Another limit that applies anyway lets nobody past.
+        let is_covered = list.iter().any(|(limit, _)| bypassed_by(rule, limit).is_none());
+        for (limit, at) in list {
+            admits_nothing(report, rule, limit, at);
+            costs_nothing(report, limit, at);
+            match bypassed_by(rule, limit) {
+                Some(header) if !is_covered && limit.action == Action::Reject => bypass(report, header, at),
+                _ => key_is_absent(report, rule, limit, at),
+            }
         }
     }
     candidate_is_the_limit(report, rule);
 }
 
-fn admits_nothing(report: &mut Report, limit: &RuleLimit, at: &LimitSpans) {
+fn admits_nothing(report: &mut Report, rule: &FileRule, limit: &RuleLimit, at: &LimitSpans) {
     if limit.limit.rate().limit() == 0 {
-        let found = Diagnostic::warning("limit-zero", at.limit, "a limit of 0 admits nothing");
-        return report.push(found.hint("remove the limit if nothing is to be limited: `limit: unlimited`"));
+        // Of a rule that says for whom, it is a ban.
+        if rule.rule.conditions.is_empty() && rule.rule.entries.is_none() {
+            let found =
+                Diagnostic::warning("limit-zero", at.limit, "a limit of 0 admits nothing, for anybody");
+            let hint =
+                "say whom it is for with `match`, or write `limit: unlimited` if nothing is to be limited";
+            report.push(found.hint(hint));
+        }
+        return;
     }
     let (CostFrom::Fixed(cost), Some(most)) = (&limit.cost, most_at_once(limit)) else { return };
     if *cost > most {
@@ -61,35 +74,53 @@ fn most_at_once(limit: &RuleLimit) -> Option<u64> {
     }
 }
 
-/// A client that leaves the header out is not limited. That is fine for a limit that only looks on.
-fn bypass(report: &mut Report, rule: &FileRule, limit: &RuleLimit, at: &LimitSpans) -> bool {
-    if limit.missing != Missing::Skip || limit.action != Action::Reject {
-        return false;
-    }
-    let header = attributes(&limit.key)
-        .find(|attribute| matches!(attribute, Attribute::Header(_)) && !is_certain(rule, attribute));
-    let Some(header) = header else { return false };
-    let message = format!("whoever leaves `{header}` out is not limited");
+/// The header that a client can leave out so that the limit does not apply.
+fn bypassed_by<'r>(rule: &FileRule, limit: &'r RuleLimit) -> Option<&'r Attribute> {
+    let is_clients =
+        |attribute: &&Attribute| matches!(attribute, Attribute::Header(_)) && !is_certain(rule, attribute);
+    (limit.missing == Missing::Skip).then(|| attributes(&limit.key).find(is_clients)).flatten()
+}
+
+fn bypass(report: &mut Report, header: &Attribute, at: &LimitSpans) {
+    let message = format!("whoever leaves `{header}` out is not limited by this rule");
     let found = Diagnostic::warning("bypass", at.key, message);
     report.push(found.hint("write `missing: deny` or `missing: shared`, or match `{ exists: true }`"));
-    true
 }
 
 /// The key is made of what the rule says is not there.
 fn key_is_absent(report: &mut Report, rule: &FileRule, limit: &RuleLimit, at: &LimitSpans) {
-    let absent = |attribute: &&Attribute| {
-        let mut conditions = rule.rule.conditions.iter();
-        conditions.any(|one| one.attribute == **attribute && one.pattern == Pattern::Absent)
-    };
-    let Some(attribute) = attributes(&limit.key).find(absent) else { return };
+    let Some(part) = limit.key.parts().iter().find(|part| is_absent(rule, part)) else { return };
     let effect = match limit.missing {
         Missing::Skip => "the limit never applies",
         Missing::Deny => "every request is denied",
         Missing::Shared => "all share one counter",
     };
-    let message = format!("the rule matches only what lacks `{attribute}`, so {effect}");
+    let message = format!("the rule matches only what lacks `{part}`, so {effect}");
     let found = Diagnostic::warning("key-absent", at.key, message);
     report.push(found.hint("leave it out of the key, or change what the rule matches"));
+}
+
+/// Whether what the rule matches never has this part of a key.
+fn is_absent(rule: &FileRule, part: &KeyPart) -> bool {
+    let attribute = match part {
+        KeyPart::Attribute(attribute) => attribute,
+        KeyPart::Ip { .. } => &Attribute::Ip,
+        KeyPart::PathSegment { place, .. } => {
+            return rule.rule.conditions.iter().any(|one| match &one.pattern {
+                Pattern::Path(path) => !path.is_open() && *place >= path.segments().len(),
+                Pattern::Exact(path) if one.attribute == Attribute::Path => {
+                    path_segment(path, *place).is_none()
+                }
+                _ => false,
+            });
+        }
+        KeyPart::Entry(_) => return false,
+    };
+    let mut conditions = rule.rule.conditions.iter();
+    let denied = conditions.any(|one| one.attribute == *attribute && one.pattern == Pattern::Absent);
+    let lacks =
+        |entries: &Entries| !entries.open && !entries.each.iter().any(|(name, _)| attribute.is_named(name));
+    denied || rule.rule.entries.as_ref().is_some_and(lacks)
 }
 
 /// The attributes of a key; the address is one.

@@ -28,6 +28,7 @@ pub(super) fn lint(report: &mut Report, file: &RulesFile) {
         dominated::lint(report, rule);
     }
     domain::replace_each_other(report, file);
+    domain::too_many_at_once(report, file);
     shadowed::lint(report, file);
 }
 

@@ -4,16 +4,15 @@ use tidegate_core::rules::Attribute;
 
 use super::super::diagnostic::Diagnostic;
 use super::super::reader::Reader;
-use super::super::yaml::{Node, Style, shown};
+use super::super::yaml::{Node, shown};
 
 /// The attributes that have a meaning of their own.
 const RESERVED: [&str; 4] = ["method", "path", "host", "ip"];
 
-/// A `*` without quotes in a value that is compared as it is, and methods in lower case.
+/// A `*` in a value that is compared as it is, and methods in lower case. `{ exact: ... }` says that it is meant.
 pub(super) fn value(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) {
     let Some(text) = node.text() else { return };
-    let plain = node.style() == Some(Style::Plain);
-    if plain && text.contains('*') && !matches!(attribute, Attribute::Path | Attribute::Ip) {
+    if text.contains('*') && !matches!(attribute, Attribute::Path | Attribute::Ip) {
         let message = format!("the `*` in `{}` stands for itself", shown(text));
         let hint = format!(
             "write `{{ wildcard: \"{0}\" }}` if it is to stand for anything, else `{{ exact: \"{0}\" }}`",

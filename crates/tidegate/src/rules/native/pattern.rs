@@ -4,7 +4,7 @@ use tidegate_core::rules::{Attribute, Net, PathPattern, Pattern, PatternError};
 
 use super::super::diagnostic::Diagnostic;
 use super::super::reader::{Field, Fields, Reader};
-use super::super::yaml::{Kind, Node};
+use super::super::yaml::{Kind, Node, shown};
 use super::odd;
 
 /// A value, a list of them, or a mapping of one matcher to what it takes.
@@ -38,6 +38,12 @@ fn value(text: &str, attribute: &Attribute) -> Result<Pattern, PatternError> {
 
 fn is_path_pattern(text: &str) -> bool {
     text.contains(['{', '}', '*'])
+}
+
+/// Whether a path, which begins with a slash and is cut before a query, can never be like this.
+fn never_a_path(matcher: &str, text: &str) -> bool {
+    let begins = text.starts_with('/') || (matcher == "wildcard" && text.starts_with('*'));
+    !begins || text.contains(['?', '#'])
 }
 
 fn checked<T>(reader: &mut Reader<'_>, node: &Node, read: Result<T, PatternError>) -> Option<T> {
@@ -145,6 +151,12 @@ fn one_matcher(reader: &mut Reader<'_>, name: &str, node: &Node, attribute: &Att
             let message = format!("`{name}` does not go with `ip`, which is compared as an address");
             let found = Diagnostic::error("bad-pattern", node.span, message);
             reader.note(found.hint("write blocks of addresses, for example `ip: 10.0.0.0/8`"));
+            return None;
+        }
+        (_, Attribute::Path) if name != "regex" && never_a_path(name, text) => {
+            let message = format!("no path is like `{}`", shown(text));
+            let found = Diagnostic::error("bad-pattern", node.span, message);
+            reader.note(found.hint("paths begin with `/` and are compared up to `?` or `#`"));
             return None;
         }
         ("exact", _) => Pattern::exact(text),

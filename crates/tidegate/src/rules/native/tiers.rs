@@ -1,11 +1,11 @@
 //! Plans with limits of their own.
 
-use tidegate_core::rules::{Limits, RuleLimit, Tiers};
+use tidegate_core::rules::{Attribute, Limits, RuleLimit, Tiers};
 
 use super::super::diagnostic::Diagnostic;
 use super::super::file::LimitSpans;
 use super::super::reader::{Fields, Reader};
-use super::super::yaml::{Kind, Node};
+use super::super::yaml::{Kind, Node, shown};
 use super::key::Scope;
 use super::limits;
 use super::matching;
@@ -25,7 +25,7 @@ pub(super) fn read(
 ) -> Option<(Limits, Vec<LimitSpans>)> {
     let mut fields = Fields::of(reader, node, "tiers")?;
     let by = fields.needed(reader, "by", "name the attribute whose value is the plan: `by: header.x-plan`");
-    let by = by.and_then(|node| matching::attribute(reader, node));
+    let by = by.and_then(|node| plan_attribute(reader, node));
     let plans_node = fields.needed(
         reader,
         "plans",
@@ -46,6 +46,19 @@ pub(super) fn read(
         }
     };
     Some((Limits::Tiers(Tiers { by: by?, plans, default }), at))
+}
+
+/// An attribute whose value can be the name of a plan: not an address, nor what only keys know.
+fn plan_attribute(reader: &mut Reader<'_>, node: &Node) -> Option<Attribute> {
+    let text = node.text().unwrap_or_default();
+    if text == "ip" || ["ip/", "path.", "entry."].iter().any(|of_keys| text.starts_with(of_keys)) {
+        let message = format!("plans are not chosen by `{}`", shown(text));
+        let found = Diagnostic::error("bad-plans", node.span, message);
+        reader
+            .note(found.hint("name an attribute whose value is the plan, or write a rule for each `match`"));
+        return None;
+    }
+    matching::attribute(reader, node)
 }
 
 /// All plans, and where their limits stand one after the other.

@@ -50,14 +50,6 @@ impl Node {
         }
     }
 
-    /// Whether a scalar is quoted.
-    pub fn style(&self) -> Option<Style> {
-        match &self.kind {
-            Kind::Scalar { style, .. } => Some(*style),
-            _ => None,
-        }
-    }
-
     /// The value of a mapping's key.
     pub fn get(&self, name: &str) -> Option<&Node> {
         match &self.kind {
