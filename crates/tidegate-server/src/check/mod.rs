@@ -54,7 +54,7 @@ enum Format {
     /// People: findings to standard error, a summary to standard output
     #[default]
     Text,
-    /// Programs: one JSON document to standard output
+    /// Programs: one JSON document to standard output; a call that is wrong is said to standard error
     Json,
 }
 
