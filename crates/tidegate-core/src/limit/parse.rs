@@ -12,21 +12,6 @@ use crate::algorithm::Align;
 /// Longer text than this is no limit.
 const TEXT_BYTES_MAX: usize = 1024;
 
-const FIELDS: [&str; 12] = [
-    "algorithm",
-    "limit",
-    "per",
-    "burst",
-    "queue",
-    "sub_windows",
-    "strict",
-    "count_denied",
-    "min_interval",
-    "align",
-    "ttl",
-    "name",
-];
-
 /// Reads either form.
 pub(super) fn spec(text: &str) -> Result<LimitSpec, LimitError> {
     if text.len() > TEXT_BYTES_MAX {
@@ -118,7 +103,7 @@ fn long_form(text: &str) -> Result<LimitSpec, LimitError> {
             "align" => spec.align = Some(align(value)?),
             "ttl" => spec.ttl_ns = Some(duration::parse(value)?),
             "name" => spec.name = Some(value.to_owned()),
-            _ => return Err(LimitError::unknown("field", name, &FIELDS)),
+            _ => return Err(LimitError::unknown("field", name, &LimitSpec::FIELDS)),
         }
     }
     match (limit, per_ns) {

@@ -50,6 +50,22 @@ pub struct LimitSpec {
 const NAME_BYTES_MAX: usize = 128;
 
 impl LimitSpec {
+    /// The fields of the long form, as they are written.
+    pub const FIELDS: [&str; 12] = [
+        "algorithm",
+        "limit",
+        "per",
+        "burst",
+        "queue",
+        "sub_windows",
+        "strict",
+        "count_denied",
+        "min_interval",
+        "align",
+        "ttl",
+        "name",
+    ];
+
     /// `limit` per `per_ns` nanoseconds, all else by default.
     pub fn new(limit: u64, per_ns: u64) -> Self {
         Self { limit, per_ns, ..Self::default() }

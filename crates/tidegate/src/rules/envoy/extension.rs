@@ -1,5 +1,6 @@
 //! `tidegate`, which stands beside `rate_limit` and says what that cannot.
 
+use tidegate_core::LimitSpec;
 use tidegate_core::rules::{Action, RuleLimit};
 
 use super::super::diagnostic::Diagnostic;
@@ -9,20 +10,6 @@ use super::super::reader::{Field, Reader};
 use super::super::yaml::{Kind, Node};
 use super::mapping::Mapping;
 use super::rate_limit::{self, RateLimit};
-
-/// The options that change the limit of `rate_limit`.
-const OPTIONS: [&str; 10] = [
-    "algorithm",
-    "per",
-    "burst",
-    "queue",
-    "sub_windows",
-    "strict",
-    "count_denied",
-    "min_interval",
-    "align",
-    "name",
-];
 
 /// What `tidegate` says.
 pub(super) struct Extension<'n> {
@@ -42,7 +29,9 @@ pub(super) fn read<'n>(
     mode: Option<&Spanned<Action>>,
 ) -> Option<Extension<'n>> {
     let mut fields = Mapping::Extension.fields(reader, at.value)?;
-    let options = OPTIONS.iter().filter_map(|name| fields.take(name)).collect();
+    // What `rate_limit` says itself, and the ttl of what it has no word for, are not options of it.
+    let options = LimitSpec::FIELDS.iter().filter(|field| !["limit", "ttl"].contains(field));
+    let options = options.filter_map(|name| fields.take(name)).collect();
     if let (Some(action), Some(mode)) = (at.value.get("action"), mode) {
         let message = "the descriptor says already what happens over the limit";
         let found = Diagnostic::error("contradiction", action.span, message);

@@ -1,5 +1,6 @@
 //! A rule.
 
+use tidegate_core::LimitSpec;
 use tidegate_core::rules::{Action, ElasticBy, Limits, Rule, RuleLimit};
 
 use super::super::diagnostic::Diagnostic;
@@ -129,19 +130,7 @@ fn metadata(reader: &mut Reader<'_>, node: &Node) -> Vec<(Box<str>, Box<str>)> {
 
 /// `per` beside `limit` is an easy mistake, and "a rule has no field `per`" would not say what to do.
 fn note_options_of_a_limit(reader: &mut Reader<'_>, fields: &mut Fields<'_>) {
-    const OPTIONS: [&str; 10] = [
-        "per",
-        "algorithm",
-        "burst",
-        "queue",
-        "sub_windows",
-        "strict",
-        "count_denied",
-        "min_interval",
-        "align",
-        "ttl",
-    ];
-    for option in OPTIONS {
+    for option in LimitSpec::FIELDS.into_iter().filter(|field| !["limit", "name"].contains(field)) {
         let Some(field) = fields.take_unlisted(option) else { continue };
         let message = format!("`{option}` belongs to a limit, not to the rule");
         let value = field.value.text().map_or_else(|| "...".to_owned(), shown);
