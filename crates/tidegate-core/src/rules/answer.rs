@@ -240,7 +240,7 @@ fn answer_of<'r>(touch: &Touch<'r>, said: &Said<'_>) -> LimitAnswer<'r> {
     match (&touch.limit().action, touch.turned_to_pool) {
         (Action::Soft(Margin::Percent(_)), _) => {
             let soft = said.of(Part::Beside).unwrap_or(main);
-            let outcome = Outcome { remaining: soft.remaining, ..main };
+            let outcome = Outcome { remaining: soft.remaining.min(main.remaining), ..main };
             let answer = LimitAnswer::new(touch, outcome, Asked::Yes);
             let is_over = answer.fate.passes() && soft.verdict == Verdict::Denied;
             LimitAnswer { fate: if is_over { answer.fate.max(Fate::Soft) } else { answer.fate }, ..answer }

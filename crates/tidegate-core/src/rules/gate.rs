@@ -1,5 +1,7 @@
 //! A limit of a rule with its counters.
 
+use std::mem::discriminant;
+
 use super::{Action, Elastic, ElasticBy, LimitId, Margin, RuleLimit, Signal};
 use crate::succession::{Change, Known, Retiring};
 use crate::{Counter, Limit, Timestamp};
@@ -89,7 +91,9 @@ impl Gate {
             return;
         }
         self.main.succeed(&old.main, now);
-        if let (Some(beside), Some(old)) = (&mut self.beside, &old.beside) {
+        // What stands beside a soft limit is another thing than what stands beside an elastic one.
+        let is_same_kind = discriminant(&self.limit.action) == discriminant(&old.limit.action);
+        if let (Some(beside), Some(old), true) = (&mut self.beside, &old.beside, is_same_kind) {
             beside.succeed(old, now);
         }
     }

@@ -24,23 +24,37 @@ impl Name for Box<str> {
 
 /// What each of these is known by; `held` says it of those that are there already, by the name they have now.
 ///
-/// Who is there keeps what it is known by. Who is not takes over from whoever had a name that it had before, and is else
-/// known by the oldest of its names. No two are known by the same: a newcomer that would be is known by something else.
+/// Who says that it was what something is known by, is that, unless that is still there and says nothing of the kind: so
+/// things may change places. Who says nothing and is there keeps what it is known by. Who is not there takes over from
+/// whoever had a name that it had before, and is else known by the oldest of its names. No two are known by the same: a
+/// newcomer that would be is known by something else.
 pub(super) fn assign<I: Name>(all: &[Named<I>], held: &HashMap<I, I>) -> Vec<I> {
-    let mut taken: HashSet<I> = all.iter().filter_map(|named| held.get(&named.own).cloned()).collect();
-    let known_by = |named: &Named<I>| {
-        if let Some(known) = held.get(&named.own) {
-            return known.clone();
-        }
-        let inherited = named.was.iter().find_map(|was| held.get(was));
-        let wanted = inherited.or(named.was.last()).unwrap_or(&named.own);
-        let others = std::iter::once(named.own.clone()).chain((1..).map(|number| named.own.another(number)));
-        let mut choices = std::iter::once(wanted.clone()).chain(others);
-        let free = choices.find(|known| !taken.contains(known)).unwrap_or_else(|| named.own.clone());
-        taken.insert(free.clone());
-        free
+    let holders: HashMap<&I, &I> = held.iter().map(|(name, known)| (known, name)).collect();
+    let silent: HashSet<&I> =
+        all.iter().filter(|named| named.was.is_empty()).map(|named| &named.own).collect();
+    let claimed = |named: &Named<I>| {
+        let oldest = named.was.last()?;
+        holders.get(oldest).filter(|holder| !silent.contains(*holder)).map(|_| oldest.clone())
     };
-    all.iter().map(known_by).collect()
+    let kept = |named: &Named<I>| held.get(&named.own).cloned();
+    let mut known: Vec<Option<I>> = vec![None; all.len()];
+    let mut taken: HashSet<I> = HashSet::new();
+    let mut settle = |choose: &dyn Fn(&Named<I>, &HashSet<I>) -> Option<I>| {
+        for (named, known) in all.iter().zip(&mut known).filter(|(_, known)| known.is_none()) {
+            *known = choose(named, &taken).filter(|choice| !taken.contains(choice));
+            taken.extend(known.clone());
+        }
+    };
+    settle(&|named, _| claimed(named));
+    settle(&|named, _| kept(named));
+    settle(&|named, taken| {
+        let inherited = named.was.iter().find_map(|was| held.get(was));
+        let wanted = inherited.or(named.was.last()).unwrap_or(&named.own).clone();
+        let others = (1..).map(|number| named.own.another(number));
+        let mut choices = [wanted, named.own.clone()].into_iter().chain(others);
+        choices.find(|choice| !taken.contains(choice))
+    });
+    known.into_iter().zip(all).map(|(known, named)| known.unwrap_or_else(|| named.own.clone())).collect()
 }
 
 #[cfg(test)]
@@ -66,6 +80,18 @@ mod tests {
     fn who_is_there_keeps_what_it_is_known_by() {
         assert_eq!(assigned(&[("b", &[])], &[("b", "a")]), ["a"]);
         assert_eq!(assigned(&[("c", &["b"])], &[("b", "a")]), ["a"]);
+    }
+
+    #[test]
+    fn things_may_change_places() {
+        let held = [("1", "1"), ("2", "2"), ("3", "3")];
+        assert_eq!(assigned(&[("1", &["2"]), ("2", &["1"])], &held), ["2", "1"]);
+        assert_eq!(assigned(&[("n", &[]), ("2", &["1"]), ("3", &["2"])], &held), ["n", "1", "2"]);
+        assert_eq!(assigned(&[("1", &["2"]), ("2", &["3"])], &held), ["2", "3"]);
+        // One of that name was there and is gone.
+        assert_eq!(assigned(&[("2", &["1"])], &held), ["1"]);
+        // The same file again.
+        assert_eq!(assigned(&[("1", &["2"]), ("2", &["1"])], &[("1", "2"), ("2", "1")]), ["2", "1"]);
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub struct Touch<'r> {
     pub cost: u64,
     pub(super) gate: &'r Gate,
     pub(super) key: TouchKey,
-    /// Where among the limits that are somewhere else its own is; those on their way out follow it.
+    /// Where among the limits that are somewhere else its own is.
     moved: Option<usize>,
     /// What the part that is always granted said, if the request turned to the pool.
     pub(super) turned_to_pool: Option<Outcome>,
@@ -167,8 +167,10 @@ impl<'r> Touches<'r> {
     fn counted<'t>(&'t self, touch: &'t Touch<'r>) -> impl Iterator<Item = Counted<'t>> {
         let gate = touch.gate;
         let role = if touch.is_enforced() { Role::Enforced } else { Role::Observed };
-        let main = counters_of(&gate.main).enumerate().map(move |(place, (counter, until))| {
-            let counter = touch.moved.map_or(counter, |moved| &self.moved[moved + place]);
+        let main = counters_of(&gate.main).map(move |(counter, until)| {
+            // Those on their way out have windows of their own, to which its units do not belong.
+            let moved = touch.moved.filter(|_| until.is_none());
+            let counter = moved.map_or(counter, |moved| &self.moved[moved]);
             Counted { part: Part::Main, counter, role, until }
         });
         let second = match (gate.pool.zip(self.domain), &gate.beside) {
@@ -222,8 +224,8 @@ impl<'r> Touches<'r> {
             (Found::NotAll, Missing::Skip) => return None,
         };
         let moved = gate.units_now().map(|units| {
-            self.moved.extend(counters_of(&gate.main).map(|(counter, _)| counter.resized(units)));
-            self.moved.len() - 1 - gate.main.retiring.len()
+            self.moved.push(gate.main.current.resized(units));
+            self.moved.len() - 1
         });
         let cost = cost(&gate.limit, descriptor);
         Some(Touch { descriptor: number, rule, cost, gate, key, moved, turned_to_pool: None })

@@ -184,3 +184,23 @@ rules:
     let fates: Vec<_> = (0..4).map(|_| bench.ask("user=1").candidates[0].1).collect();
     assert_eq!(fates, [Allowed, Allowed, Allowed, Denied]);
 }
+
+#[test]
+fn a_soft_limit_has_no_more_left_than_passes() {
+    let bench = Bench::new(
+        "
+domain: api
+rules:
+  - name: plans
+    key: [user]
+    tiers:
+      by: plan
+      plans:
+        pro: { limit: 12 per minute, algorithm: fixed_window, action: { soft: { margin: 10% } } }
+      default: { limit: 10 per minute, algorithm: fixed_window }
+",
+    );
+    assert_eq!(bench.passing("user=1", 10), 10);
+    assert_eq!(bench.ask("user=1 plan=pro").remaining, 2);
+    assert_eq!(bench.passing("user=1 plan=pro", 9), 2);
+}

@@ -112,18 +112,44 @@ rules:
 }
 
 #[test]
-fn an_old_window_moves_with_the_signal_too() {
-    let file = |per: &str| {
+fn an_old_window_keeps_its_own_units_whatever_the_signal() {
+    let file = |limit: &str, max: u64| {
         rules(&format!(
-            "name: a, limit: {{ limit: 5 per {per}, algorithm: fixed_window }}, \
-             action: {{ elastic: {{ min: 5, max: 50, signal: capacity }} }}"
+            "name: a, limit: {{ limit: {limit}, algorithm: fixed_window }}, \
+             action: {{ elastic: {{ max: {max}, signal: capacity }} }}"
         ))
     };
-    let bench = Bench::new(&file("minute"));
-    bench.engine.push_signal("capacity", "1".parse().unwrap()).unwrap();
-    assert_eq!(bench.passing("user=1", 20), 20);
-    bench.reload(&file("hour"));
-    assert_eq!(bench.passing("user=1", 90), 30);
+    let bench = Bench::new(&file("6000 per hour", 9000));
+    assert_eq!(bench.passing("user=1", 200), 200);
+    bench.reload(&file("100 per minute", 150));
+    bench.engine.push_signal("capacity", "0".parse().unwrap()).unwrap();
+    assert_eq!(bench.passing("user=1", 200), 100);
+}
+
+#[test]
+fn limits_without_names_may_change_places() {
+    let file = |limits: &str| rules(&format!("name: a, limits: [ {limits} ]"));
+    let minute = "limit: 5 per minute, algorithm: fixed_window";
+    let hour = "limit: 50 per minute, algorithm: fixed_window";
+    let bench = Bench::new(&file(&format!("{{ {minute} }}, {{ {hour}, cost: 2 }}")));
+    bench.ask("user=1");
+    bench.reload(&file(&format!("{{ {hour}, cost: 2, was: 2 }}, {{ {minute}, was: 1 }}")));
+    let told = bench.ask("user=1");
+    assert_eq!((told.limits[0].2, told.limits[1].2), (46, 3));
+}
+
+#[test]
+fn soft_and_elastic_do_not_take_over_what_stands_beside_them() {
+    let file = |action: &str| {
+        format!(
+            "{{ domain: api, pools: {{ spare: 100 per minute }}, rules: [ {{ name: a, \
+             limit: {{ limit: 2 per minute, algorithm: fixed_window }}, action: {action} }} ] }}"
+        )
+    };
+    let bench = Bench::new(&file("{ soft: { margin: 400% } }"));
+    assert_eq!(bench.passing("user=1", 3), 3);
+    bench.reload(&file("{ elastic: { max: 10, pool: spare } }"));
+    assert_eq!(bench.ask("user=1").fate, tidegate::rules::Fate::Allowed);
 }
 
 #[test]

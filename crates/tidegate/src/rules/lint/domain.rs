@@ -1,9 +1,11 @@
 //! Domains and rules that do nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tidegate_core::PLAN_CHARGES_MAX;
-use tidegate_core::rules::{Action, Apply, Limits, Pattern, RuleLimit};
+use tidegate_core::rules::{
+    Action, Apply, Case, Elastic, ElasticBy, Limits, Margin, Missing, Pattern, RuleLimit,
+};
 
 use super::super::diagnostic::{Diagnostic, Report};
 use super::super::file::{FileRule, RulesFile};
@@ -39,8 +41,15 @@ pub(super) fn too_many_at_once(report: &mut Report, file: &RulesFile) {
         return;
     }
     let for_everyone = |rule: &&FileRule| rule.rule.conditions.is_empty() && rule.rule.entries.is_none();
+    let replaced: HashSet<&str> = file
+        .rules
+        .iter()
+        .filter(for_everyone)
+        .flat_map(|rule| rule.rule.replaces.iter().map(|name| &**name))
+        .collect();
+    let applies = |rule: &&FileRule| !replaced.contains(&*rule.rule.name);
     let mut counters = 0;
-    for rule in file.rules.iter().filter(for_everyone) {
+    for rule in file.rules.iter().filter(for_everyone).filter(applies) {
         let before = counters;
         counters += super::lists(rule).iter().map(|list| counters_of(list)).min().unwrap_or(0);
         if before <= PLAN_CHARGES_MAX && counters > PLAN_CHARGES_MAX {
@@ -52,10 +61,11 @@ pub(super) fn too_many_at_once(report: &mut Report, file: &RulesFile) {
     }
 }
 
-/// How many counters a list of limits takes: soft limits with a margin and pools take another.
+/// How many counters a list of limits takes of everyone: soft limits with a margin and pools take another.
 fn counters_of<A>(list: &[(&RuleLimit, A)]) -> usize {
     let each = |(limit, _): &(&RuleLimit, A)| match &limit.action {
-        Action::Soft(_) | Action::Elastic(_) => 2,
+        _ if limit.missing == Missing::Skip && !limit.key.parts().is_empty() => 0,
+        Action::Soft(Margin::Percent(_)) | Action::Elastic(Elastic { by: ElasticBy::Pool(_), .. }) => 2,
         _ => 1,
     };
     list.iter().map(each).sum()
@@ -66,17 +76,22 @@ pub(super) fn replace_each_other(report: &mut Report, file: &RulesFile) {
     let numbered = || file.rules.iter().enumerate();
     let by_name: HashMap<&str, (usize, &FileRule)> =
         numbered().map(|(number, rule)| (&*rule.rule.name, (number, rule))).collect();
+    let pairs: HashSet<(usize, usize)> = numbered()
+        .flat_map(|(number, rule)| rule.rule.replaces.iter().map(move |name| (number, name)))
+        .filter_map(|(number, name)| Some((number, by_name.get(&**name)?.0)))
+        .collect();
     for (number, rule) in numbered() {
         for (name, at) in rule.rule.replaces.iter().zip(&rule.at.replaces) {
             let Some((other_number, other)) = by_name.get(&**name) else { continue };
             // Said once, of the first of them.
-            if number < *other_number && other.rule.replaces.contains(&rule.rule.name) {
+            if number < *other_number && pairs.contains(&(*other_number, number)) {
                 let (one, other_name) = (shown(&rule.rule.name), shown(name));
                 let message = format!("rules `{one}` and `{other_name}` replace each other");
                 let found = Diagnostic::warning("replace-each-other", *at, message)
                     .label("where both match, neither applies")
                     .related(other.at.name, "the other");
                 report.push(found.hint("leave one of the two names out"));
+                break;
             }
         }
     }
@@ -89,9 +104,13 @@ pub(super) fn plans_never_chosen(report: &mut Report, rule: &FileRule) {
         if condition.attribute != tiers.by {
             continue;
         }
+        let is_plan = |value: &str, plan: &str| match tiers.by.case() {
+            Case::Kept => value == plan,
+            Case::Ignored => value.eq_ignore_ascii_case(plan),
+        };
         let possible = |plan: &str| match &condition.pattern {
-            Pattern::Exact(value) => **value == *plan,
-            Pattern::OneOf(values) => values.values().iter().any(|value| **value == *plan),
+            Pattern::Exact(value) => is_plan(value, plan),
+            Pattern::OneOf(values) => values.values().iter().any(|value| is_plan(value, plan)),
             Pattern::Absent => false,
             _ => true,
         };

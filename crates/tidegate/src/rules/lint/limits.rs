@@ -9,26 +9,41 @@ use super::super::diagnostic::{Diagnostic, Report};
 use super::super::file::{FileRule, LimitSpans};
 
 pub(super) fn lint(report: &mut Report, rule: &FileRule) {
-    let candidate = rule.rule.candidate.iter().zip(rule.at.candidate.iter()).collect();
-    for list in super::lists(rule).into_iter().chain([candidate]) {
-        // Another limit that applies anyway lets nobody past.
-        let is_covered = list.iter().any(|(limit, _)| bypassed_by(rule, limit).is_none());
-        for (limit, at) in list {
-            admits_nothing(report, rule, limit, at);
-            costs_nothing(report, limit, at);
-            match bypassed_by(rule, limit) {
-                Some(header) if !is_covered && limit.action == Action::Reject => bypass(report, header, at),
-                _ => key_is_absent(report, rule, limit, at),
+    for list in super::lists(rule) {
+        for (limit, at) in &list {
+            of_any(report, rule, limit, at);
+            // Whoever leaves a header out is let past only if that is so with every limit of the list.
+            let header = bypassed_by(rule, limit).find(|header| {
+                list.iter().all(|(other, _)| bypassed_by(rule, other).any(|one| one == *header))
+            });
+            if let (Some(header), Action::Reject) = (header, &limit.action) {
+                bypass(report, header, at);
             }
         }
+    }
+    for (candidate, at) in rule.rule.candidate.iter().zip(rule.at.candidate.iter()) {
+        of_any(report, rule, candidate, at);
     }
     candidate_is_the_limit(report, rule);
 }
 
+/// What may be odd about any limit, candidates included.
+fn of_any(report: &mut Report, rule: &FileRule, limit: &RuleLimit, at: &LimitSpans) {
+    admits_nothing(report, rule, limit, at);
+    costs_nothing(report, limit, at);
+    if bypassed_by(rule, limit).next().is_none() {
+        key_is_absent(report, rule, limit, at);
+    }
+}
+
 fn admits_nothing(report: &mut Report, rule: &FileRule, limit: &RuleLimit, at: &LimitSpans) {
     if limit.limit.rate().limit() == 0 {
-        // Of a rule that says for whom, it is a ban.
-        if rule.rule.conditions.is_empty() && rule.rule.entries.is_none() {
+        // Of a rule or a plan that says for whom, it is a ban.
+        let is_everyones = rule.rule.conditions.is_empty()
+            && rule.rule.entries.is_none()
+            && matches!(&rule.rule.limits, Limits::Same(limits) if limits.contains(limit))
+            && (limit.missing != Missing::Skip || limit.key.parts().is_empty());
+        if is_everyones && most_at_once(limit).is_some() {
             let found =
                 Diagnostic::warning("limit-zero", at.limit, "a limit of 0 admits nothing, for anybody");
             let hint =
@@ -74,11 +89,11 @@ fn most_at_once(limit: &RuleLimit) -> Option<u64> {
     }
 }
 
-/// The header that a client can leave out so that the limit does not apply.
-fn bypassed_by<'r>(rule: &FileRule, limit: &'r RuleLimit) -> Option<&'r Attribute> {
+/// The headers that a client can leave out so that the limit does not apply.
+fn bypassed_by<'r>(rule: &'r FileRule, limit: &'r RuleLimit) -> impl Iterator<Item = &'r Attribute> {
     let is_clients =
         |attribute: &&Attribute| matches!(attribute, Attribute::Header(_)) && !is_certain(rule, attribute);
-    (limit.missing == Missing::Skip).then(|| attributes(&limit.key).find(is_clients)).flatten()
+    attributes(&limit.key).filter(|_| limit.missing == Missing::Skip).filter(is_clients)
 }
 
 fn bypass(report: &mut Report, header: &Attribute, at: &LimitSpans) {
@@ -93,7 +108,8 @@ fn key_is_absent(report: &mut Report, rule: &FileRule, limit: &RuleLimit, at: &L
     let effect = match limit.missing {
         Missing::Skip => "the limit never applies",
         Missing::Deny => "every request is denied",
-        Missing::Shared => "all share one counter",
+        Missing::Shared if limit.key.parts().len() == 1 => "all share one counter",
+        Missing::Shared => "it tells nobody apart",
     };
     let message = format!("the rule matches only what lacks `{part}`, so {effect}");
     let found = Diagnostic::warning("key-absent", at.key, message);
@@ -134,9 +150,11 @@ fn attributes(key: &Key) -> impl Iterator<Item = &Attribute> {
 
 /// Whether what the rule matches has this attribute.
 fn is_certain(rule: &FileRule, attribute: &Attribute) -> bool {
+    let is_entry = |entries: &Entries| entries.each.iter().any(|(name, _)| attribute.is_named(name));
     let mut conditions = rule.rule.conditions.iter();
-    conditions
-        .any(|one| one.attribute == *attribute && !matches!(one.pattern, Pattern::Not(_) | Pattern::Absent))
+    let is_there = |pattern: &Pattern| !matches!(pattern, Pattern::Not(_) | Pattern::Absent);
+    rule.rule.entries.as_ref().is_some_and(is_entry)
+        || conditions.any(|one| one.attribute == *attribute && is_there(&one.pattern))
 }
 
 /// A candidate that is one of the limits tells nothing new.
@@ -144,7 +162,9 @@ fn candidate_is_the_limit(report: &mut Report, rule: &FileRule) {
     let (Some(candidate), Some(at)) = (&rule.rule.candidate, &rule.at.candidate) else { return };
     let Limits::Same(limits) = &rule.rule.limits else { return };
     let same = |limit: &RuleLimit| {
-        nameless(&limit.limit) == nameless(&candidate.limit)
+        // A limit that lets requests pass is charged for them, which a candidate is not.
+        matches!(limit.action, Action::Reject | Action::ShadowBan)
+            && nameless(&limit.limit) == nameless(&candidate.limit)
             && (&limit.key, &limit.cost, limit.missing)
                 == (&candidate.key, &candidate.cost, candidate.missing)
     };

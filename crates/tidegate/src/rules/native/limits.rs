@@ -83,7 +83,9 @@ pub(super) fn list(
     let read: Vec<ReadLimit> =
         nodes.iter().filter_map(|node| limit::read(reader, node, terms, scope)).collect();
     names_once(reader, &read);
-    known_once(reader, &read);
+    if read.len() == nodes.len() {
+        known_once(reader, &read);
+    }
     (read.len() == nodes.len()).then_some(read)
 }
 

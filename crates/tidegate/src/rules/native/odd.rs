@@ -20,6 +20,12 @@ pub(super) fn value(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute)
         );
         reader.note(Diagnostic::warning("star", node.span, message).hint(hint));
     }
+    method(reader, node, attribute);
+}
+
+/// A method in lower case.
+pub(super) fn method(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) {
+    let Some(text) = node.text() else { return };
     if *attribute == Attribute::Method && text.chars().any(|c| c.is_ascii_lowercase()) {
         let message = format!("methods are written in upper case, and this one is `{}`", shown(text));
         let hint = format!("write `{}`; case makes no difference here", shown(&text.to_ascii_uppercase()));

@@ -42,6 +42,10 @@ fn is_path_pattern(text: &str) -> bool {
 
 /// Whether a path, which begins with a slash and is cut before a query, can never be like this.
 fn never_a_path(matcher: &str, text: &str) -> bool {
+    // What `OPTIONS *` asks for.
+    if (matcher, text) == ("exact", "*") {
+        return false;
+    }
     let begins = text.starts_with('/') || (matcher == "wildcard" && text.starts_with('*'));
     !begins || text.contains(['?', '#'])
 }
@@ -97,7 +101,8 @@ fn item_of<'n>(reader: &mut Reader<'_>, item: &'n Node, attribute: &Attribute) -
         );
         return None;
     };
-    odd::value(reader, item, attribute);
+    // A list has no way to say that a star is meant, so only the other thing is asked about.
+    odd::method(reader, item, attribute);
     let read = match attribute {
         Attribute::Ip => Net::parse(text).map(Item::Net),
         Attribute::Path => PathPattern::parse(text).map(|path| Item::Path(text, path)),

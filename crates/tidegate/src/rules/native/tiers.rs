@@ -1,6 +1,8 @@
 //! Plans with limits of their own.
 
-use tidegate_core::rules::{Attribute, Limits, RuleLimit, Tiers};
+use std::collections::HashMap;
+
+use tidegate_core::rules::{Attribute, Case, Limits, RuleLimit, Tiers};
 
 use super::super::diagnostic::Diagnostic;
 use super::super::file::LimitSpans;
@@ -32,6 +34,9 @@ pub(super) fn read(
         "add the plans and their limits: `plans: { free: [ 10 per second ] }`",
     );
     let plans = plans_node.and_then(|node| plans(reader, node, terms, scope));
+    if let (Some(by), Some(node)) = (&by, plans_node) {
+        differ_as_compared(reader, node, by);
+    }
     let default =
         fields.needed(reader, "default", "say what everyone else has: the name of a plan, or `unlimited`");
     fields.finish(reader, "tiers");
@@ -59,6 +64,24 @@ fn plan_attribute(reader: &mut Reader<'_>, node: &Node) -> Option<Attribute> {
         return None;
     }
     matching::attribute(reader, node)
+}
+
+/// Where upper and lower case do not differ, plans may not differ by that alone.
+fn differ_as_compared(reader: &mut Reader<'_>, node: &Node, by: &Attribute) {
+    let Kind::Map(plans) = &node.kind else { return };
+    if by.case() == Case::Kept {
+        return;
+    }
+    let mut seen = HashMap::new();
+    for (key, _) in plans.iter() {
+        let Some(name) = key.text() else { continue };
+        if let Some(first) = seen.insert(name.to_ascii_lowercase(), key.span) {
+            let message =
+                format!("plan `{}` stands twice: `{by}` is compared without regard to case", shown(name));
+            let found = Diagnostic::error("duplicate-name", key.span, message);
+            reader.note(found.related(first, "first here").hint("leave one of them out"));
+        }
+    }
 }
 
 /// All plans, and where their limits stand one after the other.
