@@ -58,6 +58,11 @@
 //! assert!(pacer.acquire_blocking(1) <= Duration::from_millis(6));
 //! # Ok::<(), tidegate::PacerError>(())
 //! ```
+//!
+//! # Rules
+//!
+//! With the feature `rules`, an `Engine` decides requests by rules from files: which limits apply to whom, what happens
+//! over them, changed under traffic without resetting anybody. `docs/rules.md` in the repository is the reference.
 
 mod blocking;
 mod clock;

@@ -22,6 +22,9 @@ impl Name for Box<str> {
     }
 }
 
+/// What something is to be known by, given what is taken; none if that is for later.
+type Choice<'c, I> = &'c dyn Fn(&Named<I>, &HashSet<I>) -> Option<I>;
+
 /// What each of these is known by; `held` says it of those that are there already, by the name they have now.
 ///
 /// Who says that it was what something is known by, is that, unless that is still there and says nothing of the kind: so
@@ -39,7 +42,7 @@ pub(super) fn assign<I: Name>(all: &[Named<I>], held: &HashMap<I, I>) -> Vec<I> 
     let kept = |named: &Named<I>| held.get(&named.own).cloned();
     let mut known: Vec<Option<I>> = vec![None; all.len()];
     let mut taken: HashSet<I> = HashSet::new();
-    let mut settle = |choose: &dyn Fn(&Named<I>, &HashSet<I>) -> Option<I>| {
+    let mut settle = |choose: Choice<'_, I>| {
         for (named, known) in all.iter().zip(&mut known).filter(|(_, known)| known.is_none()) {
             *known = choose(named, &taken).filter(|choice| !taken.contains(choice));
             taken.extend(known.clone());

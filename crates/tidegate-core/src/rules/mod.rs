@@ -1,7 +1,7 @@
 //! Rules: what to limit, for whom and how hard.
 //!
 //! ```text
-//! Domain of Rules  ->  Ruleset, compiled once                 domain.rs, rule.rs, pattern/  ->  ruleset.rs, gate.rs
+//! Domain of Rules  ->  Ruleset, compiled once                 domain.rs, rule.rs, pattern/  ->  ruleset.rs, rule_gates.rs, gate.rs
 //! Request          ->  the rules that apply                   request.rs  ->  matching/, levels.rs
 //!                  ->  the limits it touches, as a Plan       touches.rs, key_bytes.rs
 //! Outcomes         ->  the Answer                             answer.rs
@@ -24,6 +24,7 @@ mod matching;
 mod pattern;
 mod request;
 mod rule;
+mod rule_gates;
 mod ruleset;
 mod signal;
 mod touches;
