@@ -188,6 +188,27 @@ fn another_window_starts_empty_beside_the_old_one() {
 }
 
 #[test]
+fn rules_are_swapped_under_traffic() {
+    let file = |other: &str| {
+        format!(
+            "{{ domain: api, rules: [ {{ name: {other}, match: {{ user: nobody }}, limit: 5 per minute }}, \
+             {{ name: a, key: [user], limit: {{ limit: 1000 per hour, algorithm: fixed_window }} }} ] }}"
+        )
+    };
+    let (one, other) = (domains(&file("one")), domains(&file("other")));
+    let bench = Bench::new(&file("one"));
+    let admitted: usize = std::thread::scope(|scope| {
+        let askers: Vec<_> = (0..4).map(|_| scope.spawn(|| bench.passing("user=1", 1000))).collect();
+        for round in 0..200 {
+            let domains = if round % 2 == 0 { &other } else { &one };
+            bench.engine.replace(domains.clone()).unwrap();
+        }
+        askers.into_iter().map(|asker| asker.join().unwrap()).sum()
+    });
+    assert_eq!(admitted, 1000);
+}
+
+#[test]
 fn rules_that_do_not_go_together_change_nothing() {
     let bench = Bench::new(&rules(FIVE));
     let mut twice = domains(&rules("name: b, limit: 1 per minute"));
