@@ -58,7 +58,7 @@ pub struct LimitAnswer<'r> {
     pub rule: &'r Rule,
     /// The limit and how the rule applies it.
     pub limit: &'r RuleLimit,
-    /// What it is known by within its rule.
+    /// What it is called within its rule: its name, or its place.
     pub id: &'r LimitId,
     /// What became of the request, were there no other limit.
     pub fate: Fate,
@@ -157,12 +157,10 @@ impl<'r> Answer<'r> {
 impl<'r> LimitAnswer<'r> {
     /// The answer of a candidate.
     pub fn of_candidate(touch: &Touch<'r>, outcome: Option<Outcome>) -> Self {
-        let refused = || Outcome { verdict: Verdict::Denied, ..of_missing_key() };
-        Self::new(
-            touch,
-            outcome.unwrap_or_else(refused),
-            if outcome.is_some() { Asked::Yes } else { Asked::KeyMissing },
-        )
+        match outcome {
+            Some(outcome) => Self::new(touch, outcome, Asked::Yes),
+            None => Self::new(touch, of_missing_key(), Asked::KeyMissing),
+        }
     }
 
     fn new(touch: &Touch<'r>, outcome: Outcome, asked: Asked) -> Self {

@@ -238,7 +238,7 @@ impl<'r> Touch<'r> {
         &self.gate.limit
     }
 
-    /// What the limit is known by within its rule.
+    /// What the limit is called within its rule: its name, or its place.
     pub fn id(&self) -> &'r LimitId {
         &self.gate.id
     }
