@@ -1,3 +1,6 @@
-//! Numbers, durations and words as people write them, for every reader of limits.
+//! Numbers, durations, words and text as people write them, for every reader and writer of limits and rules.
+
+mod yaml;
 
 pub use crate::limit::{did_you_mean, parse_duration, parse_number, write_duration};
+pub use yaml::{YamlQuoted, YamlText};

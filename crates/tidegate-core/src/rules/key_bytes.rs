@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 use std::hash::Hasher;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::ops::Range;
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 use smallvec::SmallVec;
 
+use super::pattern::start_of_block;
 use super::{Attribute, Case, Descriptor, Key, KeyPart, path_segment};
 
 /// A part that is longer stands in the key as a digest of itself.
@@ -103,13 +104,7 @@ fn address(text: &str) -> Option<IpAddr> {
 
 /// The first address of those that count as one client.
 fn group(address: IpAddr, ipv6_prefix_bits: u8) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(whole) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(ipv6_prefix_bits.min(128))).unwrap_or(0);
-            IpAddr::V6(Ipv6Addr::from_bits(whole.to_bits() & mask))
-        }
-    }
+    if address.is_ipv4() { address } else { start_of_block(address, ipv6_prefix_bits) }
 }
 
 fn write_address(address: IpAddr, buffer: &mut KeyBuffer) {

@@ -1,5 +1,7 @@
 //! A rule: what it matches, and the limits of what it matches.
 
+use std::fmt;
+
 use super::identity::{Name, Named};
 use super::{Action, Attribute, Key, Missing, Pattern};
 use crate::Limit;
@@ -145,6 +147,16 @@ impl LimitId {
     /// The name of a limit; of one without a name its place.
     pub fn of(limit: &Limit, place: usize) -> Self {
         limit.name().map_or(Self::Place(place), |name| Self::Name(name.into()))
+    }
+}
+
+/// Its name; of one without a name its place, from 1.
+impl fmt::Display for LimitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Place(place) => write!(f, "{}", place + 1),
+        }
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use crate::rules::pattern::{Quoted, Shortened};
+use crate::rules::pattern::Shortened;
 use crate::rules::{Attribute, Entries, Entry, Pattern};
+use crate::text::YamlText;
 
 /// How many values of a descriptor, or of a set, are shown.
 const SHOWN_VALUES_MAX: usize = 4;
@@ -131,7 +132,7 @@ impl<'a, V: Iterator<Item = &'a str> + Clone> fmt::Display for Difference<'_, V>
 
 /// A value in a message: quoted where it would be read as something else, and not too long.
 fn shown(value: &str) -> impl fmt::Display {
-    Quoted(&Shortened(value).to_string()).to_string()
+    YamlText(&Shortened(value).to_string()).to_string()
 }
 
 /// The first of some values, and how many more there are.

@@ -3,15 +3,10 @@
 use std::fmt::{self, Write};
 
 use super::{Net, PathPattern, Pattern, Segment};
-
-/// Words that a file reads as something other than text.
-const RESERVED_WORDS: [&str; 9] = ["true", "false", "yes", "no", "on", "off", "null", "y", "n"];
+use crate::text::{YamlQuoted, YamlText};
 
 /// How much of a text is shown in messages.
 const SHOWN_CHARS_MAX: usize = 80;
-
-/// Text as a file writes it: plain where that is read as the same text, in double quotes otherwise.
-pub(in crate::rules) struct Quoted<'a>(pub &'a str);
 
 /// Text, or the beginning of it if it is long.
 pub(in crate::rules) struct Shortened<'a>(pub &'a str);
@@ -27,17 +22,6 @@ impl fmt::Display for Pattern {
         }
         write_plain(inner, f)?;
         (0..closing).try_for_each(|_| f.write_str(" }"))
-    }
-}
-
-impl fmt::Display for Quoted<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if is_plain(self.0) {
-            return f.write_str(self.0);
-        }
-        f.write_char('"')?;
-        self.0.chars().try_for_each(|c| write_escaped(c, f))?;
-        f.write_char('"')
     }
 }
 
@@ -57,13 +41,13 @@ fn write_plain(pattern: &Pattern, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Pattern::Absent => f.write_str("{ exists: false }"),
         // A path with these would be read as a shape.
         Pattern::Exact(value) if value.contains(['*', '{', '}']) => {
-            write!(f, "{{ exact: {} }}", Quoted(value))
+            write!(f, "{{ exact: {} }}", YamlText(value))
         }
-        Pattern::Exact(value) => write!(f, "{}", Quoted(value)),
-        Pattern::OneOf(set) => write_list(set.values().iter().map(|value| Quoted(value)), f),
-        Pattern::Prefix(beginning) => write!(f, "{{ prefix: {} }}", Quoted(beginning)),
-        Pattern::Wildcard(wildcard) => write!(f, "{{ wildcard: {} }}", Quoted(&wildcard.to_string())),
-        Pattern::Regex(regex) => write!(f, "{{ regex: {} }}", Quoted(regex.as_str())),
+        Pattern::Exact(value) => write!(f, "{}", YamlText(value)),
+        Pattern::OneOf(set) => write_list(set.values().iter().map(|value| YamlText(value)), f),
+        Pattern::Prefix(beginning) => write!(f, "{{ prefix: {} }}", YamlText(beginning)),
+        Pattern::Wildcard(wildcard) => write!(f, "{{ wildcard: {} }}", YamlText(&wildcard.to_string())),
+        Pattern::Regex(regex) => write!(f, "{{ regex: {} }}", YamlText(regex.as_str())),
         Pattern::Path(path) => write_path(path, f),
         Pattern::Paths(set) => {
             write_list(set.paths().iter().map(|path| fmt::from_fn(|f| write_path(path, f))), f)
@@ -88,38 +72,12 @@ fn write_list(items: impl Iterator<Item = impl fmt::Display>, f: &mut fmt::Forma
 fn write_path(path: &PathPattern, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let is_literal = |segment: &Segment| matches!(segment, Segment::Literal(_));
     if path.segments().iter().all(is_literal) && !path.is_open() {
-        return write!(f, "{}", Quoted(&path.to_string()));
+        return write!(f, "{}", YamlText(&path.to_string()));
     }
-    write!(f, "\"")?;
-    path.to_string().chars().try_for_each(|c| write_escaped(c, f))?;
-    write!(f, "\"")
+    write!(f, "{}", YamlQuoted(&path.to_string()))
 }
 
 /// Addresses of IPv4 are read as text; those of IPv6 may end with a colon.
 fn write_net(net: &Net, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if net.first().is_ipv4() { write!(f, "{net}") } else { write!(f, "\"{net}\"") }
-}
-
-/// Whether a file may write this without quotes and without doubt. What begins with a digit may be a number.
-fn is_plain(text: &str) -> bool {
-    let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'-' | b'.');
-    let begins_safe = text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '/');
-    begins_safe
-        && text.bytes().all(is_safe)
-        && !RESERVED_WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
-}
-
-/// A character between double quotes.
-fn write_escaped(c: char, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    match c {
-        '"' | '\\' => write!(f, "\\{c}"),
-        '\n' => f.write_str("\\n"),
-        '\r' => f.write_str("\\r"),
-        '\t' => f.write_str("\\t"),
-        // Control characters, and what some readers take for a line's end or the file's beginning.
-        _ if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}') => {
-            write!(f, "\\u{:04x}", u32::from(c))
-        }
-        _ => f.write_char(c),
-    }
 }

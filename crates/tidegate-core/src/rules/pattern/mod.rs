@@ -32,7 +32,7 @@ pub use regex::{REGEX_COMPILED_BYTES_MAX, REGEX_NESTING_MAX, Regex};
 pub use value_set::ValueSet;
 pub use wildcard::Wildcard;
 
-pub(super) use display::{Quoted, Shortened};
+pub(super) use display::Shortened;
 pub(super) use net::start_of_block;
 pub(super) use path::path_segments;
 

@@ -5,14 +5,13 @@ use serde_json::{Value, json};
 use super::super::Span;
 use super::{Diagnostic, Report};
 
-pub(super) fn write(report: &Report) -> String {
+pub(super) fn value(report: &Report) -> Value {
     let diagnostics: Vec<Value> = report.diagnostics().iter().map(|found| one(report, found)).collect();
-    let whole = json!({
+    json!({
         "errors": report.errors(),
         "warnings": report.warnings(),
         "diagnostics": diagnostics,
-    });
-    whole.to_string()
+    })
 }
 
 fn one(report: &Report, found: &Diagnostic) -> Value {

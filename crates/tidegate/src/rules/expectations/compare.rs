@@ -114,10 +114,7 @@ fn name(name: &Name) -> String {
 }
 
 fn id(id: &LimitId) -> String {
-    match id {
-        LimitId::Name(name) => shown(name),
-        LimitId::Place(place) => (place + 1).to_string(),
-    }
+    shown(&id.to_string())
 }
 
 fn wait(wait: Wait) -> String {

@@ -6,19 +6,18 @@
 //! stands before it and ends the search.
 
 mod names;
-mod quote;
 mod rule;
 mod tree;
 
 use std::fmt::Write as _;
 
 use tidegate_core::rules::{Domain, Lookup, Pattern};
+use tidegate_core::text::YamlText;
 
 use super::super::diagnostic::{Diagnostic, Report};
 use super::super::{FileId, Loaded, load};
 use super::name;
 use names::Names;
-use quote::quoted;
 use tree::Place;
 
 /// A file for envoyproxy/ratelimit, in the native language.
@@ -87,7 +86,7 @@ fn write(domain: &Domain) -> String {
         "" => "rules: []\n".to_owned(),
         rules => format!("rules:\n{rules}"),
     };
-    format!("{HEAD}domain: {}\napply: first\n{rules}", quoted(&domain.name))
+    format!("{HEAD}domain: {}\napply: first\n{rules}", YamlText(&domain.name))
 }
 
 #[derive(Default)]
@@ -114,7 +113,7 @@ impl Writer {
 
     fn end_of_search(&mut self, path: &Path<'_>) {
         let name = name::of_all_below(&name::of_path(path.iter().copied()));
-        let name = quoted(self.names.of(&name));
+        let name = YamlText(self.names.of(&name));
         let entries = rule::entries(path.iter().copied());
         let text = &mut self.text;
         _ = write!(text, "  - name: {name}\n    entries: [{entries}, \"...\"]\n    limit: unlimited\n");

@@ -7,15 +7,15 @@ use tidegate_core::rules::{
     Action, Attribute, CostFrom, Elastic, ElasticBy, KeyPart, Limits, Margin, Missing, Pattern, Rule,
     RuleLimit,
 };
+use tidegate_core::text::YamlText;
 
 use super::names::Names;
-use super::quote::quoted;
 
 /// The rule as an item of `rules`.
 pub(super) fn write(text: &mut String, names: &mut Names, rule: &Rule) {
     let each = rule.entries.iter().flat_map(|entries| &entries.each);
     let each: Vec<(&str, &Pattern)> = each.map(|(key, pattern)| (&**key, pattern)).collect();
-    _ = writeln!(text, "  - name: {}", quoted(names.of(&rule.name)));
+    _ = writeln!(text, "  - name: {}", YamlText(names.of(&rule.name)));
     _ = writeln!(text, "    entries: [{}]", entries(each.iter().copied()));
     match &rule.limits {
         Limits::Same(limits) => several(text, limits, &each),
@@ -23,11 +23,12 @@ pub(super) fn write(text: &mut String, names: &mut Names, rule: &Rule) {
         Limits::Tiers(_) => {}
     }
     if !rule.replaces.is_empty() {
-        let replaced: Vec<String> = rule.replaces.iter().map(|name| quoted(names.of(name))).collect();
+        let replaced: Vec<String> =
+            rule.replaces.iter().map(|name| YamlText(names.of(name)).to_string()).collect();
         _ = writeln!(text, "    replaces: [{}]", replaced.join(", "));
     }
     if !rule.metadata.is_empty() {
-        let pair = |(name, value): &(Box<str>, Box<str>)| format!("{}: {}", quoted(name), quoted(value));
+        let pair = |(name, value): &(Box<str>, Box<str>)| format!("{}: {}", YamlText(name), YamlText(value));
         let pairs: Vec<String> = rule.metadata.iter().map(pair).collect();
         _ = writeln!(text, "    metadata: {{ {} }}", pairs.join(", "));
     }
@@ -36,11 +37,11 @@ pub(super) fn write(text: &mut String, names: &mut Names, rule: &Rule) {
 /// Entries as a list's items.
 pub(super) fn entries<'a>(each: impl Iterator<Item = (&'a str, &'a Pattern)>) -> String {
     let entry = |(key, pattern): (&str, &Pattern)| match pattern {
-        Pattern::Exact(value) => format!("{{ {}: {} }}", quoted(key), quoted(value)),
+        Pattern::Exact(value) => format!("{{ {}: {} }}", YamlText(key), YamlText(value)),
         Pattern::Wildcard(wildcard) => {
-            format!("{{ {}: {{ wildcard: {} }} }}", quoted(key), quoted(&wildcard.to_string()))
+            format!("{{ {}: {{ wildcard: {} }} }}", YamlText(key), YamlText(&wildcard.to_string()))
         }
-        _ => format!("{{ {}: }}", quoted(key)),
+        _ => format!("{{ {}: }}", YamlText(key)),
     };
     each.map(entry).collect::<Vec<_>>().join(", ")
 }
@@ -114,12 +115,12 @@ impl Terms {
 
 /// The part of a key, unless the rule itself says what its value is.
 fn part(part: &KeyPart, each: &[(&str, &Pattern)]) -> Option<String> {
-    let KeyPart::Entry(place) = part else { return Some(quoted(&part.to_string())) };
+    let KeyPart::Entry(place) = part else { return Some(YamlText(&part.to_string()).to_string()) };
     let (name, pattern) = each.get(*place)?;
     let once = each.iter().filter(|(other, _)| other == name).count() == 1;
     match pattern {
         Pattern::Exact(_) => None,
-        _ if once && is_its_name(name) => Some(quoted(name)),
+        _ if once && is_its_name(name) => Some(YamlText(name).to_string()),
         _ => Some(part.to_string()),
     }
 }
@@ -143,7 +144,7 @@ fn cost(cost: &CostFrom) -> String {
         CostFrom::Request => "request".to_owned(),
         CostFrom::Fixed(units) => units.to_string(),
         CostFrom::Attribute { attribute, default } => {
-            format!("{{ attribute: {}, default: {default} }}", quoted(&attribute.to_string()))
+            format!("{{ attribute: {}, default: {default} }}", YamlText(&attribute.to_string()))
         }
     }
 }
@@ -162,7 +163,7 @@ fn action(action: &Action) -> String {
                 ElasticBy::Pool(name) => ("pool", name),
                 ElasticBy::Signal(name) => ("signal", name),
             };
-            format!("{{ elastic: {{ min: {min}, max: {max}, {kind}: {} }} }}", quoted(name))
+            format!("{{ elastic: {{ min: {min}, max: {max}, {kind}: {} }} }}", YamlText(name))
         }
     }
 }
@@ -174,6 +175,6 @@ fn fields(limit: &Limit) -> String {
     let fields = fields.strip_suffix('}').unwrap_or(fields);
     match limit.name() {
         None => fields.to_owned(),
-        Some(name) => format!("{}{}", fields.strip_suffix(name).unwrap_or(fields), quoted(name)),
+        Some(name) => format!("{}{}", fields.strip_suffix(name).unwrap_or(fields), YamlText(name)),
     }
 }
