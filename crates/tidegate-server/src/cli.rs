@@ -5,9 +5,10 @@ use clap::{Parser, Subcommand};
 use crate::check::CheckArgs;
 use crate::convert::ConvertArgs;
 use crate::schema::SchemaArgs;
+use crate::serve::ServeArgs;
 use crate::trace::TraceArgs;
 
-/// A rate limiter: tools to choose limits and to see what they do.
+/// A rate limiter: a server, and tools to choose limits and to see what they do. Without a command it serves.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version)]
 pub struct Cli {
@@ -16,7 +17,9 @@ pub struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one of it")]
 pub enum Command {
+    Serve(ServeArgs),
     Check(CheckArgs),
     Convert(ConvertArgs),
     Schema(SchemaArgs),

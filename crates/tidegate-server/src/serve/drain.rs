@@ -1,0 +1,31 @@
+//! The end of the server, as everybody learns of it.
+
+use tokio_util::sync::CancellationToken;
+
+/// Says when it is time to finish. Cheap to clone; all clones know the same.
+#[derive(Clone, Debug, Default)]
+pub struct Drain {
+    token: CancellationToken,
+}
+
+impl Drain {
+    /// One that has not begun.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Begins: who waits for it learns of it, and whoever asks from now on.
+    pub fn begin(&self) {
+        self.token.cancel();
+    }
+
+    /// Comes to an end when it begins. A connection then closes if it is idle, or answers what it has begun and closes.
+    pub async fn begun(&self) {
+        self.token.cancelled().await;
+    }
+
+    /// Whether it has begun.
+    pub fn is_on(&self) -> bool {
+        self.token.is_cancelled()
+    }
+}

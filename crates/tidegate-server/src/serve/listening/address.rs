@@ -1,0 +1,69 @@
+//! Where to listen.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Where to listen, as it is written: `127.0.0.1:8080`, `tls:0.0.0.0:8443`, `unix:/run/tidegate.sock`, `off`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// An address and a port; port 0 is any that is free.
+    Tcp(SocketAddr),
+    /// The same, encrypted.
+    Tls(SocketAddr),
+    /// A socket in the file system.
+    Unix(PathBuf),
+    /// Nowhere.
+    Off,
+}
+
+/// It is no address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotAnAddress {
+    written: String,
+}
+
+impl FromStr for Address {
+    type Err = NotAnAddress;
+
+    fn from_str(text: &str) -> Result<Self, NotAnAddress> {
+        let not = || NotAnAddress { written: text.to_owned() };
+        let socket = |text: &str| {
+            // Those who write `:8080` mean this machine, as everywhere here.
+            let whole = if text.starts_with(':') { format!("127.0.0.1{text}") } else { text.to_owned() };
+            whole.replace("localhost:", "127.0.0.1:").parse::<SocketAddr>().map_err(|_| not())
+        };
+        match text.split_once(':') {
+            _ if text == "off" => Ok(Self::Off),
+            Some(("unix", path)) if !path.is_empty() => Ok(Self::Unix(PathBuf::from(path))),
+            Some(("unix", _)) => Err(not()),
+            Some(("tls", address)) => socket(address).map(Self::Tls),
+            _ => socket(text).map(Self::Tcp),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Tls(address) => write!(f, "tls:{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Off => f.write_str("off"),
+        }
+    }
+}
+
+impl fmt::Display for NotAnAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` is no address to listen on (hint: 127.0.0.1:8080, port 0 for any; tls:0.0.0.0:8443; \
+             unix:/run/tidegate.sock; off)",
+            self.written
+        )
+    }
+}
+
+impl std::error::Error for NotAnAddress {}

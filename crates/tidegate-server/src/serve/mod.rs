@@ -1,0 +1,27 @@
+//! The server: listeners in front of one decision engine.
+//!
+//! ```text
+//! listening/  a socket: TCP, TLS or Unix, so many connections at most        ->  Stream
+//! http/ grpc/ resp/   bytes of one protocol                                  ->  Request
+//! app.rs      the decision, counted and logged                               ->  Decided
+//! http/ grpc/ resp/   the answer in the words of that protocol               ->  bytes
+//! ```
+//!
+//! Listeners never see rules, only answers; nothing outside a listener knows its wire format.
+
+pub mod app;
+pub mod drain;
+pub mod grpc;
+pub mod http;
+pub mod listening;
+pub mod metrics;
+pub mod protocol;
+pub mod resp;
+mod run;
+pub mod settings;
+
+pub use app::App;
+pub use drain::Drain;
+pub use protocol::Protocol;
+pub use run::main;
+pub use settings::ServeArgs;

@@ -1,0 +1,60 @@
+//! From settings to a server that runs, and to its end.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use tidegate::Engine;
+use tidegate::rules;
+use tokio_util::task::TaskTracker;
+
+use super::grpc::Grpc;
+use super::http::Http;
+use super::listening::{Address, Listener};
+use super::resp::Resp;
+use super::{App, ServeArgs};
+use crate::output::{self, Failure, Verdict};
+
+const CONNECTIONS_MAX: usize = 10_000;
+
+/// Runs the server until it is told to stop.
+pub fn main(args: ServeArgs) -> ExitCode {
+    output::exit(run(args))
+}
+
+fn run(args: ServeArgs) -> Result<Verdict, Failure> {
+    let loaded = match rules::load(&args.rules) {
+        Ok(loaded) => loaded,
+        Err(report) => {
+            output::show(&report);
+            return Ok(Verdict::Problems);
+        }
+    };
+    let engine = Engine::new(loaded.domains).map_err(|error| Failure::problem(error.to_string()))?;
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| Failure::usage(error.to_string()))?;
+    runtime.block_on(serve(args, App::new(Arc::new(engine))))
+}
+
+async fn serve(args: ServeArgs, app: App) -> Result<Verdict, Failure> {
+    let (app, tasks) = (Arc::new(app), TaskTracker::new());
+    let any: Address = "127.0.0.1:0".parse().map_err(|_| Failure::usage(String::new()))?;
+    macro_rules! listen {
+        ($address:expr, $serves:ident) => {
+            let address = $address.as_ref().unwrap_or(&any);
+            let bound = Listener::bind(address).await.map_err(|error| Failure::usage(error.to_string()))?;
+            if let Some(listener) = bound {
+                output::print(&format!("{} {}\n", stringify!($serves), listener.address()))?;
+                tokio::spawn(listener.run(
+                    Arc::clone(&app),
+                    $serves::new(Arc::clone(&app)),
+                    tasks.clone(),
+                    CONNECTIONS_MAX,
+                ));
+            }
+        };
+    }
+    listen!(args.http, Http);
+    listen!(args.grpc, Grpc);
+    listen!(args.resp, Resp);
+    app.drain.begun().await;
+    Ok(Verdict::Fine)
+}
