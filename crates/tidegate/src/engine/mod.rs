@@ -16,7 +16,7 @@
 //! let engine = Engine::new(rules::parse("api.yaml", file)?.domains)?;
 //!
 //! let entries = [Entry { key: "user", value: "42" }];
-//! let request = Request { domain: "api", descriptors: &[Descriptor { entries: &entries, cost: 1 }] };
+//! let request = Request { domain: "api", descriptors: &[Descriptor::new(&entries, 1)] };
 //! let rules = engine.in_force();
 //! let answer = rules.check(&request)?;
 //! assert!(answer.fate.passes());
