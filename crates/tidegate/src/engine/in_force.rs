@@ -8,6 +8,7 @@ use tidegate_core::rules::{Answer, LimitAnswer, Request, Ruleset, Touches};
 use tidegate_core::{Nanos, Plan, PlanFull, Timestamp};
 
 use super::Engine;
+use super::stages::Watch;
 use crate::{Clock, Lease, Outcomes};
 
 /// The rules that were in force when this was taken. Answers point into them.
@@ -102,7 +103,7 @@ impl<'e, C: Clock> InForce<'e, C> {
         asking: Asking<'_>,
     ) -> Result<Answer<'_>, PlanFull> {
         let touches = self.rules.touched_by(request);
-        let mut answer = self.engine.settle(&touches, now, asking)?;
+        let mut answer = self.engine.settle(&touches, now, asking, Watch::OFF)?;
         self.engine.try_candidates(&touches, &mut answer, now, asking);
         Ok(answer)
     }
@@ -115,7 +116,9 @@ impl<C: Clock> Engine<C> {
         touches: &Touches<'r>,
         now: Timestamp,
         asking: Asking<'_>,
+        watch: Watch<'_>,
     ) -> Result<Answer<'r>, PlanFull> {
+        let ask = |plan: &Plan<'_>, asking| watch.store(&self.clock, || self.ask(plan, now, asking));
         let mut turned: Option<Touches<'r>> = None;
         // Once, and once more for each limit that turns to a pool.
         loop {
@@ -123,10 +126,10 @@ impl<C: Clock> Engine<C> {
             let drawn = touches.plan(now)?;
             let foresees = !matches!(asking, Asking::Look) && drawn.is_to_be_foreseen(touches);
             let first = if foresees { Asking::Look } else { asking };
-            let mut outcomes = self.ask(&drawn.plan, now, first);
+            let mut outcomes = ask(&drawn.plan, first);
             let mut turning = drawn.turning(touches, &outcomes, now);
             if foresees && turning.is_empty() {
-                outcomes = self.ask(&drawn.plan, now, asking);
+                outcomes = ask(&drawn.plan, asking);
                 turning = drawn.turning(touches, &outcomes, now);
             }
             if turning.is_empty() {

@@ -28,12 +28,14 @@
 mod explain;
 mod holding;
 mod in_force;
+mod stages;
 mod waiting;
 
 pub use explain::{
     EXPLAINED_RULES_MAX, ExplainedDescriptor, ExplainedLimit, ExplainedRule, Explanation, Standing,
 };
 pub use in_force::InForce;
+pub use stages::StageTimes;
 pub use waiting::{Decided, Deciding};
 
 use std::sync::atomic::AtomicU64;

@@ -4,6 +4,7 @@
 mod actions;
 mod answers;
 mod bench;
+mod census;
 mod changes;
 mod delay;
 #[allow(dead_code, reason = "not all of it is needed here")]

@@ -7,6 +7,7 @@ use tidegate_core::{Nanos, Plan, PlanFull, Timestamp};
 use crate::Clock;
 use crate::engine::Engine;
 use crate::engine::in_force::Asking as Purpose;
+use crate::engine::stages::Watch;
 use crate::memory::{Foreseen, Foresight, MemoryStore, Pending};
 use crate::waiting::{Attempt, Request};
 
@@ -25,6 +26,7 @@ pub(super) struct Asking<'p, 't, 'r, C> {
     pub deadline: Timestamp,
     /// What it asks for when it is its turn.
     pub purpose: Purpose<'p>,
+    pub watch: Watch<'p>,
 }
 
 /// What it leaves the line with.
@@ -62,7 +64,7 @@ impl<'r, C: Clock> Asking<'_, '_, 'r, C> {
     }
 
     fn settle(&self, at: Timestamp, purpose: Purpose<'_>) -> Attempt<Given<'r>> {
-        match self.engine.settle(self.touches, at, purpose) {
+        match self.engine.settle(self.touches, at, purpose, self.watch) {
             Ok(answer) => self.judge(answer),
             Err(full) => Attempt::Declined(Given::Full(full)),
         }

@@ -22,8 +22,8 @@ use smallvec::SmallVec;
 use tidegate_core::rules::{Answer, Delay, Request, Touches};
 use tidegate_core::{Nanos, PlanFull, Timestamp};
 
-use super::Engine;
 use super::in_force::Hold;
+use super::{Engine, StageTimes};
 use crate::blocking::block_on;
 use crate::{Clock, Lease, Refusal, Timer};
 
@@ -38,6 +38,8 @@ pub struct Decided<'r> {
     pub refusal: Option<Refusal>,
     /// What it holds, if it asked [to hold](Engine::acquire) what it is given.
     pub lease: Option<Lease>,
+    /// How long its stages took, if it is [timed](Deciding::timed).
+    pub stages: Option<StageTimes>,
 }
 
 /// Deciding, with a wait where a rule says so.
