@@ -66,7 +66,7 @@ pub fn read(json: &[u8]) -> Result<JsonRequest, RequestError> {
 
 impl RequestError {
     /// The parser puts the place into its text; here it stands beside it.
-    fn of(error: &serde_json::Error) -> Self {
+    pub(crate) fn of(error: &serde_json::Error) -> Self {
         let place = Place { line: error.line(), column: error.column() };
         let said = error.to_string();
         let suffix = format!(" at line {} column {}", place.line, place.column);
@@ -89,6 +89,9 @@ impl fmt::Display for RequestError {
 }
 
 impl std::error::Error for RequestError {}
+
+// Other forms of requests are read in the same way.
+pub(crate) use fields::{read as read_field, unknown as unknown_field};
 
 #[cfg(test)]
 mod tests;

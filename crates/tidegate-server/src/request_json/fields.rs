@@ -9,7 +9,7 @@ use crate::shown;
 pub(super) const NAME_CHARS_MAX: usize = 64;
 
 /// Reads a field into its place, which has to be empty.
-pub(super) fn read<'de, A: MapAccess<'de>, S: DeserializeSeed<'de>>(
+pub(crate) fn read<'de, A: MapAccess<'de>, S: DeserializeSeed<'de>>(
     map: &mut A,
     name: &str,
     place: &mut Option<S::Value>,
@@ -23,7 +23,7 @@ pub(super) fn read<'de, A: MapAccess<'de>, S: DeserializeSeed<'de>>(
 }
 
 /// The object has no such field. `what` is what it is, like `a request`.
-pub(super) fn unknown<E: Error>(what: &str, name: &str, known: &[&str]) -> E {
+pub(crate) fn unknown<E: Error>(what: &str, name: &str, known: &[&str]) -> E {
     let hint = did_you_mean(name, known).unwrap_or_else(|| format!("{what} has: {}", known.join(", ")));
     let name = shown::text(name.as_bytes(), NAME_CHARS_MAX);
     E::custom(format!("{what} has no field `{name}` (hint: {hint})"))
