@@ -16,12 +16,16 @@ pub mod http;
 pub mod listening;
 pub mod metrics;
 pub mod protocol;
+pub mod reloads;
 pub mod resp;
 mod run;
 pub mod settings;
+pub mod status;
 
 pub use app::App;
 pub use drain::Drain;
 pub use protocol::Protocol;
+pub use reloads::Reloads;
 pub use run::main;
-pub use settings::ServeArgs;
+pub use settings::{Bounds, Secret, ServeArgs};
+pub use status::Status;
