@@ -118,6 +118,16 @@ impl<C: Clock> Engine<C> {
         }
     }
 
+    /// The store that the rules count in, for what is limited without rules.
+    pub fn store(&self) -> &Arc<MemoryStore> {
+        &self.store
+    }
+
+    /// The clock that it goes by.
+    pub fn clock(&self) -> &C {
+        &self.clock
+    }
+
     /// What the store holds and had to give up.
     pub fn stats(&self) -> MemoryStats {
         self.store.stats()
