@@ -116,7 +116,7 @@ impl LentEntries<'_> {
         let each = self.descriptors.iter().map(|DescriptorRead { entries_end, cost }| {
             let entries = &self.entries[start..*entries_end];
             start = *entries_end;
-            Descriptor { entries, cost: *cost }
+            Descriptor::new(entries, *cost)
         });
         each.collect()
     }
