@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use super::grpc::Grpc;
 use super::http::Http;
-use super::listening::{Address, Listener};
+use super::listening::Listener;
 use super::resp::Resp;
 use super::{App, ServeArgs};
 use crate::output::{self, Failure, Verdict};
@@ -36,11 +36,9 @@ fn run(args: ServeArgs) -> Result<Verdict, Failure> {
 
 async fn serve(args: ServeArgs, app: App) -> Result<Verdict, Failure> {
     let (app, tasks) = (Arc::new(app), TaskTracker::new());
-    let any: Address = "127.0.0.1:0".parse().map_err(|_| Failure::usage(String::new()))?;
     macro_rules! listen {
         ($address:expr, $serves:ident) => {
-            let address = $address.as_ref().unwrap_or(&any);
-            let bound = Listener::bind(address).await.map_err(|error| Failure::usage(error.to_string()))?;
+            let bound = Listener::bind(&$address).await.map_err(|error| Failure::usage(error.to_string()))?;
             if let Some(listener) = bound {
                 output::print(&format!("{} {}\n", stringify!($serves), listener.address()))?;
                 tokio::spawn(listener.run(

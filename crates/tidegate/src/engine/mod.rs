@@ -16,7 +16,7 @@
 //! let engine = Engine::new(rules::parse("api.yaml", file)?.domains)?;
 //!
 //! let entries = [Entry { key: "user", value: "42" }];
-//! let request = Request { domain: "api", descriptors: &[Descriptor { entries: &entries, cost: 1 }] };
+//! let request = Request { domain: "api", descriptors: &[Descriptor::new(&entries, 1)] };
 //! let rules = engine.in_force();
 //! let answer = rules.check(&request)?;
 //! assert!(answer.fate.passes());
@@ -116,6 +116,16 @@ impl<C: Clock> Engine<C> {
                 Err(UnknownSignal { name: name.to_owned(), known })
             }
         }
+    }
+
+    /// The store that the rules count in, for what is limited without rules.
+    pub fn store(&self) -> &Arc<MemoryStore> {
+        &self.store
+    }
+
+    /// The clock that it goes by.
+    pub fn clock(&self) -> &C {
+        &self.clock
     }
 
     /// What the store holds and had to give up.

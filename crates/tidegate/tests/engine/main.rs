@@ -12,3 +12,4 @@ mod executor;
 mod explaining;
 mod keys;
 mod model;
+mod overrides;

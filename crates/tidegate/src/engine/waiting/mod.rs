@@ -63,7 +63,7 @@ impl<C: Timer> Engine<C> {
     /// let engine = Engine::new(rules::parse("api.yaml", file)?.domains)?;
     ///
     /// let entries = [Entry { key: "host", value: "example.org" }];
-    /// let request = Request { domain: "api", descriptors: &[Descriptor { entries: &entries, cost: 1 }] };
+    /// let request = Request { domain: "api", descriptors: &[Descriptor::new(&entries, 1)] };
     /// let passes = engine.decide(&request, |decided| decided.answer.fate.passes()).await?;
     /// # Ok(())
     /// # }
