@@ -20,6 +20,7 @@ mod diagnostic;
 pub mod envoy;
 mod expectations;
 mod file;
+mod flat;
 mod join;
 mod lint;
 mod load;
@@ -34,6 +35,7 @@ mod yaml;
 
 pub use diagnostic::{Colour, DIAGNOSTICS_MAX, Diagnostic, Related, Report, Severity};
 pub use expectations::{RuleTests, STEP_TIMES_MAX, TESTS_REQUESTS_MAX, TestResult, TestResults, TestVerdict};
+pub use flat::{FlatField, FlatFile, FlatValue};
 pub use load::{BYTES_MAX, FILES_MAX, Loaded, load, parse};
 pub use native::{LIMITS_PER_RULE_MAX, NAME_BYTES_MAX};
 pub use owned_request::{OwnedDescriptor, OwnedRequest};

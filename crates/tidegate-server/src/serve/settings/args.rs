@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, ValueEnum, ValueHint};
+use clap::{Parser, ValueHint};
 
 use super::Secret;
 use super::values::{self, LogFormat, LogKeys, LogLevel, PrintAddresses, RlsDetails};
@@ -22,40 +22,39 @@ use crate::size::Size;
 #[command(
     name = "tidegate serve",
     after_long_help = include_str!("help.txt"),
-    hide_possible_values = false,
 )]
 pub struct ServeArgs {
     /// Settings from this file; what flags and the environment say comes first
-    #[arg(long, env = "TIDEGATE_CONFIG", hide_env_values = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, env = "TIDEGATE_CONFIG", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
 
     /// Rules: a file, or a directory of *.yaml and *.yml files; may be given several times [default: an example]
-    #[arg(long, env = "TIDEGATE_RULES", hide_env_values = true, value_name = "PATH", value_delimiter = ',',
+    #[arg(long, env = "TIDEGATE_RULES", value_name = "PATH", value_delimiter = ',',
         value_hint = ValueHint::AnyPath)]
     pub rules: Vec<PathBuf>,
 
     /// How often to look whether rules or certificates have changed
-    #[arg(long, env = "TIDEGATE_RELOAD_EVERY", hide_env_values = true, value_name = "TIME", default_value = "1s",
+    #[arg(long, env = "TIDEGATE_RELOAD_EVERY", value_name = "TIME", default_value = "1s",
         value_parser = values::reload_every)]
     pub reload_every: Duration,
 
     /// Where to speak HTTP
-    #[arg(long, env = "TIDEGATE_HTTP", hide_env_values = true, value_name = "ADDR", default_value = "127.0.0.1:8080",
+    #[arg(long, env = "TIDEGATE_HTTP", value_name = "ADDR", default_value = "127.0.0.1:8080",
         value_hint = ValueHint::Hostname, help_heading = "Addresses")]
     pub http: Address,
 
     /// Where to speak gRPC
-    #[arg(long, env = "TIDEGATE_GRPC", hide_env_values = true, value_name = "ADDR", default_value = "127.0.0.1:8081",
+    #[arg(long, env = "TIDEGATE_GRPC", value_name = "ADDR", default_value = "127.0.0.1:8081",
         value_hint = ValueHint::Hostname, help_heading = "Addresses")]
     pub grpc: Address,
 
     /// Where to speak the protocol of Redis
-    #[arg(long, env = "TIDEGATE_RESP", hide_env_values = true, value_name = "ADDR", default_value = "127.0.0.1:6380",
+    #[arg(long, env = "TIDEGATE_RESP", value_name = "ADDR", default_value = "127.0.0.1:6380",
         value_hint = ValueHint::Hostname, help_heading = "Addresses")]
     pub resp: Address,
 
     /// Where operators are served: metrics, rules in force, resets. Beyond this machine only with a token
-    #[arg(long, env = "TIDEGATE_ADMIN", hide_env_values = true, value_name = "ADDR", default_value = "127.0.0.1:9090",
+    #[arg(long, env = "TIDEGATE_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:9090",
         value_hint = ValueHint::Hostname, help_heading = "Addresses")]
     pub admin: Address,
 
@@ -63,7 +62,6 @@ pub struct ServeArgs {
     #[arg(
         long,
         env = "TIDEGATE_PRINT_ADDRESSES",
-        hide_env_values = true,
         value_name = "FORMAT",
         value_enum,
         default_value_t,
@@ -72,87 +70,75 @@ pub struct ServeArgs {
     pub print_addresses: PrintAddresses,
 
     /// Keep counters over a restart, in snapshots in this directory; it is created if it is missing
-    #[arg(long, env = "TIDEGATE_DATA_DIR", hide_env_values = true, value_name = "DIR", value_hint = ValueHint::DirPath,
+    #[arg(long, env = "TIDEGATE_DATA_DIR", value_name = "DIR", value_hint = ValueHint::DirPath,
         help_heading = "Counters")]
     pub data_dir: Option<PathBuf>,
 
     /// How often a snapshot is written
-    #[arg(long, env = "TIDEGATE_SNAPSHOT_EVERY", hide_env_values = true, value_name = "TIME", default_value = "10s",
+    #[arg(long, env = "TIDEGATE_SNAPSHOT_EVERY", value_name = "TIME", default_value = "10s",
         value_parser = values::snapshot_every, help_heading = "Counters")]
     pub snapshot_every: Duration,
 
     /// Hold no more than this of counters
-    #[arg(long, env = "TIDEGATE_MEMORY_MAX", hide_env_values = true, value_name = "SIZE", default_value = "256MiB",
+    #[arg(long, env = "TIDEGATE_MEMORY_MAX", value_name = "SIZE", default_value = "256MiB",
         value_parser = crate::size::memory_max, help_heading = "Counters")]
     pub memory_max: Size,
 
     /// The certificate for addresses with tls:, as PEM, with those that vouch for it after it
-    #[arg(long, env = "TIDEGATE_TLS_CERT", hide_env_values = true, value_name = "FILE", value_hint = ValueHint::FilePath,
+    #[arg(long, env = "TIDEGATE_TLS_CERT", value_name = "FILE", value_hint = ValueHint::FilePath,
         help_heading = "Who may come in")]
     pub tls_cert: Option<PathBuf>,
 
     /// Its private key, as PEM
-    #[arg(long, env = "TIDEGATE_TLS_KEY", hide_env_values = true, value_name = "FILE", value_hint = ValueHint::FilePath,
+    #[arg(long, env = "TIDEGATE_TLS_KEY", value_name = "FILE", value_hint = ValueHint::FilePath,
         help_heading = "Who may come in")]
     pub tls_key: Option<PathBuf>,
 
     /// Let only clients in whose certificate one of these authorities has signed, as PEM
-    #[arg(long, env = "TIDEGATE_TLS_CLIENT_CA", hide_env_values = true, value_name = "FILE",
+    #[arg(long, env = "TIDEGATE_TLS_CLIENT_CA", value_name = "FILE",
         value_hint = ValueHint::FilePath, help_heading = "Who may come in")]
     pub tls_client_ca: Option<PathBuf>,
 
     /// The token that operators have to show. Others on this machine see flags: rather use a file or the environment
-    #[arg(
-        long,
-        env = "TIDEGATE_ADMIN_TOKEN",
-        hide_env_values = true,
-        value_name = "TOKEN",
-        help_heading = "Who may come in"
-    )]
+    #[arg(long, env = "TIDEGATE_ADMIN_TOKEN", value_name = "TOKEN", help_heading = "Who may come in")]
     pub admin_token: Option<Secret>,
 
     /// The same, from a file
-    #[arg(long, env = "TIDEGATE_ADMIN_TOKEN_FILE", hide_env_values = true, value_name = "FILE",
+    #[arg(long, env = "TIDEGATE_ADMIN_TOKEN_FILE", value_name = "FILE",
         value_hint = ValueHint::FilePath, help_heading = "Who may come in")]
     pub admin_token_file: Option<PathBuf>,
 
     /// The password that clients of the protocol of Redis have to give
-    #[arg(
-        long,
-        env = "TIDEGATE_RESP_PASSWORD",
-        hide_env_values = true,
-        value_name = "PASSWORD",
-        help_heading = "Who may come in"
-    )]
+    #[arg(long, env = "TIDEGATE_RESP_PASSWORD", value_name = "PASSWORD", help_heading = "Who may come in")]
     pub resp_password: Option<Secret>,
 
     /// The same, from a file
-    #[arg(long, env = "TIDEGATE_RESP_PASSWORD_FILE", hide_env_values = true, value_name = "FILE",
+    #[arg(long, env = "TIDEGATE_RESP_PASSWORD_FILE", value_name = "FILE",
         value_hint = ValueHint::FilePath, help_heading = "Who may come in")]
     pub resp_password_file: Option<PathBuf>,
 
     /// The most connections of a listener; those beyond are closed at once
-    #[arg(long, env = "TIDEGATE_CONNECTIONS_MAX", hide_env_values = true, value_name = "NUMBER", default_value = "10000",
+    #[arg(long, env = "TIDEGATE_CONNECTIONS_MAX", value_name = "NUMBER", default_value = "10000",
         value_parser = values::connections_max, help_heading = "Bounds")]
     pub connections_max: NonZeroUsize,
 
     /// How long a connection may stay open with nothing asked on it
-    #[arg(long, env = "TIDEGATE_IDLE_TIMEOUT", hide_env_values = true, value_name = "TIME", default_value = "5m",
+    #[arg(long, env = "TIDEGATE_IDLE_TIMEOUT", value_name = "TIME", default_value = "5m",
         value_parser = values::timeout, help_heading = "Bounds")]
     pub idle_timeout: Duration,
 
     /// How long a request may take to arrive
-    #[arg(long, env = "TIDEGATE_HEADER_TIMEOUT", hide_env_values = true, value_name = "TIME", default_value = "10s",
+    #[arg(long, env = "TIDEGATE_HEADER_TIMEOUT", value_name = "TIME", default_value = "10s",
         value_parser = values::timeout, help_heading = "Bounds")]
     pub header_timeout: Duration,
 
     /// How long requests may take to finish when the server is told to stop
-    #[arg(long, env = "TIDEGATE_DRAIN_TIMEOUT", hide_env_values = true, value_name = "TIME", default_value = "5s",
+    #[arg(long, env = "TIDEGATE_DRAIN_TIMEOUT", value_name = "TIME", default_value = "5s",
         value_parser = values::drain_timeout, help_heading = "Bounds")]
     pub drain_timeout: Duration,
 
     /// How many threads serve [default: as many as there are processors]
-    #[arg(long, env = "TIDEGATE_WORKERS", hide_env_values = true, value_name = "NUMBER",
+    #[arg(long, env = "TIDEGATE_WORKERS", value_name = "NUMBER",
         value_parser = values::workers, help_heading = "Bounds")]
     pub workers: Option<NonZeroUsize>,
 
@@ -160,7 +146,6 @@ pub struct ServeArgs {
     #[arg(
         long,
         env = "TIDEGATE_LOG_LEVEL",
-        hide_env_values = true,
         value_name = "LEVEL",
         value_enum,
         default_value_t,
@@ -172,7 +157,6 @@ pub struct ServeArgs {
     #[arg(
         long,
         env = "TIDEGATE_LOG_FORMAT",
-        hide_env_values = true,
         value_name = "FORMAT",
         value_enum,
         default_value_t,
@@ -184,7 +168,6 @@ pub struct ServeArgs {
     #[arg(
         long,
         env = "TIDEGATE_LOG_KEYS",
-        hide_env_values = true,
         value_name = "HOW",
         value_enum,
         default_value_t,
@@ -196,7 +179,6 @@ pub struct ServeArgs {
     #[arg(
         long,
         env = "TIDEGATE_LOG_DENIALS",
-        hide_env_values = true,
         value_name = "NUMBER",
         default_value = "10",
         help_heading = "Log"
@@ -207,7 +189,6 @@ pub struct ServeArgs {
     #[arg(
         long,
         env = "TIDEGATE_RLS_DETAILS",
-        hide_env_values = true,
         value_name = "WHICH",
         value_enum,
         default_value_t,
@@ -219,12 +200,4 @@ pub struct ServeArgs {
 /// Whether a setting's value is to be kept from sight.
 pub fn is_secret(name: &str) -> bool {
     matches!(name, "admin_token" | "resp_password")
-}
-
-/// The words that a setting may be.
-pub fn words<T: ValueEnum>() -> Vec<String> {
-    T::value_variants()
-        .iter()
-        .filter_map(|value| value.to_possible_value().map(|word| word.get_name().to_owned()))
-        .collect()
 }
