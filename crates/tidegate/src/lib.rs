@@ -84,7 +84,7 @@ pub use clock::{Clock, ManualClock, ManualSleep, SystemClock, SystemSleep, Timer
 #[cfg(feature = "rules")]
 pub use engine::{
     Decided, Deciding, EXPLAINED_RULES_MAX, Engine, ExplainedDescriptor, ExplainedLimit, ExplainedRule,
-    Explanation, InForce, Standing, UnknownSignal,
+    Explanation, InForce, SignalLevel, Standing, UnknownSignal,
 };
 pub use fence_gate::{FenceGate, StaleFence};
 pub use holding::Holding;

@@ -55,8 +55,9 @@ class Tidegate:
         return None
 
     def is_ready(self):
+        # Operators are always served in the clear here.
         try:
-            return requests.get(self.url + "/readyz", timeout=5).status_code == 200
+            return requests.get(self.admin + "/readyz", timeout=5).status_code == 200
         except requests.ConnectionError:
             self.process.must_run()
             return False
@@ -84,6 +85,12 @@ class Tidegate:
         """Asks over HTTP. The response, whatever it is."""
         body = {"domain": domain, "attributes": attributes, "cost": cost}
         return requests.post(self.url + path, json=body, timeout=30)
+
+    def stands(self, attributes, *, domain):
+        """The limit in force for these attributes, and how much of it is used. Charges nothing."""
+        answer = self.check(attributes, domain=domain, cost=0, path="/v1/peek")
+        limit = int(answer.headers["x-ratelimit-limit"])
+        return limit, limit - answer.json()["remaining"]
 
     def metric(self, name, **labels):
         """The sum of a metric's samples that have these labels."""

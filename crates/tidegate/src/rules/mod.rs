@@ -46,6 +46,7 @@ pub use span::{FileId, Span};
 pub use tidegate_core::rules::{
     Action, Answer, Apply, Asked, Attribute, Condition, CostFrom, Descriptor, Domain, DomainRules, Elastic,
     ElasticBy, Entries, Entry, Fate, Gate, Key, KeyPart, Level, LimitAnswer, LimitId, Limits, Lookup, Margin,
-    Missing, NotALevel, Pattern, Pool, Request, Rule, RuleLimit, Ruleset, RulesetError, Signal, Tiers,
+    Missing, NotALevel, OVERRIDE_RULE, Pattern, Pool, Request, RequestLimit, Rule, RuleLimit, Ruleset,
+    RulesetError, Signal, Tiers, Unit,
 };
 pub use yaml::{DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX};

@@ -10,5 +10,7 @@ mod delay;
 #[path = "../waiting/executor.rs"]
 mod executor;
 mod explaining;
+mod holding;
 mod keys;
 mod model;
+mod overrides;

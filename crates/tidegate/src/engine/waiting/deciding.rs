@@ -9,7 +9,7 @@ use tidegate_core::{Nanos, PlanFull, Timestamp, Wait};
 use super::asking::{Asking, Delays, Given};
 use super::{Decided, line};
 use crate::engine::Engine;
-use crate::engine::in_force::Asking as Purpose;
+use crate::engine::in_force::{Asking as Purpose, Hold};
 use crate::waiting::{Arrival, Exit, Nap, Step, Ticket, Waiter};
 use crate::{Refusal, Timer};
 
@@ -20,6 +20,8 @@ pub struct Deciding<'a, C: Timer, F> {
     request: Request<'a>,
     /// Taken when it is done.
     answered: Option<F>,
+    /// What it holds when it is done, if it is to hold what it is given.
+    hold: Option<Hold>,
     arrived: Option<Timestamp>,
     /// When it gives up: the earliest that any limit says which it waited for.
     deadline: Timestamp,
@@ -61,11 +63,12 @@ enum Next<'r> {
 }
 
 impl<'a, C: Timer, F> Deciding<'a, C, F> {
-    pub(super) fn new(engine: &'a Engine<C>, request: Request<'a>, answered: F) -> Self {
+    pub(super) fn new(engine: &'a Engine<C>, request: Request<'a>, answered: F, hold: Option<Hold>) -> Self {
         Self {
             engine,
             request,
             answered: Some(answered),
+            hold,
             arrived: None,
             deadline: Timestamp::from_nanos(u64::MAX),
             ticket: None,
@@ -107,7 +110,7 @@ impl<'a, C: Timer, F> Deciding<'a, C, F> {
         let arrived = *self.arrived.get_or_insert(now);
         let number = at.or_else(|| self.earlier_in(view)).unwrap_or(0);
         let Some(delay) = view.delays.get(number) else {
-            return match self.engine.settle(view.touches, now, Purpose::ToCharge) {
+            return match self.engine.settle(view.touches, now, self.purpose()) {
                 Ok(answer) => Next::Answer(answer, now),
                 Err(full) => Next::Full(full),
             };
@@ -206,7 +209,12 @@ impl<'a, C: Timer, F> Deciding<'a, C, F> {
         line: &'p [u8],
     ) -> Asking<'p, 't, 'r, C> {
         let View { touches, delays } = view;
-        Asking { engine: self.engine, touches, delays, delay, line, deadline: self.deadline }
+        let purpose = self.purpose();
+        Asking { engine: self.engine, touches, delays, delay, line, deadline: self.deadline, purpose }
+    }
+
+    fn purpose(&self) -> Purpose<'_> {
+        self.hold.as_ref().map_or(Purpose::Charge, Purpose::Hold)
     }
 
     /// The answer to a request that is not held, or no longer, though it is not admitted.
@@ -218,7 +226,7 @@ impl<'a, C: Timer, F> Deciding<'a, C, F> {
         since: Timestamp,
         now: Timestamp,
     ) -> Result<Answer<'r>, PlanFull> {
-        let mut answer = self.engine.settle(view.touches, now, Purpose::ToKnow)?;
+        let mut answer = self.engine.settle(view.touches, now, Purpose::Look)?;
         let retry_after = match refusal {
             Refusal::Never => Wait::NEVER,
             Refusal::TooLong { wait: Some(wait) } => at_least(span(now, since.saturating_add(wait))),
@@ -236,9 +244,10 @@ impl<'a, C: Timer, F> Deciding<'a, C, F> {
         refusal: Option<Refusal>,
     ) -> Decided<'r> {
         // Once, not each time that it asks.
-        self.engine.try_candidates(view.touches, &mut answer, at, Purpose::ToCharge);
+        self.engine.try_candidates(view.touches, &mut answer, at, Purpose::Charge);
         let waited = self.arrived.map_or(Nanos::ZERO, |arrived| span(arrived, at));
-        Decided { answer, waited, refusal }
+        let lease = self.hold.as_ref().and_then(|hold| hold.lease.get());
+        Decided { answer, waited, refusal, lease }
     }
 }
 
