@@ -11,6 +11,7 @@ use super::grpc::Grpc;
 use super::http::Http;
 use super::listening::Listener;
 use super::resp::Resp;
+use super::settings::Bounds;
 use super::{App, ServeArgs};
 use crate::output::{self, Failure, Verdict};
 
@@ -37,22 +38,18 @@ fn run(args: ServeArgs) -> Result<Verdict, Failure> {
 async fn serve(args: ServeArgs, app: App) -> Result<Verdict, Failure> {
     let (app, tasks) = (Arc::new(app), TaskTracker::new());
     macro_rules! listen {
-        ($address:expr, $serves:ident) => {
+        ($address:expr, $name:literal, $serves:expr) => {
             let bound = Listener::bind(&$address).await.map_err(|error| Failure::usage(error.to_string()))?;
             if let Some(listener) = bound {
-                output::print(&format!("{} {}\n", stringify!($serves), listener.address()))?;
-                tokio::spawn(listener.run(
-                    Arc::clone(&app),
-                    $serves::new(Arc::clone(&app)),
-                    tasks.clone(),
-                    CONNECTIONS_MAX,
-                ));
+                output::print(&format!("{} {}\n", $name, listener.address()))?;
+                tokio::spawn(listener.run(Arc::clone(&app), $serves, tasks.clone(), CONNECTIONS_MAX));
             }
         };
     }
-    listen!(args.http, Http);
-    listen!(args.grpc, Grpc);
-    listen!(args.resp, Resp);
+    let bounds = Bounds::default();
+    listen!(args.http, "http", Http::new(Arc::clone(&app), bounds));
+    listen!(args.grpc, "grpc", Grpc::new(Arc::clone(&app)));
+    listen!(args.resp, "resp", Resp::new(Arc::clone(&app)));
     app.drain.begun().await;
     Ok(Verdict::Fine)
 }
