@@ -77,7 +77,7 @@ impl Asked<'_> {
     /// What is known of it.
     #[inline]
     pub fn descriptor(&self) -> Descriptor<'_> {
-        Descriptor { entries: &self.entries, cost: self.cost }
+        Descriptor::new(&self.entries, self.cost)
     }
 }
 
