@@ -87,5 +87,5 @@ fn the_settings_file_of_the_examples_is_right() {
         .output()
         .unwrap();
     let error = String::from_utf8(run.stderr).unwrap();
-    assert!(error.contains("data_dir") && error.matches("error").count() == 1, "{error}");
+    assert!(error.contains("data_dir") && error.matches("error:").count() == 1, "{error}");
 }

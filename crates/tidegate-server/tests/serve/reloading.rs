@@ -25,7 +25,7 @@ fn rules(limit: u32) -> String {
 
 #[test]
 fn an_edit_takes_effect_and_resets_nobody() {
-    let Setup { server, path, .. } = setup("10ms");
+    let Setup { server, path, _directory } = setup("10ms");
     for (write, limit) in [(in_place as fn(&str, &str), 5), (by_rename, 7), (in_place, 9)] {
         let replaced = server.health()["rules"]["replaced"].as_u64().unwrap();
         write(&path, &rules(limit));
@@ -51,7 +51,7 @@ fn by_itself_it_looks_every_second() {
 
 #[test]
 fn sighup_takes_effect_at_once() {
-    let Setup { server, path, .. } = setup("1h");
+    let Setup { server, path, _directory } = setup("1h");
     in_place(&path, &rules(0));
     server.signal("HUP");
     wait_until("the edit is in force", || server.check("ann") == 429);
@@ -60,7 +60,7 @@ fn sighup_takes_effect_at_once() {
 
 #[test]
 fn a_file_that_is_wrong_changes_nothing_and_is_reported_until_it_is_right() {
-    let Setup { server, path, .. } = setup("10ms");
+    let Setup { server, path, _directory } = setup("10ms");
     assert!(server.health()["rules"]["failure"].is_null());
     for _ in 0..3 {
         assert_eq!(server.check("ann"), 200);

@@ -51,7 +51,7 @@ fn what_was_begun_is_finished() {
 
 #[test]
 fn what_takes_longer_than_drain_timeout_is_cut_off() {
-    let (server, mut held, _directory) = with_a_request_held_for_a_day(&["--drain-timeout", "50ms"]);
+    let (server, mut held, _directory) = with_a_request_held_for_long(&["--drain-timeout", "50ms"]);
     let log = server.stop();
     assert!(log.contains("connections cut off"), "{log}");
     assert_eq!(held.read_to_end(&mut Vec::new()).unwrap_or_default(), 0);
@@ -62,17 +62,17 @@ fn a_second_signal_ends_it_at_once_and_still_writes_the_snapshot() {
     let directory = Directory::new();
     let data = format!("{}/data", directory.path());
     let (server, _held, _rules) =
-        with_a_request_held_for_a_day(&["--drain-timeout", "1h", "--data-dir", &data]);
+        with_a_request_held_for_long(&["--drain-timeout", "1h", "--data-dir", &data]);
     server.signal("TERM");
     server.wait_for_log("stopping");
     let log = server.stop();
     assert!(log.contains("the last snapshot is written") && log.contains("connections cut off"), "{log}");
 }
 
-/// A server, and a connection on which something is asked that takes a day.
-fn with_a_request_held_for_a_day(args: &[&str]) -> (Server, TcpStream, Directory) {
+/// A server, and a connection on which something is asked that takes half an hour.
+fn with_a_request_held_for_long(args: &[&str]) -> (Server, TcpStream, Directory) {
     let directory = Directory::new();
-    let rules = directory.write("rules.yaml", HELD.replace("per: 1s", "per: 1d").replace("1h", "2d"));
+    let rules = directory.write("rules.yaml", HELD.replace("per: 1s", "per: 30m"));
     let server = Server::start(&[&["--rules", &rules], args].concat());
     assert_eq!(server.check("ann"), 200);
     let body = r#"{"domain": "api", "attributes": {"user": "ann"}}"#;
@@ -91,7 +91,7 @@ fn is_held(server: &Server) -> bool {
 
 #[test]
 fn who_comes_too_late_is_not_let_in() {
-    let (server, _held, _directory) = with_a_request_held_for_a_day(&["--drain-timeout", "1h"]);
+    let (server, _held, _directory) = with_a_request_held_for_long(&["--drain-timeout", "1h"]);
     let address = server.address("http").to_owned();
     server.signal("TERM");
     wait_until("nobody is let in", || TcpStream::connect(&address).is_err());

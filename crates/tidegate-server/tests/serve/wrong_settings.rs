@@ -49,6 +49,16 @@ fn values_in_the_environment_say_so() {
 }
 
 #[test]
+fn a_variable_that_is_nearly_a_setting_is_warned_of() {
+    let args = ["--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off"];
+    let kubernetes = ("TIDEGATE_SERVICE_HOST", "10.0.0.1");
+    let server = Server::start_exactly(&args, &[("TIDEGATE_DATADIR", "/data"), kubernetes]);
+    let log = server.stop();
+    assert!(log.contains("TIDEGATE_DATADIR") && log.contains("did you mean `TIDEGATE_DATA_DIR`?"), "{log}");
+    assert!(!log.contains("SERVICE_HOST"), "{log}");
+}
+
+#[test]
 fn everything_that_is_wrong_in_a_file_is_said_at_once_with_its_place() {
     let directory = Directory::new();
     let file = "http: 127.0.0.1:0\ngrcp: off\nsnapshot-every: 1s\ndrain_timeout: 5 parsecs\nlog_level: wran\n\
