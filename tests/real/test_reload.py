@@ -23,9 +23,7 @@ def ask(client):
 
 def stands(server):
     """The limit in force, and how much of it was used."""
-    answer = server.check({"user": "ann"}, domain="api", path="/v1/peek", cost=0)
-    limit = answer.json()["limits"][0]
-    return limit["limit"], limit["limit"] - limit["remaining"]
+    return server.stands({"user": "ann"}, domain="api")
 
 
 def is_in_force(server, limit):

@@ -24,8 +24,7 @@ BODY = json.dumps({"domain": "api", "attributes": {"user": "ann"}})
 
 
 def used(server):
-    limit = server.check({"user": "ann"}, domain="api", path="/v1/peek", cost=0).json()["limits"][0]
-    return limit["limit"] - limit["remaining"]
+    return server.stands({"user": "ann"}, domain="api")[1]
 
 
 class Load:

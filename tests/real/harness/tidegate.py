@@ -86,6 +86,12 @@ class Tidegate:
         body = {"domain": domain, "attributes": attributes, "cost": cost}
         return requests.post(self.url + path, json=body, timeout=30)
 
+    def stands(self, attributes, *, domain):
+        """The limit in force for these attributes, and how much of it is used. Charges nothing."""
+        answer = self.check(attributes, domain=domain, cost=0, path="/v1/peek")
+        limit = int(answer.headers["x-ratelimit-limit"])
+        return limit, limit - answer.json()["remaining"]
+
     def metric(self, name, **labels):
         """The sum of a metric's samples that have these labels."""
         total = 0.0
