@@ -8,7 +8,7 @@ use crate::serve::grpc::Grpc;
 use crate::serve::http::Http;
 use crate::serve::listening::{LettingIn, Listener, Serves, Tls};
 use crate::serve::resp::Resp;
-use crate::serve::settings::{ServeArgs, Settings};
+use crate::serve::settings::{Bounds, ServeArgs, Settings};
 use crate::serve::status::Listening;
 use crate::serve::{App, Protocol};
 
@@ -49,10 +49,10 @@ impl Bound {
         for (protocol, listener) in self.listeners {
             let serving = Serving { listener, app: Arc::clone(app), letting_in: letting_in.clone() };
             match protocol {
-                Protocol::Http => serving.with(Http::new(Arc::clone(app))),
+                Protocol::Http => serving.with(Http::new(Arc::clone(app), Bounds::default())),
                 Protocol::Grpc => serving.with(Grpc::new(Arc::clone(app))),
                 Protocol::Resp => serving.with(Resp::new(Arc::clone(app))),
-                Protocol::Admin => serving.with(Http::new(Arc::clone(app))),
+                Protocol::Admin => serving.with(Http::new(Arc::clone(app), Bounds::default())),
             }
         }
         letting_in.tasks
