@@ -70,7 +70,7 @@ fn assert_negated(condition: &Condition, value: &str) {
         Condition { attribute: condition.attribute.clone(), pattern: condition.pattern.clone().negated() };
     let name = condition.attribute.to_string();
     let entries = [Entry { key: &name, value }];
-    let descriptor = Descriptor { entries: &entries, cost: 1 };
+    let descriptor = Descriptor::new(&entries, 1);
     let matches = |condition: &Condition| {
         let mismatch = condition.mismatch(&descriptor);
         assert!(mismatch.as_ref().is_none_or(|mismatch| !mismatch.to_string().is_empty()));
@@ -108,7 +108,7 @@ fn assert_index(conditions: &[Condition], values: &[&str], apply: Apply) {
             Entry { key: "ip", value: other },
         ];
         for entries in [all.as_slice(), &all[..1], &twice, &[]] {
-            let descriptor = Descriptor { entries, cost: 1 };
+            let descriptor = Descriptor::new(entries, 1);
             let mut found = Matches::new();
             compiled.matching(&descriptor, &mut found);
             let matching = (0..).zip(&rules).filter(|(_, rule)| rule.mismatch(&descriptor).is_none());

@@ -9,6 +9,7 @@ use std::hash::Hasher;
 use siphasher::sip::SipHasher13;
 use smallvec::SmallVec;
 
+use crate::algorithm::PackedAlgorithm;
 use crate::rules::LimitId;
 use crate::{Algorithm, Limit};
 
@@ -58,6 +59,20 @@ impl Counter {
         }
         write(limit.shape().as_bytes());
         Self { id: CounterId(hasher.finish()), limit }
+    }
+
+    /// The counter of a `gcra` limit that is known by its rule alone, so that a key has one arrival time whatever L, W
+    /// and burst it is asked with; none for another algorithm.
+    ///
+    /// That is sound because the state of `gcra` is an instant, which means the same under every rate. What is kept
+    /// below one nanosecond is in 1/L, and read under another L it is still less than one nanosecond.
+    pub fn of_arrivals(rule: &str, limit: Limit) -> Option<Self> {
+        let Algorithm::Packed(PackedAlgorithm::Gcra(_)) = limit.algorithm() else { return None };
+        let mut hasher = SipHasher13::new();
+        hasher.write(&(rule.len() as u64).to_le_bytes());
+        hasher.write(rule.as_bytes());
+        hasher.write(b"gcra");
+        Some(Self { id: CounterId(hasher.finish()), limit })
     }
 
     /// The same counter with another L, for as long as something else says so.

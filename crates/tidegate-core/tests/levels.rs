@@ -29,7 +29,7 @@ fn placeholder(path: &[&str]) -> Rule {
 /// The name of the rule that a descriptor finds, or nothing.
 fn found(rules: &[Rule], descriptor: &[(&str, &str)]) -> String {
     let entries: Vec<Entry<'_>> = descriptor.iter().map(|(key, value)| Entry { key, value }).collect();
-    let found = Levels::new(rules).find(&Descriptor { entries: &entries, cost: 1 });
+    let found = Levels::new(rules).find(&Descriptor::new(&entries, 1));
     found.map(|at| rules[at as usize].name.to_string()).unwrap_or_default()
 }
 

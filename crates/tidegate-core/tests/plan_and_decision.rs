@@ -15,6 +15,24 @@ fn id(limit: &str) -> CounterId {
     counter("rule", 0, limit).id()
 }
 
+/// Known by the rule alone: one arrival time for each key, whatever it is asked with.
+#[test]
+fn counters_of_arrivals_are_known_by_their_rule() {
+    let of = |rule: &str, limit: &str| Counter::of_arrivals(rule, limit.parse().expect(limit));
+    let first = of("throttle", "5 per minute burst 9").expect("it is gcra");
+    for limit in ["5 per minute", "7 per minute burst 9", "5 per hour", "1/s"] {
+        let other = of("throttle", limit).expect("it is gcra");
+        assert_eq!((other.id(), other.limit()), (first.id(), &limit.parse().unwrap()), "{limit}");
+        assert_ne!(other.id(), counter("throttle", 0, limit).id(), "{limit}");
+    }
+    assert_ne!(of("another", "5 per minute").unwrap().id(), first.id());
+    for limit in
+        ["{algorithm: token_bucket, limit: 5, per: 1m}", "{algorithm: fixed_window, limit: 5, per: 1m}"]
+    {
+        assert_eq!(of("throttle", limit), None, "{limit}: its state says nothing under another rate");
+    }
+}
+
 mod plan {
     use super::*;
 

@@ -1,35 +1,67 @@
-//! A request as JSON.
+//! A request as JSON, and several of them.
 //!
 //! ```text
 //! {"domain": "api", "attributes": {"user": "42", "ip": "192.0.2.1"}, "cost": 1}
 //! {"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "42"}], "cost": 1}]}
+//! {"requests": [{"domain": "api", "attributes": {"user": "42"}}, ...]}
 //! ```
 //!
 //! Read as it is parsed, so that whatever is wrong with it has its line and column, and so that a request that is too
-//! large is refused before it takes any memory.
+//! large is refused before it takes any memory. Text is borrowed from the JSON wherever it has no escapes.
 
 mod fields;
 mod parts;
+mod request;
 
+use std::cell::Cell;
 use std::fmt;
 
-use serde_core::Deserialize as _;
+use serde_core::de::DeserializeSeed;
 use tidegate::rules::OwnedRequest;
+
+use parts::{Batch, Request, RequestOrBatch};
+pub use request::{LentEntries, ReadRequest, Ttl};
 
 /// The largest request, in bytes of JSON.
 pub const REQUEST_BYTES_MAX: usize = 1 << 20;
+/// The most requests of a batch.
+pub const BATCH_REQUESTS_MAX: usize = 1_000;
 /// The most descriptors of a request.
 pub const DESCRIPTORS_MAX: usize = 64;
 /// The most entries of a descriptor.
 pub const ENTRIES_MAX: usize = 64;
 
-/// A request that was read.
+/// A request that was read and kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonRequest {
     /// Whose rules apply, if it says so.
     pub domain: Option<String>,
     /// What is asked.
     pub request: OwnedRequest,
+}
+
+/// What a request may, and has to, have in it besides what it says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Nothing more. It may leave out its domain.
+    Loose,
+    /// A domain.
+    Check,
+    /// A domain, and `ttl`, if it likes.
+    Acquire,
+    /// A domain and a `token`; and `ttl`, if it likes.
+    Renew,
+    /// A domain and a `token`.
+    Release,
+}
+
+/// One request, or several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OneOrBatch<'j> {
+    /// One.
+    One(ReadRequest<'j>),
+    /// Several, in their order.
+    Batch(Vec<ReadRequest<'j>>),
 }
 
 /// What is wrong with a request, where, and what to do.
@@ -50,8 +82,27 @@ pub struct Place {
     pub column: usize,
 }
 
-/// Reads a request.
+/// Reads a request to keep, whose domain may be left out.
 pub fn read(json: &[u8]) -> Result<JsonRequest, RequestError> {
+    read_one(json, Form::Loose).map(ReadRequest::into_owned)
+}
+
+/// Reads a request.
+pub fn read_one(json: &[u8], form: Form) -> Result<ReadRequest<'_>, RequestError> {
+    read_by(json, Request(form))
+}
+
+/// Reads a request that has a domain, or several that do. What is wrong with one of several is said with its number, as
+/// in `requests[3]`.
+pub fn read_one_or_batch(json: &[u8]) -> Result<OneOrBatch<'_>, RequestError> {
+    let reading = Cell::new(None);
+    read_by(json, RequestOrBatch(Batch { reading: &reading })).map_err(|error| match reading.get() {
+        Some(number) => RequestError { message: format!("requests[{number}]: {}", error.message), ..error },
+        None => error,
+    })
+}
+
+fn read_by<'j, S: DeserializeSeed<'j>>(json: &'j [u8], seed: S) -> Result<S::Value, RequestError> {
     if json.len() > REQUEST_BYTES_MAX {
         let message = format!(
             "the request is larger than {} KiB (hint: is this the right file?)",
@@ -60,13 +111,13 @@ pub fn read(json: &[u8]) -> Result<JsonRequest, RequestError> {
         return Err(RequestError { message, place: None });
     }
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let request = JsonRequest::deserialize(&mut deserializer);
-    request.and_then(|request| deserializer.end().map(|()| request)).map_err(|error| RequestError::of(&error))
+    let read = seed.deserialize(&mut deserializer);
+    read.and_then(|read| deserializer.end().map(|()| read)).map_err(|error| RequestError::of(&error))
 }
 
 impl RequestError {
     /// The parser puts the place into its text; here it stands beside it.
-    fn of(error: &serde_json::Error) -> Self {
+    pub(crate) fn of(error: &serde_json::Error) -> Self {
         let place = Place { line: error.line(), column: error.column() };
         let said = error.to_string();
         let suffix = format!(" at line {} column {}", place.line, place.column);
@@ -89,6 +140,9 @@ impl fmt::Display for RequestError {
 }
 
 impl std::error::Error for RequestError {}
+
+// Other forms of requests are read in the same way.
+pub(crate) use fields::{read as read_field, unknown as unknown_field};
 
 #[cfg(test)]
 mod tests;

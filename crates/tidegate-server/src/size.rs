@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use tidegate::MEMORY_BYTES_MIN;
+
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(u64);
@@ -35,6 +37,16 @@ impl Size {
 /// Why a text is not a size, with a hint.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SizeError(String);
+
+/// A bound that a store can keep.
+pub fn memory_max(text: &str) -> Result<Size, String> {
+    let size: Size = text.parse().map_err(|error: SizeError| error.to_string())?;
+    let least = Size::from_bytes(MEMORY_BYTES_MIN);
+    if size < least {
+        return Err(format!("{size} is too small (hint: the least is {least})"));
+    }
+    Ok(size)
+}
 
 impl FromStr for Size {
     type Err = SizeError;

@@ -362,3 +362,35 @@ fn any_bound_is_taken() {
         assert_eq!(verdicts, [Verdict::Allowed, Verdict::Denied]);
     }
 }
+
+/// A key with one arrival time for all rates: what was used under one is used under another, to the nanosecond, and no
+/// remainder that was kept under a larger L does harm.
+#[test]
+fn arrival_times_are_kept_over_any_change_of_the_rate() {
+    let store = MemoryStore::bounded(1 << 20);
+    let now = Timestamp::from_nanos(1_700_000_000_000_000_000);
+    let check = |limit: &str, cost| {
+        let counter = Counter::of_arrivals("throttle", limit.parse().unwrap()).unwrap();
+        let charge = Charge { key: b"key", counter: &counter, cost, role: Role::Enforced };
+        store.check_one(&charge, now)
+    };
+    // 3 x 60/7 s.
+    assert_eq!(check("7 per minute", 3).reset_after.get(), 25_714_285_715);
+    // That is 2.57 of 10 s each.
+    let answer = check("6 per minute", 1);
+    assert_eq!(
+        (answer.verdict, answer.remaining, answer.reset_after.get()),
+        (Verdict::Allowed, 2, 35_714_285_715)
+    );
+    // With L = 1 there is no room for a remainder.
+    let answer = check("{algorithm: gcra, limit: 1, per: 1h, burst: 1}", 1);
+    assert_eq!((answer.verdict, answer.remaining), (Verdict::Denied, 0));
+    assert_eq!(answer.retry_after.span().map(tidegate::Nanos::get), Some(35_714_285_714));
+    let answer = check("{algorithm: gcra, limit: 1099511627775, per: 1ms, burst: 1}", 1);
+    assert_eq!((answer.verdict, answer.remaining), (Verdict::Denied, 0));
+    assert_eq!(
+        check("{algorithm: gcra, limit: 1, per: 3650d, burst: 1099511627775}", 1_000).verdict,
+        Verdict::Allowed
+    );
+    assert_eq!(check("{algorithm: gcra, limit: 1099511627775, per: 1ms}", 0).verdict, Verdict::Denied);
+}

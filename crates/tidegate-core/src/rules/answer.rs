@@ -68,6 +68,8 @@ pub struct LimitAnswer<'r> {
     pub outcome: Outcome,
     /// Whether it was asked at all: a request that lacks a part of the key may be denied for that alone.
     pub asked: Asked,
+    /// Where L is, if not where it was written.
+    moved_to: Option<u64>,
 }
 
 /// Whether a limit's counter was asked.
@@ -175,7 +177,23 @@ impl<'r> LimitAnswer<'r> {
             (Verdict::Allowed, _) if outcome.delay > Nanos::ZERO => Fate::Delayed,
             (Verdict::Allowed, _) => Fate::Allowed,
         };
-        Self { descriptor: touch.descriptor, rule: touch.rule, limit, id, fate, cost, outcome, asked }
+        let moved_to = touch.moved.map(|moved| moved.units);
+        Self {
+            descriptor: touch.descriptor,
+            rule: touch.rule,
+            limit,
+            id,
+            fate,
+            cost,
+            outcome,
+            asked,
+            moved_to,
+        }
+    }
+
+    /// L as it is in force: as it was written, unless a signal moves it or the request brought it along.
+    pub fn limit_now(&self) -> u64 {
+        self.moved_to.unwrap_or_else(|| self.limit.limit.rate().limit())
     }
 
     /// Whether its numbers are the client's business: not those of a dry run.

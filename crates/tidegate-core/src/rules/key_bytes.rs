@@ -53,6 +53,11 @@ pub(super) fn write(key: &Key, descriptor: &Descriptor<'_>, buffer: &mut KeyBuff
     (start..buffer.len(), found)
 }
 
+/// Writes text as it is at the end of `buffer`, in such a way that texts one after the other are told apart.
+pub(super) fn write_whole(text: &str, buffer: &mut KeyBuffer) {
+    write_text(text, Case::Kept, buffer);
+}
+
 /// A value as people read it, in quotes where it could be taken for more than one, or cannot be seen.
 pub fn value_text(value: &str) -> Cow<'_, str> {
     let is_odd = |c: char| c.is_control() || c.is_whitespace() || c == '=' || c == '"';

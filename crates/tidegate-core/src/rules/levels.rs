@@ -22,7 +22,7 @@ use super::{Case, Descriptor, Pattern, Rule, Wildcard};
 /// let others = Rule { entries: Some(entry("database", Pattern::Any)), ..Rule::default() };
 /// let levels = Levels::new(&[others, users]);
 ///
-/// let find = |value| levels.find(&Descriptor { entries: &[Entry { key: "database", value }], cost: 1 });
+/// let find = |value| levels.find(&Descriptor::new(&[Entry { key: "database", value }], 1));
 /// assert_eq!(find("users"), Some(1));
 /// assert_eq!(find("logs"), Some(0));
 /// ```

@@ -3,7 +3,7 @@
 //! ```text
 //! Domain of Rules  ->  Ruleset, compiled once                 domain.rs, rule.rs, pattern/  ->  ruleset.rs, rule_gates.rs, gate.rs
 //! Request          ->  the rules that apply                   request.rs  ->  matching/, levels.rs
-//!                  ->  the limits it touches, as a Plan       touches.rs, key_bytes.rs
+//!                  ->  the limits it touches, as a Plan       touches.rs, key_bytes.rs, request_limit.rs
 //! Outcomes         ->  the Answer                             answer.rs
 //! ```
 //!
@@ -23,6 +23,7 @@ mod levels;
 mod matching;
 mod pattern;
 mod request;
+mod request_limit;
 mod rule;
 mod rule_gates;
 mod ruleset;
@@ -45,6 +46,7 @@ pub use pattern::{
     Wildcard, path_segment, path_without_query,
 };
 pub use request::{Descriptor, Entry, Request};
+pub use request_limit::{OVERRIDE_RULE, RequestLimit, Unit};
 pub use rule::{Condition, CostFrom, Entries, LimitId, Limits, Rule, RuleLimit, Tiers};
 pub use ruleset::{DomainRules, Ruleset, RulesetError};
 pub use signal::{Level, NotALevel, Signal};

@@ -1,5 +1,7 @@
 //! What every listener produces.
 
+use super::RequestLimit;
+
 /// One request: a domain and what is known of it, borrowed from whoever received it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
@@ -16,6 +18,8 @@ pub struct Descriptor<'a> {
     pub entries: &'a [Entry<'a>],
     /// Units, where a rule does not say otherwise. Zero asks without charging, whatever rules say.
     pub cost: u64,
+    /// A limit of its own, instead of those of rules.
+    pub limit: Option<RequestLimit>,
 }
 
 /// One attribute.
@@ -25,4 +29,11 @@ pub struct Entry<'a> {
     pub key: &'a str,
     /// Its value.
     pub value: &'a str,
+}
+
+impl<'a> Descriptor<'a> {
+    /// These attributes, at this cost, limited by rules.
+    pub const fn new(entries: &'a [Entry<'a>], cost: u64) -> Self {
+        Self { entries, cost, limit: None }
+    }
 }

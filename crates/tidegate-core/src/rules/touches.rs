@@ -8,11 +8,14 @@ use smallvec::SmallVec;
 use super::answer::Said;
 use super::gate::{Gate, Lineage};
 use super::key_bytes::{self, Found, KeyBuffer};
+use super::request_limit::{self, OwnLimit};
 use super::{
-    Action, CostFrom, Descriptor, DomainRules, LimitId, Margin, Matches, Missing, Request, Rule, RuleLimit,
-    Ruleset,
+    Action, CostFrom, Descriptor, DomainRules, LimitId, Margin, Matches, Missing, Request, RequestLimit,
+    Rule, RuleLimit, Ruleset,
 };
-use crate::{Charge, Counter, LimitSpec, Outcome, Plan, PlanFull, Role, Timestamp, Verdict, WINDOW_NS_MIN};
+use crate::{
+    Algorithm, Charge, Counter, LimitSpec, Outcome, Plan, PlanFull, Role, Timestamp, Verdict, WINDOW_NS_MIN,
+};
 
 /// All that a request touches.
 #[derive(Clone, Debug)]
@@ -36,10 +39,19 @@ pub struct Touch<'r> {
     pub cost: u64,
     pub(super) gate: &'r Gate,
     pub(super) key: TouchKey,
-    /// Where among the limits that are somewhere else its own is.
-    moved: Option<usize>,
+    /// Where L is, if not where it was written.
+    pub(super) moved: Option<Moved>,
     /// What the part that is always granted said, if the request turned to the pool.
     pub(super) turned_to_pool: Option<Outcome>,
+}
+
+/// A limit that is somewhere else than it was written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moved {
+    /// L.
+    pub units: u64,
+    /// Its place among those that are.
+    place: usize,
 }
 
 /// Which of a limit's keys.
@@ -78,7 +90,7 @@ pub(super) enum Part {
 }
 
 impl Ruleset {
-    /// What a request touches. A domain that has no rules has no limits.
+    /// What a request touches. A domain that has no rules has no limits but those that requests bring along.
     pub fn touched_by(&self, request: &Request<'_>) -> Touches<'_> {
         let mut touches = Touches {
             domain: self.domain(request.domain),
@@ -87,17 +99,12 @@ impl Ruleset {
             keys: KeyBuffer::new(),
             moved: Vec::new(),
         };
-        let Some(domain) = touches.domain else { return touches };
-        let mut applying: SmallVec<[(usize, u32); 8]> = SmallVec::new();
-        let mut matches = Matches::new();
-        for (number, descriptor) in request.descriptors.iter().enumerate() {
-            domain.matching(descriptor, &mut matches);
-            applying.extend(matches.drain(..).map(|rule| (number, rule)));
+        if let Some(domain) = touches.domain {
+            touches.touch_rules(domain, request);
         }
-        let replaces = |other: u32, rule: u32| domain.gates_of(other).replaces.binary_search(&rule).is_ok();
-        for (number, rule) in &applying {
-            if !applying.iter().any(|(_, other)| replaces(*other, *rule)) {
-                touches.touch_all(domain, *number, &request.descriptors[*number], *rule);
+        for (number, descriptor) in request.descriptors.iter().enumerate() {
+            if let Some(limit) = descriptor.limit {
+                touches.touch_own(request.domain, number, descriptor, limit);
             }
         }
         touches
@@ -131,6 +138,27 @@ impl<'r> Touches<'r> {
         // A change that was made in time must not be what keeps requests from being decided.
         let _ = self.draw(&mut drawn, |counted| counted.until.is_some_and(|until| now < until));
         Ok(drawn)
+    }
+
+    /// A plan of all that may hold a lease which the request was given: the limits that hold it now, those that are on
+    /// their way out, however long ago, and pools, whether it turned to them or not.
+    pub fn plan_of_leases(&self) -> Result<Plan<'_>, PlanFull> {
+        let mut plan = Plan::new();
+        for touch in &self.touches {
+            let Some(key) = self.key(touch) else { continue };
+            let pool = touch.gate.pool.zip(self.domain).map(|(pool, domain)| &domain.pools[pool].1);
+            let own =
+                std::iter::once(&touch.gate.main).chain(&touch.gate.beside).map(|lineage| (lineage, key));
+            // A pool is everybody's, whatever the key.
+            for (lineage, key) in own.chain(pool.map(|pool| (pool, [].as_slice()))) {
+                let leases = |counter: &&Counter| matches!(counter.algorithm(), Algorithm::Leases(_));
+                for counter in counters_of(lineage).map(|(counter, _)| counter).filter(leases) {
+                    let role = if touch.is_enforced() { Role::Enforced } else { Role::Observed };
+                    plan.add(Charge { key, counter, cost: touch.cost, role })?;
+                }
+            }
+        }
+        Ok(plan)
     }
 
     /// The charge of a candidate; none if its key cannot be made.
@@ -170,7 +198,7 @@ impl<'r> Touches<'r> {
         let main = counters_of(&gate.main).map(move |(counter, until)| {
             // Those on their way out have windows of their own, to which its units do not belong.
             let moved = touch.moved.filter(|_| until.is_none());
-            let counter = moved.map_or(counter, |moved| &self.moved[moved]);
+            let counter = moved.map_or(counter, |moved| &self.moved[moved.place]);
             Counted { part: Part::Main, counter, role, until }
         });
         let second = match (gate.pool.zip(self.domain), &gate.beside) {
@@ -192,6 +220,41 @@ impl<'r> Touches<'r> {
             TouchKey::At(range) => Some(&self.keys[range.clone()]),
             TouchKey::Refused => None,
         }
+    }
+
+    /// Touches the limits of all rules that apply to the descriptors which have none of their own.
+    fn touch_rules(&mut self, domain: &'r DomainRules, request: &Request<'_>) {
+        let mut applying: SmallVec<[(usize, u32); 8]> = SmallVec::new();
+        let mut matches = Matches::new();
+        for (number, descriptor) in request.descriptors.iter().enumerate() {
+            if descriptor.limit.is_none() {
+                domain.matching(descriptor, &mut matches);
+                applying.extend(matches.drain(..).map(|rule| (number, rule)));
+            }
+        }
+        let replaces = |other: u32, rule: u32| domain.gates_of(other).replaces.binary_search(&rule).is_ok();
+        for (number, rule) in &applying {
+            if !applying.iter().any(|(_, other)| replaces(*other, *rule)) {
+                self.touch_all(domain, *number, &request.descriptors[*number], *rule);
+            }
+        }
+    }
+
+    /// Touches the limit that a descriptor brings along.
+    #[cold]
+    fn touch_own(&mut self, domain: &str, number: usize, descriptor: &Descriptor<'_>, limit: RequestLimit) {
+        let OwnLimit { rule, gate } = OwnLimit::per(limit.per);
+        let start = self.keys.len();
+        request_limit::write_key(domain, descriptor, &mut self.keys);
+        let key = TouchKey::At(start..self.keys.len());
+        let moved = Some(self.moved_to(gate, limit.units.into()));
+        let cost = descriptor.cost;
+        self.touches.push(Touch { descriptor: number, rule, cost, gate, key, moved, turned_to_pool: None });
+    }
+
+    fn moved_to(&mut self, gate: &Gate, units: u64) -> Moved {
+        self.moved.push(gate.main.current.resized(units));
+        Moved { units, place: self.moved.len() - 1 }
     }
 
     fn touch_all(&mut self, domain: &'r DomainRules, number: usize, descriptor: &Descriptor<'_>, rule: u32) {
@@ -223,10 +286,7 @@ impl<'r> Touches<'r> {
             (Found::NotAll, Missing::Deny) => TouchKey::Refused,
             (Found::NotAll, Missing::Skip) => return None,
         };
-        let moved = gate.units_now().map(|units| {
-            self.moved.push(gate.main.current.resized(units));
-            self.moved.len() - 1
-        });
+        let moved = gate.units_now().map(|units| self.moved_to(gate, units));
         let cost = cost(&gate.limit, descriptor);
         Some(Touch { descriptor: number, rule, cost, gate, key, moved, turned_to_pool: None })
     }

@@ -29,7 +29,7 @@ fn holds(attribute: &str, pattern: &Pattern, entries: &[(&str, &str)]) -> bool {
 
 fn with_descriptor<T>(entries: &[(&str, &str)], then: impl FnOnce(&Descriptor<'_>) -> T) -> T {
     let entries: Vec<Entry<'_>> = entries.iter().map(|&(key, value)| Entry { key, value }).collect();
-    then(&Descriptor { entries: &entries, cost: 1 })
+    then(&Descriptor::new(&entries, 1))
 }
 
 fn rule(conditions: &[(&str, Pattern)]) -> Rule {

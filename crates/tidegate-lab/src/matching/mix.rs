@@ -269,7 +269,7 @@ mod tests {
                 assert!(request.len() <= Mix::ENTRIES_MAX, "{mix:?}");
                 let entries: Vec<Entry<'_>> =
                     request.iter().map(|(key, value)| Entry { key, value }).collect();
-                let descriptor = Descriptor { entries: &entries, cost: 1 };
+                let descriptor = Descriptor::new(&entries, 1);
                 index.matching(&rules, &descriptor, Apply::All, &mut matches);
                 assert!(matches.contains(&u32::try_from(number).unwrap()), "{mix:?} {number}");
             }

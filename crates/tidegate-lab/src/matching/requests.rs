@@ -37,7 +37,7 @@ impl Requests {
             for (entry, (key, value)) in entries.iter_mut().zip(request) {
                 *entry = Entry { key, value };
             }
-            then(&Descriptor { entries: &entries[..request.len().min(Mix::ENTRIES_MAX)], cost: 1 });
+            then(&Descriptor::new(&entries[..request.len().min(Mix::ENTRIES_MAX)], 1));
         }
     }
 

@@ -1,6 +1,9 @@
 //! The fields of an object, each of which may stand once.
 
-use serde_core::de::{DeserializeSeed, Error, MapAccess};
+use std::borrow::Cow;
+use std::fmt;
+
+use serde_core::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use tidegate_core::text::did_you_mean;
 
 use crate::shown;
@@ -9,7 +12,7 @@ use crate::shown;
 pub(super) const NAME_CHARS_MAX: usize = 64;
 
 /// Reads a field into its place, which has to be empty.
-pub(super) fn read<'de, A: MapAccess<'de>, S: DeserializeSeed<'de>>(
+pub(crate) fn read<'de, A: MapAccess<'de>, S: DeserializeSeed<'de>>(
     map: &mut A,
     name: &str,
     place: &mut Option<S::Value>,
@@ -23,8 +26,46 @@ pub(super) fn read<'de, A: MapAccess<'de>, S: DeserializeSeed<'de>>(
 }
 
 /// The object has no such field. `what` is what it is, like `a request`.
-pub(super) fn unknown<E: Error>(what: &str, name: &str, known: &[&str]) -> E {
+pub(crate) fn unknown<E: Error>(what: &str, name: &str, known: &[&str]) -> E {
     let hint = did_you_mean(name, known).unwrap_or_else(|| format!("{what} has: {}", known.join(", ")));
     let name = shown::text(name.as_bytes(), NAME_CHARS_MAX);
     E::custom(format!("{what} has no field `{name}` (hint: {hint})"))
+}
+
+/// The name of a field, borrowed if it has no escapes.
+pub(super) struct Name;
+
+/// Text, borrowed if it has no escapes, and what messages call it.
+pub(super) struct Text(pub &'static str);
+
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        Text("the name of a field").deserialize(deserializer)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Text {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Text {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} as text (hint: put it in double quotes)", self.0)
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(text.to_owned()))
+    }
 }

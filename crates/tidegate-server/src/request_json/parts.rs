@@ -1,221 +1,328 @@
 //! The parts of a request, from the whole to its entries.
 
+use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 
-use serde_core::Deserialize;
 use serde_core::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use tidegate::rules::{OwnedDescriptor, OwnedRequest};
 
-use super::fields::{self, NAME_CHARS_MAX};
-use super::{DESCRIPTORS_MAX, ENTRIES_MAX, JsonRequest};
+use super::fields::{self, NAME_CHARS_MAX, Name, Text};
+use super::request::{DescriptorRead, EntryRead, ReadRequest, Ttl};
+use super::{BATCH_REQUESTS_MAX, DESCRIPTORS_MAX, ENTRIES_MAX, Form, OneOrBatch};
 use crate::shown;
 
 const COST_DEFAULT: u64 = 1;
 
-type Entries = Vec<(Box<str>, Box<str>)>;
+/// A seed that reads as a visitor of its own.
+macro_rules! seed {
+    ($seed:ty => $value:ty, $deserialize:ident) => {
+        impl<'de> DeserializeSeed<'de> for $seed {
+            type Value = $value;
 
-impl<'de> Deserialize<'de> for JsonRequest {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(RequestVisitor)
-    }
+            fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+                deserializer.$deserialize(self)
+            }
+        }
+    };
 }
 
-struct RequestVisitor;
+/// A request of this form.
+#[derive(Clone, Copy)]
+pub(super) struct Request(pub Form);
 
-impl<'de> Visitor<'de> for RequestVisitor {
-    type Value = JsonRequest;
+seed!(Request => ReadRequest<'de>, deserialize_map);
+
+impl<'de> Visitor<'de> for Request {
+    type Value = ReadRequest<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a request (hint: an object, as in {\"attributes\": {\"user\": \"42\"}})")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonRequest, A::Error> {
-        let (mut domain, mut attributes, mut descriptors, mut cost) = (None, None, None, None);
-        while let Some(name) = map.next_key::<String>()? {
-            match name.as_str() {
-                "domain" => fields::read(&mut map, &name, &mut domain, Text("the name of a domain"))?,
-                "attributes" => fields::read(&mut map, &name, &mut attributes, Attributes)?,
-                "descriptors" => fields::read(&mut map, &name, &mut descriptors, Descriptors)?,
-                "cost" => fields::read(&mut map, &name, &mut cost, Cost)?,
-                _ => {
-                    let known = ["domain", "attributes", "descriptors", "cost"];
-                    return Err(fields::unknown("a request", &name, &known));
-                }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ReadRequest<'de>, A::Error> {
+        let mut fields = RequestFields::default();
+        while let Some(name) = map.next_key_seed(Name)? {
+            fields.read(&mut map, &name, self.0, &[])?;
+        }
+        fields.finish(self.0)
+    }
+}
+
+/// A request with a domain, or several.
+#[derive(Clone, Copy)]
+pub(super) struct RequestOrBatch<'a>(pub Batch<'a>);
+
+seed!(RequestOrBatch<'_> => OneOrBatch<'de>, deserialize_map);
+
+impl<'de> Visitor<'de> for RequestOrBatch<'_> {
+    type Value = OneOrBatch<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Request(Form::Check).expecting(f)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OneOrBatch<'de>, A::Error> {
+        let (mut fields, mut requests) = (RequestFields::default(), None);
+        while let Some(name) = map.next_key_seed(Name)? {
+            match &*name {
+                "requests" => fields::read(&mut map, &name, &mut requests, self.0)?,
+                _ => fields.read(&mut map, &name, Form::Check, &["requests"])?,
             }
         }
-        let descriptors = match (attributes, descriptors, cost) {
-            (Some(entries), None, cost) => {
-                vec![OwnedDescriptor { entries, cost: cost.unwrap_or(COST_DEFAULT) }]
+        match requests {
+            None => fields.finish(Form::Check).map(OneOrBatch::One),
+            Some(requests) if fields.are_none() => Ok(OneOrBatch::Batch(requests)),
+            Some(_) => Err(A::Error::custom(
+                "`requests` stands alone (hint: each request has its own `domain`, within the list)",
+            )),
+        }
+    }
+}
+
+/// A list of requests.
+#[derive(Clone, Copy)]
+pub(super) struct Batch<'a> {
+    /// The number of the request that is being read, from 0.
+    pub reading: &'a Cell<Option<usize>>,
+}
+
+seed!(Batch<'_> => Vec<ReadRequest<'de>>, deserialize_seq);
+
+impl<'de> Visitor<'de> for Batch<'_> {
+    type Value = Vec<ReadRequest<'de>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of requests (hint: [{\"domain\": \"api\", \"attributes\": {\"user\": \"42\"}}])")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut requests = Vec::new();
+        self.reading.set(Some(0));
+        while let Some(request) = seq.next_element_seed(Request(Form::Check))? {
+            has_room(requests.len(), BATCH_REQUESTS_MAX, "requests")?;
+            requests.push(request);
+            self.reading.set(Some(requests.len()));
+        }
+        self.reading.set(None);
+        if requests.is_empty() {
+            return Err(A::Error::custom("the list of requests is empty (hint: a batch has at least one)"));
+        }
+        Ok(requests)
+    }
+}
+
+/// The fields of a request, as far as they were read.
+#[derive(Default)]
+struct RequestFields<'de> {
+    request: ReadRequest<'de>,
+    attributes: Option<()>,
+    descriptors: Option<()>,
+    cost: Option<u64>,
+}
+
+impl<'de> RequestFields<'de> {
+    /// Reads one of them; `others` are fields that stand beside them.
+    fn read<A: MapAccess<'de>>(
+        &mut self,
+        map: &mut A,
+        name: &str,
+        form: Form,
+        others: &[&str],
+    ) -> Result<(), A::Error> {
+        let request = &mut self.request;
+        match name {
+            "domain" => fields::read(map, name, &mut request.domain, Text("the name of a domain")),
+            "attributes" => fields::read(map, name, &mut self.attributes, Attributes(request)),
+            "descriptors" => fields::read(map, name, &mut self.descriptors, Descriptors(request)),
+            "cost" => fields::read(map, name, &mut self.cost, Cost),
+            "ttl" if form.has_ttl() => fields::read(map, name, &mut request.ttl, TtlText),
+            "token" if form.has_token() => {
+                fields::read(map, name, &mut request.token, Text("a token, as `acquire` answered it,"))
             }
-            (None, Some(descriptors), None) => descriptors,
-            (None, Some(_), Some(_)) => {
-                return Err(A::Error::custom(
+            _ => {
+                let mut known = vec!["domain", "attributes", "descriptors", "cost"];
+                known.extend(form.has_ttl().then_some("ttl"));
+                known.extend(form.has_token().then_some("token"));
+                known.extend(others);
+                Err(fields::unknown("a request", name, &known))
+            }
+        }
+    }
+
+    fn are_none(&self) -> bool {
+        let Self { request, attributes, descriptors, cost } = self;
+        request.domain.is_none() && attributes.is_none() && descriptors.is_none() && cost.is_none()
+    }
+
+    fn finish<E: Error>(self, form: Form) -> Result<ReadRequest<'de>, E> {
+        let mut request = self.request;
+        match (self.attributes, self.descriptors, self.cost) {
+            (Some(()), None, cost) => {
+                let entries_end = request.entries.len();
+                request.descriptors.push(DescriptorRead { entries_end, cost: cost.unwrap_or(COST_DEFAULT) });
+            }
+            (None, Some(()), None) => {}
+            (None, Some(()), Some(_)) => {
+                return Err(E::custom(
                     "`cost` does not go with `descriptors` (hint: each descriptor has its own, beside its `entries`)",
                 ));
             }
-            (Some(_), Some(_), _) => {
-                return Err(A::Error::custom(
+            (Some(()), Some(()), _) => {
+                return Err(E::custom(
                     "`attributes` and `descriptors` do not go together (hint: `attributes` is for one descriptor, \
                      `descriptors` for several)",
                 ));
             }
             (None, None, _) => {
-                return Err(A::Error::custom(
+                return Err(E::custom(
                     "the request says nothing of itself (hint: add \"attributes\": {\"user\": \"42\"})",
                 ));
             }
-        };
-        Ok(JsonRequest { domain, request: OwnedRequest { descriptors } })
+        }
+        if form != Form::Loose && request.domain().is_empty() {
+            return Err(E::custom(
+                "the request names no domain (hint: add \"domain\": \"api\", as the file of its rules does)",
+            ));
+        }
+        if form.has_token() && request.token.as_deref().unwrap_or_default().is_empty() {
+            return Err(E::custom("the request has no `token` (hint: the one that `acquire` answered)"));
+        }
+        Ok(request)
+    }
+}
+
+impl Form {
+    fn has_ttl(self) -> bool {
+        matches!(self, Self::Acquire | Self::Renew)
+    }
+
+    fn has_token(self) -> bool {
+        matches!(self, Self::Renew | Self::Release)
     }
 }
 
 /// Names and values, none of the names twice.
-struct Attributes;
+struct Attributes<'a, 'de>(&'a mut ReadRequest<'de>);
 
-impl<'de> DeserializeSeed<'de> for Attributes {
-    type Value = Entries;
+seed!(Attributes<'_, 'de> => (), deserialize_map);
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Entries, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Attributes {
-    type Value = Entries;
+impl<'de> Visitor<'de> for Attributes<'_, 'de> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("attributes (hint: an object of names and values, as in {\"user\": \"42\"})")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries, A::Error> {
-        let mut entries = Entries::new();
-        while let Some(name) = map.next_key::<String>()? {
-            if entries.iter().any(|(known, _)| **known == *name) {
-                let name = shown::text(name.as_bytes(), NAME_CHARS_MAX);
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        // Those of `descriptors`, if they stand before; then the request is refused in the end.
+        let start = self.0.entries.len();
+        while let Some(key) = map.next_key_seed(Name)? {
+            let entries = &mut self.0.entries;
+            if entries[start..].iter().any(|known| known.key == key) {
+                let name = shown::text(key.as_bytes(), NAME_CHARS_MAX);
                 return Err(A::Error::custom(format!(
                     "attribute `{name}` stands twice (hint: leave one out; in `entries` of `descriptors` a key may \
                      stand twice)"
                 )));
             }
-            has_room(entries.len(), ENTRIES_MAX, "attributes")?;
-            entries.push((name.into(), map.next_value_seed(Text("the value of an attribute"))?.into()));
+            has_room(entries.len() - start, ENTRIES_MAX, "attributes")?;
+            let value = map.next_value_seed(Text("the value of an attribute"))?;
+            entries.push(EntryRead { key, value });
         }
-        Ok(entries)
+        Ok(())
     }
 }
 
-struct Descriptors;
+struct Descriptors<'a, 'de>(&'a mut ReadRequest<'de>);
 
-impl<'de> DeserializeSeed<'de> for Descriptors {
-    type Value = Vec<OwnedDescriptor>;
+seed!(Descriptors<'_, 'de> => (), deserialize_seq);
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Descriptors {
-    type Value = Vec<OwnedDescriptor>;
+impl<'de> Visitor<'de> for Descriptors<'_, 'de> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of descriptors (hint: [{\"entries\": [{\"key\": \"user\", \"value\": \"42\"}]}])")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut descriptors = Vec::new();
-        while let Some(descriptor) = seq.next_element_seed(Descriptor)? {
-            has_room(descriptors.len(), DESCRIPTORS_MAX, "descriptors")?;
-            descriptors.push(descriptor);
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while let Some(cost) = seq.next_element_seed(Descriptor(self.0))? {
+            has_room(self.0.descriptors.len(), DESCRIPTORS_MAX, "descriptors")?;
+            let entries_end = self.0.entries.len();
+            self.0.descriptors.push(DescriptorRead { entries_end, cost });
         }
-        if descriptors.is_empty() {
+        if self.0.descriptors.is_empty() {
             return Err(A::Error::custom(
                 "the list of descriptors is empty (hint: a request has at least one)",
             ));
         }
-        Ok(descriptors)
+        Ok(())
     }
 }
 
-struct Descriptor;
+/// Puts its entries behind those that are there, and comes to its cost.
+struct Descriptor<'a, 'de>(&'a mut ReadRequest<'de>);
 
-impl<'de> DeserializeSeed<'de> for Descriptor {
-    type Value = OwnedDescriptor;
+seed!(Descriptor<'_, 'de> => u64, deserialize_map);
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<OwnedDescriptor, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Descriptor {
-    type Value = OwnedDescriptor;
+impl<'de> Visitor<'de> for Descriptor<'_, 'de> {
+    type Value = u64;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a descriptor (hint: {\"entries\": [{\"key\": \"user\", \"value\": \"42\"}]})")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OwnedDescriptor, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<u64, A::Error> {
         let (mut entries, mut cost) = (None, None);
-        while let Some(name) = map.next_key::<String>()? {
-            match name.as_str() {
-                "entries" => fields::read(&mut map, &name, &mut entries, EntryList)?,
+        while let Some(name) = map.next_key_seed(Name)? {
+            match &*name {
+                "entries" => fields::read(&mut map, &name, &mut entries, EntryList(self.0))?,
                 "cost" => fields::read(&mut map, &name, &mut cost, Cost)?,
                 _ => return Err(fields::unknown("a descriptor", &name, &["entries", "cost"])),
             }
         }
         let hint = "a descriptor needs `entries` (hint: [{\"key\": \"user\", \"value\": \"42\"}])";
-        let entries = entries.ok_or_else(|| A::Error::custom(hint))?;
-        Ok(OwnedDescriptor { entries, cost: cost.unwrap_or(COST_DEFAULT) })
+        entries.ok_or_else(|| A::Error::custom(hint))?;
+        Ok(cost.unwrap_or(COST_DEFAULT))
     }
 }
 
-struct EntryList;
+struct EntryList<'a, 'de>(&'a mut ReadRequest<'de>);
 
-impl<'de> DeserializeSeed<'de> for EntryList {
-    type Value = Entries;
+seed!(EntryList<'_, 'de> => (), deserialize_seq);
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Entries, D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for EntryList {
-    type Value = Entries;
+impl<'de> Visitor<'de> for EntryList<'_, 'de> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of entries (hint: [{\"key\": \"user\", \"value\": \"42\"}])")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Entries, A::Error> {
-        let mut entries = Entries::new();
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        let entries = &mut self.0.entries;
+        let start = entries.len();
         while let Some(entry) = seq.next_element_seed(Entry)? {
-            has_room(entries.len(), ENTRIES_MAX, "entries of a descriptor")?;
+            has_room(entries.len() - start, ENTRIES_MAX, "entries of a descriptor")?;
             entries.push(entry);
         }
-        Ok(entries)
+        Ok(())
     }
 }
 
 struct Entry;
 
-impl<'de> DeserializeSeed<'de> for Entry {
-    type Value = (Box<str>, Box<str>);
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
+seed!(Entry => EntryRead<'de>, deserialize_map);
 
 impl<'de> Visitor<'de> for Entry {
-    type Value = (Box<str>, Box<str>);
+    type Value = EntryRead<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an entry (hint: {\"key\": \"user\", \"value\": \"42\"})")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let (mut key, mut value) = (None, None);
-        while let Some(name) = map.next_key::<String>()? {
-            match name.as_str() {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<EntryRead<'de>, A::Error> {
+        let (mut key, mut value): (Option<Cow<'de, str>>, _) = (None, None);
+        while let Some(name) = map.next_key_seed(Name)? {
+            match &*name {
                 "key" => fields::read(&mut map, &name, &mut key, Text("the key of an entry"))?,
                 "value" => fields::read(&mut map, &name, &mut value, Text("the value of an entry"))?,
                 _ => return Err(fields::unknown("an entry", &name, &["key", "value"])),
@@ -225,42 +332,13 @@ impl<'de> Visitor<'de> for Entry {
             key.ok_or_else(|| A::Error::custom("an entry needs a `key` (hint: the name of an attribute)"))?;
         let value =
             value.ok_or_else(|| A::Error::custom("an entry needs a `value` (hint: text, maybe \"\")"))?;
-        Ok((key.into(), value.into()))
-    }
-}
-
-/// Text, and what messages call it.
-struct Text(&'static str);
-
-impl<'de> DeserializeSeed<'de> for Text {
-    type Value = String;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Text {
-    type Value = String;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} as text (hint: put it in double quotes)", self.0)
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
-        Ok(text.to_owned())
+        Ok(EntryRead { key, value })
     }
 }
 
 struct Cost;
 
-impl<'de> DeserializeSeed<'de> for Cost {
-    type Value = u64;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<u64, D::Error> {
-        deserializer.deserialize_u64(self)
-    }
-}
+seed!(Cost => u64, deserialize_u64);
 
 impl Visitor<'_> for Cost {
     type Value = u64;
@@ -271,6 +349,28 @@ impl Visitor<'_> for Cost {
 
     fn visit_u64<E: Error>(self, cost: u64) -> Result<u64, E> {
         Ok(cost)
+    }
+}
+
+/// `"30s"`, or milliseconds.
+struct TtlText;
+
+seed!(TtlText => Ttl, deserialize_any);
+
+impl Visitor<'_> for TtlText {
+    type Value = Ttl;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a ttl (hint: a duration as text, \"30s\", or a number of milliseconds, 30000)")
+    }
+
+    fn visit_u64<E: Error>(self, millis: u64) -> Result<Ttl, E> {
+        Ttl::from_nanos(u128::from(millis) * 1_000_000)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Ttl, E> {
+        let nanos = tidegate_core::text::parse_duration(text).map_err(E::custom)?;
+        Ttl::from_nanos(u128::from(nanos))
     }
 }
 

@@ -1,5 +1,8 @@
 //! Requests that are read, and what is said of those that are not.
 
+use std::borrow::Cow;
+
+use tidegate::Nanos;
 use tidegate::rules::OwnedDescriptor;
 
 use super::*;
@@ -133,4 +136,96 @@ fn every_bound() {
     assert!(read(padded(REQUEST_BYTES_MAX).as_bytes()).is_ok());
     let error = read(padded(REQUEST_BYTES_MAX + 1).as_bytes()).unwrap_err().to_string();
     assert_eq!(error, "the request is larger than 1024 KiB (hint: is this the right file?)");
+}
+
+/// What is wrong with it.
+#[track_caller]
+fn refused(json: &str, form: Form) -> String {
+    read_one(json.as_bytes(), form).expect_err(json).to_string()
+}
+
+#[test]
+fn text_without_escapes_is_borrowed() {
+    let read = read_one(br#"{"domain": "api", "attributes": {"user": "4\u0032", "ip": "::1"}}"#, Form::Check);
+    let read = read.unwrap();
+    let borrowed = |text: &Cow<'_, str>| matches!(text, Cow::Borrowed(_));
+    assert!(read.domain.as_ref().is_some_and(borrowed));
+    let (entries, values) = (read.entries(), read.entries.iter().map(|entry| borrowed(&entry.value)));
+    assert_eq!(values.collect::<Vec<_>>(), [false, true]);
+    assert_eq!(entries.descriptors()[0].entries[0].value, "42");
+}
+
+#[test]
+fn what_each_form_asks_for() {
+    let named = r#"{"domain": "api", "attributes": {}"#;
+    for (form, more) in [
+        (Form::Check, ""),
+        (Form::Acquire, ""),
+        (Form::Acquire, r#", "ttl": "1m""#),
+        (Form::Renew, r#", "token": "t", "ttl": 60000"#),
+        (Form::Release, r#", "token": "t""#),
+    ] {
+        let json = format!("{named}{more}}}");
+        let read = read_one(json.as_bytes(), form).unwrap_or_else(|error| panic!("{json}: {error}"));
+        let minute = more.contains("ttl").then(|| Nanos::new(60_000_000_000));
+        assert_eq!(read.ttl.map(Ttl::span), minute, "{json}");
+        assert!(refused(r#"{"attributes": {}, "token": "t"}"#, Form::Release).contains("names no domain"));
+    }
+    let cases = [
+        (Form::Check, r#"{"domain": "", "attributes": {}}"#, "the request names no domain (hint: "),
+        (Form::Release, r#"{"domain": "a", "attributes": {}}"#, "the request has no `token` (hint: "),
+        (
+            Form::Renew,
+            r#"{"domain": "a", "attributes": {}, "token": ""}"#,
+            "the request has no `token` (hint: ",
+        ),
+        (Form::Check, r#"{"token": "t"}"#, "a request has no field `token` (hint: a request has: domain, "),
+        (Form::Release, r#"{"ttl": 1}"#, "a request has no field `ttl` (hint: "),
+        (Form::Acquire, r#"{"ttl": "1 fortnight"}"#, "unknown unit of time `fortnight`"),
+        (Form::Acquire, r#"{"ttl": 0}"#, "the ttl is shorter than a millisecond (hint: "),
+        (Form::Acquire, r#"{"ttl": -5}"#, "invalid type: integer `-5`, expected a ttl (hint: "),
+    ];
+    for (form, json, message) in cases {
+        let error = refused(json, form);
+        assert!(error.contains(message), "{json}: {error}");
+    }
+}
+
+#[test]
+fn several_requests() {
+    let one = r#"{"domain": "api", "attributes": {"user": "1"}}"#;
+    let batch = |count: usize| format!(r#"{{"requests": [{}]}}"#, vec![one; count].join(","));
+    let Ok(OneOrBatch::One(_)) = read_one_or_batch(one.as_bytes()) else { panic!("one") };
+    for count in [1, BATCH_REQUESTS_MAX] {
+        let json = batch(count);
+        let Ok(OneOrBatch::Batch(read)) = read_one_or_batch(json.as_bytes()) else { panic!("{count}") };
+        assert_eq!(read.len(), count);
+    }
+    let cases = [
+        (batch(BATCH_REQUESTS_MAX + 1), "requests[1000]: there are more than 1000 requests (hint: "),
+        (r#"{"requests": []}"#.to_owned(), "the list of requests is empty (hint: "),
+        (
+            format!(r#"{{"requests": [{one}, {{"attributes": {{}}}}]}}"#),
+            "requests[1]: the request names no domain",
+        ),
+        (
+            format!(r#"{{"requests": [{one},{one},{{"domain": 7}}]}}"#),
+            "requests[2]: invalid type: integer `7`",
+        ),
+        (format!(r#"{{"requests": [{one}}}"#), "requests[1]: this is not JSON: expected `,` or `]`"),
+        (format!(r#"{{"requests": [{one}], "domain": "api"}}"#), "`requests` stands alone (hint: "),
+        (
+            format!(r#"{{"requests": [{{"requests": [{one}]}}]}}"#),
+            "requests[0]: a request has no field `requests`",
+        ),
+        (
+            r#"{"request": []}"#.to_owned(),
+            "a request has no field `request` (hint: did you mean `requests`?)",
+        ),
+    ];
+    for (json, message) in cases {
+        let error = read_one_or_batch(json.as_bytes()).expect_err(message);
+        assert!(error.message.starts_with(message), "{message}: {error}");
+        assert!(error.place.is_some(), "{error}");
+    }
 }

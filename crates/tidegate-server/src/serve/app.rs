@@ -6,9 +6,9 @@ use tidegate::rules::{Answer, Request};
 use tidegate::{Decided, Engine};
 use tidegate_core::PlanFull;
 
-use super::Protocol;
 use super::drain::Drain;
 use super::metrics::Metrics;
+use super::{Protocol, Reloads, Status};
 
 /// What all listeners share. One for the process.
 pub struct App {
@@ -18,12 +18,22 @@ pub struct App {
     pub metrics: Metrics,
     /// Whether the server is about to stop.
     pub drain: Drain,
+    /// What is loaded and what failed.
+    pub status: Status,
+    /// Asks for the rules to be read again.
+    pub reloads: Reloads,
 }
 
 impl App {
     /// Around this engine.
     pub fn new(engine: Arc<Engine>) -> Self {
-        Self { engine, metrics: Metrics::default(), drain: Drain::new() }
+        Self {
+            engine,
+            metrics: Metrics::default(),
+            drain: Drain::new(),
+            status: Status::new(),
+            reloads: Reloads::new(),
+        }
     }
 
     /// Decides a request and hands the answer to `answered`: at once, unless a rule with the action `delay` holds it.

@@ -9,19 +9,27 @@
 //!
 //! Listeners never see rules, only answers; nothing outside a listener knows its wire format.
 
+pub mod admin;
 pub mod app;
 pub mod drain;
 pub mod grpc;
 pub mod http;
+pub mod limit_headers;
 pub mod listening;
 pub mod metrics;
 pub mod protocol;
+pub mod reloads;
 pub mod resp;
+pub mod rls;
+pub mod rounded;
 mod run;
 pub mod settings;
+pub mod status;
 
 pub use app::App;
 pub use drain::Drain;
 pub use protocol::Protocol;
+pub use reloads::Reloads;
 pub use run::main;
-pub use settings::ServeArgs;
+pub use settings::{Bounds, Secret, ServeArgs};
+pub use status::Status;

@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use tidegate::{Limit, MEMORY_BYTES_MIN, MemoryStore};
+use tidegate::{Limit, MemoryStore};
 
 use crate::shown;
 use crate::size::Size;
@@ -52,7 +52,7 @@ pub struct TraceArgs {
     decisions: bool,
 
     /// Hold no more than this of counters, as in 64MiB, 1GiB, 500MB or plain bytes [default: no bound]
-    #[arg(long, value_name = "SIZE", value_parser = memory_max)]
+    #[arg(long, value_name = "SIZE", value_parser = crate::size::memory_max)]
     memory_max: Option<Size>,
 
     /// The trace, plain or compressed with xz, gzip or zstd; - is standard input
@@ -126,14 +126,4 @@ fn run(args: &TraceArgs) -> Result<Finished, TraceError> {
         0 => Ok(Finished::Exact),
         _ => Ok(Finished::Evicted { counters, memory_max: args.memory_max }),
     }
-}
-
-/// A bound that a store can keep.
-fn memory_max(text: &str) -> Result<Size, String> {
-    let size: Size = text.parse().map_err(|error: crate::size::SizeError| error.to_string())?;
-    let least = Size::from_bytes(MEMORY_BYTES_MIN);
-    if size < least {
-        return Err(format!("{size} is too small (hint: the least is {least})"));
-    }
-    Ok(size)
 }

@@ -20,6 +20,7 @@ mod diagnostic;
 pub mod envoy;
 mod expectations;
 mod file;
+mod flat;
 mod join;
 mod lint;
 mod load;
@@ -34,6 +35,7 @@ mod yaml;
 
 pub use diagnostic::{Colour, DIAGNOSTICS_MAX, Diagnostic, Related, Report, Severity};
 pub use expectations::{RuleTests, STEP_TIMES_MAX, TESTS_REQUESTS_MAX, TestResult, TestResults, TestVerdict};
+pub use flat::{FlatField, FlatFile, FlatValue};
 pub use load::{BYTES_MAX, FILES_MAX, Loaded, load, parse};
 pub use native::{LIMITS_PER_RULE_MAX, NAME_BYTES_MAX};
 pub use owned_request::{OwnedDescriptor, OwnedRequest};
@@ -44,6 +46,7 @@ pub use span::{FileId, Span};
 pub use tidegate_core::rules::{
     Action, Answer, Apply, Asked, Attribute, Condition, CostFrom, Descriptor, Domain, DomainRules, Elastic,
     ElasticBy, Entries, Entry, Fate, Gate, Key, KeyPart, Level, LimitAnswer, LimitId, Limits, Lookup, Margin,
-    Missing, NotALevel, Pattern, Pool, Request, Rule, RuleLimit, Ruleset, RulesetError, Signal, Tiers,
+    Missing, NotALevel, OVERRIDE_RULE, Pattern, Pool, Request, RequestLimit, Rule, RuleLimit, Ruleset,
+    RulesetError, Signal, Tiers, Unit,
 };
 pub use yaml::{DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX};

@@ -35,7 +35,7 @@ impl OwnedRequest {
             .descriptors
             .iter()
             .zip(&entries)
-            .map(|(owned, entries)| Descriptor { entries, cost: owned.cost })
+            .map(|(owned, entries)| Descriptor::new(entries, owned.cost))
             .collect();
         use_it(&Request { domain, descriptors: &descriptors })
     }

@@ -100,6 +100,6 @@ pub fn entries(attributes: &str) -> Vec<Vec<Entry<'_>>> {
 pub fn with_request<R>(attributes: &str, cost: u64, ask: impl FnOnce(&Request<'_>) -> R) -> R {
     let entries = entries(attributes);
     let descriptors: Vec<Descriptor<'_>> =
-        entries.iter().map(|entries| Descriptor { entries, cost }).collect();
+        entries.iter().map(|entries| Descriptor::new(entries, cost)).collect();
     ask(&Request { domain: "api", descriptors: &descriptors })
 }

@@ -77,7 +77,7 @@ fn many_rules_are_cut() {
 fn values_cannot_look_like_something_else() {
     let bench = Bench::new("{ domain: api, rules: [ { name: a, key: [user], limit: 1 per minute } ] }");
     let entries = [tidegate::rules::Entry { key: "user", value: "\u{1b}[31m a ip=1.2.3.4" }];
-    let descriptors = [tidegate::rules::Descriptor { entries: &entries, cost: 1 }];
+    let descriptors = [tidegate::rules::Descriptor::new(&entries, 1)];
     let request = tidegate::rules::Request { domain: "api", descriptors: &descriptors };
     let text = bench.engine.in_force().explain(&request).unwrap().to_string();
     assert!(text.starts_with("descriptor 1: user=\"\\u{1b}[31m a ip=1.2.3.4\"\n"), "{text}");

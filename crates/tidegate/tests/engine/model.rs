@@ -373,7 +373,7 @@ fn ask(bench: &Bench, asking: &Asking) -> Verdict {
     let descriptors: Vec<Descriptor<'_>> = entries
         .iter()
         .zip(&asking.descriptors)
-        .map(|(entries, (_, cost))| Descriptor { entries, cost: *cost })
+        .map(|(entries, (_, cost))| Descriptor::new(entries, *cost))
         .collect();
     let rules = bench.engine.in_force();
     let answer = rules.check(&Request { domain: "api", descriptors: &descriptors }).unwrap();

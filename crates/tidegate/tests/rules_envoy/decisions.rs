@@ -134,7 +134,7 @@ fn answers(file: &[Node], requests: &[Asked]) -> Vec<[Fate; 3]> {
         let descriptors: Vec<Descriptor<'_>> = entries
             .iter()
             .zip(&asked.descriptors)
-            .map(|(entries, (_, cost))| Descriptor { entries, cost: *cost })
+            .map(|(entries, (_, cost))| Descriptor::new(entries, *cost))
             .collect();
         let now = Timestamp::from_nanos(minute * 60_000_000_000);
         let request = Request { domain: "d", descriptors: &descriptors };

@@ -41,7 +41,7 @@ fn entries<'a>(descriptor: &[(&'a str, &'a str)]) -> Vec<Entry<'a>> {
 /// The rule that a descriptor finds level by level.
 fn found<'d>(domain: &'d Domain, descriptor: &[(&str, &str)]) -> Option<&'d Rule> {
     let entries = entries(descriptor);
-    let at = Levels::new(&domain.rules).find(&Descriptor { entries: &entries, cost: 1 })?;
+    let at = Levels::new(&domain.rules).find(&Descriptor::new(&entries, 1))?;
     Some(&domain.rules[at as usize])
 }
 

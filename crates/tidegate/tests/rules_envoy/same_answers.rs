@@ -74,7 +74,7 @@ proptest! {
         let native_domain = domain(&native.text);
         for request in requests {
             let entries = entries(&request);
-            let descriptor = Descriptor { entries: &entries, cost: 1 };
+            let descriptor = Descriptor::new(&entries, 1);
             let expected = by_levels(&envoy, &descriptor).and_then(|rule| answer(rule, &entries));
             let answered = by_list(&native_domain, &descriptor).and_then(|rule| answer(rule, &entries));
             prop_assert_eq!(answered, expected, "{:?}\n{}\n{}", request, text, native.text);
@@ -92,7 +92,7 @@ fn a_fair_share_of_the_requests_finds_something() {
         let text = text_of(&file, |number| number);
         let envoy = domain(&text);
         let entries = entries(&request);
-        let descriptor = Descriptor { entries: &entries, cost: 1 };
+        let descriptor = Descriptor::new(&entries, 1);
         if let Some(rule) = by_levels(&envoy, &descriptor).filter(|rule| answer(rule, &entries).is_some()) {
             found += 1;
             deep += usize::from(entries.len() > 1);

@@ -15,11 +15,11 @@ impl Rule {
     /// let rule = Rule { conditions: vec![posts], ..Rule::default() };
     ///
     /// let entries = [Entry { key: "method", value: "get" }];
-    /// let mismatch = rule.mismatch(&Descriptor { entries: &entries, cost: 1 });
+    /// let mismatch = rule.mismatch(&Descriptor::new(&entries, 1));
     /// assert_eq!(mismatch.unwrap().to_string(), "method is get, not POST");
     ///
     /// let entries = [Entry { key: "path", value: "/" }, Entry { key: "method", value: "post" }];
-    /// assert!(rule.mismatch(&Descriptor { entries: &entries, cost: 1 }).is_none());
+    /// assert!(rule.mismatch(&Descriptor::new(&entries, 1)).is_none());
     /// # Ok::<(), tidegate_core::rules::PatternError>(())
     /// ```
     pub fn mismatch<'a>(&'a self, descriptor: &Descriptor<'a>) -> Option<Mismatch<'a>> {

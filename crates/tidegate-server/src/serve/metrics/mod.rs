@@ -1,6 +1,7 @@
 //! What is counted, for Prometheus.
 
 use tidegate::rules::Answer;
+use tidegate_core::Verdict;
 
 use super::Protocol;
 
@@ -20,4 +21,10 @@ impl Metrics {
 
     /// A connection was turned away: there are as many as there may be.
     pub fn turned_away(&self, _by: Protocol) {}
+
+    /// A call that brought its own limit was decided.
+    pub fn throttled(&self, _verdict: Verdict) {}
+
+    /// A connection was closed because it speaks another protocol than its port.
+    pub fn foreign(&self, _by: Protocol, _spoken: &'static str) {}
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tidegate_core::Wait;
 use tidegate_core::rules::{Answer, Asked, LimitAnswer, LimitId};
 
-use super::{ExplainedDescriptor, ExplainedLimit, Explanation, Standing};
+use super::{ExplainedDescriptor, ExplainedLimit, Explanation, Standing, spec};
 
 impl Explanation<'_> {
     /// The explanation as JSON. Spans are in nanoseconds; a wait that never ends is `null`.
@@ -53,7 +53,7 @@ fn descriptor(descriptor: &ExplainedDescriptor<'_>) -> Value {
 fn limit(ExplainedLimit { key, answer, is_candidate }: &ExplainedLimit<'_>) -> Value {
     json!({
         "limit": id(answer),
-        "spec": answer.limit.limit.to_string(),
+        "spec": spec(answer),
         "candidate": is_candidate,
         "key": key,
         "key_missing": answer.asked == Asked::KeyMissing,

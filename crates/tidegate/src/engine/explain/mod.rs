@@ -85,19 +85,17 @@ impl<C: Clock> InForce<'_, C> {
         let domain = self.ruleset().domain(request.domain);
         let applying = |descriptor: &Descriptor<'_>| {
             let mut matches = Matches::new();
-            if let Some(domain) = domain {
+            if let (Some(domain), None) = (domain, descriptor.limit) {
                 domain.matching(descriptor, &mut matches);
             }
             matches
         };
         let all: Vec<Matches> = request.descriptors.iter().map(applying).collect();
         let descriptors = request.descriptors.iter().enumerate().map(|(number, descriptor)| match domain {
-            Some(domain) => Look { domain, all: &all, number, descriptor, answer: &answer }.explained(),
-            None => ExplainedDescriptor {
-                attributes: attributes(descriptor),
-                rules: Vec::new(),
-                rules_left_out: 0,
-            },
+            Some(domain) if descriptor.limit.is_none() => {
+                Look { domain, all: &all, number, descriptor, answer: &answer }.explained()
+            }
+            _ => without_rules(number, descriptor, &answer),
         });
         let descriptors = descriptors.collect();
         Ok(Explanation { domain: request.domain.to_owned(), is_known: domain.is_some(), descriptors, answer })
@@ -169,6 +167,28 @@ impl<'r> Look<'_, 'r> {
         let limits = self.answer.limits.iter().filter(mine).map(explained(false));
         limits.chain(self.answer.candidates.iter().filter(mine).map(explained(true))).collect()
     }
+}
+
+/// What a descriptor comes to that no rule is looked at for: nothing, or the limit that it brought along.
+fn without_rules<'r>(
+    number: usize,
+    descriptor: &Descriptor<'_>,
+    answer: &Answer<'r>,
+) -> ExplainedDescriptor<'r> {
+    let attributes = attributes(descriptor);
+    let own = answer.limits.iter().filter(|limit| limit.descriptor == number).map(|limit| {
+        let key = attributes.clone();
+        let limits = vec![ExplainedLimit { key, answer: limit.clone(), is_candidate: false }];
+        ExplainedRule { rule: limit.rule, standing: Standing::Applies(limits) }
+    });
+    let rules = own.collect();
+    ExplainedDescriptor { attributes, rules, rules_left_out: 0 }
+}
+
+/// The limit as it is in force.
+fn spec(answer: &LimitAnswer<'_>) -> String {
+    let (written, units) = (&answer.limit.limit, answer.limit_now());
+    if units == written.rate().limit() { written.to_string() } else { written.resized(units).to_string() }
 }
 
 fn attributes(descriptor: &Descriptor<'_>) -> String {

@@ -5,12 +5,13 @@ use std::fmt;
 use tidegate_core::Wait;
 use tidegate_core::rules::{Asked, LimitAnswer, LimitId};
 
-use super::{ExplainedDescriptor, ExplainedLimit, Explanation, Standing};
+use super::{ExplainedDescriptor, ExplainedLimit, Explanation, Standing, spec};
 
 impl fmt::Display for Explanation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.is_known {
-            writeln!(f, "domain {}: has no rules, so nothing is limited", self.domain)?;
+            let so = if self.answer.limits.is_empty() { ", so nothing is limited" } else { "" };
+            writeln!(f, "domain {}: has no rules{so}", self.domain)?;
         }
         for (number, descriptor) in self.descriptors.iter().enumerate() {
             writeln!(f, "descriptor {}: {}", number + 1, descriptor.attributes)?;
@@ -66,7 +67,7 @@ fn write_limit(f: &mut fmt::Formatter<'_>, explained: &ExplainedLimit<'_>) -> fm
     let ExplainedLimit { key, answer, is_candidate } = explained;
     let kind = if *is_candidate { "candidate" } else { "limit" };
     let key = if key.is_empty() { "everyone" } else { key };
-    write!(f, "    {kind} {}, key {key}, cost {}: ", answer.limit.limit, answer.cost)?;
+    write!(f, "    {kind} {}, key {key}, cost {}: ", spec(answer), answer.cost)?;
     write!(f, "{}, {}", answer.fate.as_str(), numbers(answer))?;
     if answer.outcome.retry_after > Wait::NONE {
         write!(f, ", retry after {}", answer.outcome.retry_after)?;

@@ -83,6 +83,15 @@ impl Report {
         self.sources.get(file.0 as usize).map_or_else(|| "".into(), |source| source.text.clone())
     }
 
+    /// Puts text of the same length in the place of a file's own.
+    pub(crate) fn show_as(&mut self, file: FileId, text: &str) {
+        if let Some(source) = self.sources.get_mut(file.0 as usize)
+            && source.text.len() == text.len()
+        {
+            source.text = text.into();
+        }
+    }
+
     /// Takes note. What an alias repeats is noted once.
     pub(crate) fn push(&mut self, found: Diagnostic) {
         let same = |known: &Diagnostic| {

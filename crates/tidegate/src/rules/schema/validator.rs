@@ -122,7 +122,7 @@ fn matches(pattern: &str, text: &str) -> bool {
         pattern.strip_prefix('^').and_then(|rest| rest.strip_suffix('$')).expect("an anchored pattern");
     let pattern = Pattern::regex(whole, Case::Kept).expect("a pattern");
     let condition = Condition { attribute: Attribute::named("text"), pattern };
-    condition.mismatch(&Descriptor { entries: &[Entry { key: "text", value: text }], cost: 1 }).is_none()
+    condition.mismatch(&Descriptor::new(&[Entry { key: "text", value: text }], 1)).is_none()
 }
 
 fn list(rule: &Value) -> &[Value] {

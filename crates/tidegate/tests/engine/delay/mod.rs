@@ -26,7 +26,7 @@ type Tasks<'a> = Executor<'a, Ended>;
 
 async fn decide<C: Timer>(engine: &Engine<C>, attributes: &str, cost: u64) -> Ended {
     let entries = entries(attributes);
-    let descriptors: Vec<_> = entries.iter().map(|entries| Descriptor { entries, cost }).collect();
+    let descriptors: Vec<_> = entries.iter().map(|entries| Descriptor::new(entries, cost)).collect();
     let request = Request { domain: "api", descriptors: &descriptors };
     let decided = engine.decide(&request, |decided| Ended {
         told: Told::of(&decided.answer),

@@ -65,7 +65,7 @@ pub type Matches = SmallVec<[u32; 8]>;
 ///
 /// let entries = [Entry { key: "method", value: "GET" }, Entry { key: "path", value: "/users/7?all" }];
 /// let mut matches = Matches::new();
-/// index.matching(&rules, &Descriptor { entries: &entries, cost: 1 }, Apply::All, &mut matches);
+/// index.matching(&rules, &Descriptor::new(&entries, 1), Apply::All, &mut matches);
 /// assert_eq!(matches.as_slice(), [0, 2]);
 /// # Ok::<(), tidegate_core::rules::PatternError>(())
 /// ```

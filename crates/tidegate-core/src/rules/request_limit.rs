@@ -1,0 +1,123 @@
+//! Limits that requests bring along: a descriptor that has one is counted by it and by nothing else.
+//!
+//! Such a descriptor needs no rule, not even a domain that has any. Its counter is a fixed window, aligned to the
+//! epoch, for the domain and all entries of the descriptor in their order. In answers it is the limit of a rule
+//! [`OVERRIDE_RULE`], which is in no file.
+
+use std::sync::LazyLock;
+
+use super::gate::{Gate, Identity};
+use super::key_bytes::KeyBuffer;
+use super::{Action, CostFrom, Descriptor, Key, LimitId, Limits, Missing, Rule, RuleLimit, key_bytes};
+use crate::{AlgorithmName, LimitSpec};
+
+/// What the rule is called in answers that stands for the limits which requests bring along.
+pub const OVERRIDE_RULE: &str = "override";
+
+/// A limit that a request brings along. Zero units: everything is denied that costs anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RequestLimit {
+    /// L.
+    pub units: u32,
+    /// W.
+    pub per: Unit,
+}
+
+/// A unit of time, as the windows of requests' own limits are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// A second.
+    Second,
+    /// 60 seconds.
+    Minute,
+    /// 60 minutes.
+    Hour,
+    /// 24 hours.
+    Day,
+    /// 7 days.
+    Week,
+    /// 30 days.
+    Month,
+    /// 365 days.
+    Year,
+}
+
+impl Unit {
+    /// All of them, shortest first.
+    pub const ALL: [Self; 7] =
+        [Self::Second, Self::Minute, Self::Hour, Self::Day, Self::Week, Self::Month, Self::Year];
+
+    /// Its name in lower case.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Second => "second",
+            Self::Minute => "minute",
+            Self::Hour => "hour",
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+            Self::Year => "year",
+        }
+    }
+
+    /// How long it is.
+    pub const fn nanos(self) -> u64 {
+        const SECOND_NS: u64 = 1_000_000_000;
+        const DAY_NS: u64 = 86_400 * SECOND_NS;
+        match self {
+            Self::Second => SECOND_NS,
+            Self::Minute => 60 * SECOND_NS,
+            Self::Hour => 3_600 * SECOND_NS,
+            Self::Day => DAY_NS,
+            Self::Week => 7 * DAY_NS,
+            Self::Month => 30 * DAY_NS,
+            Self::Year => 365 * DAY_NS,
+        }
+    }
+}
+
+/// What stands for the limits of one unit where rules do for others. L is the request's own.
+#[derive(Debug)]
+pub(super) struct OwnLimit {
+    pub rule: Rule,
+    pub gate: Gate,
+}
+
+impl OwnLimit {
+    /// Of this unit.
+    pub fn per(unit: Unit) -> &'static Self {
+        &OWN_LIMITS[unit as usize]
+    }
+
+    fn new(unit: Unit) -> Self {
+        let spec = LimitSpec {
+            algorithm: Some(AlgorithmName::FixedWindow),
+            name: Some(unit.as_str().to_owned()),
+            ..LimitSpec::new(0, unit.nanos())
+        };
+        let limit = RuleLimit {
+            limit: spec.build().expect("every unit is a window"),
+            was: None,
+            key: Key::default(),
+            missing: Missing::Shared,
+            cost: CostFrom::Request,
+            action: Action::Reject,
+        };
+        let identity =
+            Identity { domain: "", rule: "", part: OVERRIDE_RULE, limit: LimitId::of(&limit.limit, 0) };
+        let gate = Gate::new(limit.clone(), 0, identity, None, None);
+        let rule = Rule { name: OVERRIDE_RULE.into(), limits: Limits::Same(vec![limit]), ..Rule::default() };
+        Self { rule, gate }
+    }
+}
+
+/// Writes what such a descriptor is counted by at the end of `buffer`.
+pub(super) fn write_key(domain: &str, descriptor: &Descriptor<'_>, buffer: &mut KeyBuffer) {
+    key_bytes::write_whole(domain, buffer);
+    for entry in descriptor.entries {
+        key_bytes::write_whole(entry.key, buffer);
+        key_bytes::write_whole(entry.value, buffer);
+    }
+}
+
+static OWN_LIMITS: LazyLock<[OwnLimit; Unit::ALL.len()]> = LazyLock::new(|| Unit::ALL.map(OwnLimit::new));

@@ -1,0 +1,142 @@
+//! What marks an answer: headers for the client and for the upstream, and metadata for the filters behind.
+//!
+//! Never the client's address or key.
+
+use tidegate::rules::{Answer, Fate, LimitId, Rule};
+
+use super::Details;
+use crate::serve::{limit_headers, rounded};
+
+/// What became of the request.
+pub const DECISION_HEADER: &str = "x-tidegate-decision";
+/// By which rule.
+pub const RULE_HEADER: &str = "x-tidegate-rule";
+/// How long the request is to be held, in milliseconds.
+pub const DELAY_HEADER: &str = "x-tidegate-delay-ms";
+
+/// The most names of rules' own metadata that an answer carries along.
+const CARRIED_MAX: usize = 64;
+
+/// A header to add.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// In lower case.
+    pub name: &'static str,
+    /// Characters of ASCII that can be seen, and spaces.
+    pub value: String,
+}
+
+/// What marks an answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MarksOf<'r> {
+    /// For the client.
+    pub response_headers: Vec<Header>,
+    /// For the upstream.
+    pub request_headers: Vec<Header>,
+    /// For the filters behind.
+    pub metadata: Option<Metadata<'r>>,
+}
+
+/// What filters behind get to know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metadata<'r> {
+    /// What became of the request.
+    pub decision: &'static str,
+    /// By which rule, if any limit was touched.
+    pub rule: Option<&'r str>,
+    /// By which limit of it: its name, or its place from 1.
+    pub limit: Option<&'r LimitId>,
+    /// How long the request is to be held.
+    pub delay_ms: u64,
+    /// When it would be admitted, if it is denied and not for ever.
+    pub retry_after_ms: Option<u64>,
+    /// Whether the store could not be asked. There is one store, in memory, which always can.
+    pub degraded: bool,
+    /// What the rules that applied and did not turn the request away carry along, by name, each name once.
+    pub carried: Vec<(&'r str, &'r str)>,
+}
+
+impl<'r> MarksOf<'r> {
+    /// What marks this answer.
+    #[inline]
+    pub fn answer(answer: &Answer<'r>, details: Details) -> Self {
+        let is_marked = match details {
+            Details::Off => false,
+            Details::Marked => {
+                answer.fate != Fate::Allowed
+                    || answer.limits.iter().any(|limit| !limit.rule.metadata.is_empty())
+            }
+            Details::All => true,
+        };
+        if is_marked { Self::all(answer, details) } else { Self::default() }
+    }
+
+    #[cold]
+    fn all(answer: &Answer<'r>, details: Details) -> Self {
+        let (for_client, for_upstream) = match answer.fate {
+            Fate::Allowed => (details == Details::All, details == Details::All),
+            Fate::ShadowDenied | Fate::OverQuota | Fate::Delayed => (details == Details::All, true),
+            // To whom it is a secret, it stays one.
+            Fate::ShadowBanned => (false, true),
+            Fate::Soft => (true, true),
+            Fate::Denied => (true, false),
+        };
+        let mut marks = Self { metadata: Some(Metadata::of(answer)), ..Self::default() };
+        if for_client {
+            let headers = &mut marks.response_headers;
+            limit_headers::each(answer, |name, value| headers.push(Header { name, value: value.to_owned() }));
+            if matches!(answer.fate, Fate::Soft | Fate::Denied) {
+                push_decision(headers, answer);
+            }
+        }
+        if for_upstream {
+            push_decision(&mut marks.request_headers, answer);
+            if answer.fate == Fate::Delayed {
+                let value = rounded::millis(answer.delay).to_string();
+                marks.request_headers.push(Header { name: DELAY_HEADER, value });
+            }
+        }
+        marks
+    }
+}
+
+impl<'r> Metadata<'r> {
+    fn of(answer: &Answer<'r>) -> Self {
+        let decider = answer.decider();
+        let is_denied = answer.fate == Fate::Denied;
+        Self {
+            decision: answer.fate.as_str(),
+            rule: decider.map(|limit| &*limit.rule.name),
+            limit: decider.map(|limit| limit.id),
+            delay_ms: rounded::millis(answer.delay),
+            retry_after_ms: answer.retry_after.span().filter(|_| is_denied).map(rounded::millis),
+            degraded: false,
+            carried: carried(answer),
+        }
+    }
+}
+
+/// Of two rules with one name in their metadata, the later has it.
+fn carried<'r>(answer: &Answer<'r>) -> Vec<(&'r str, &'r str)> {
+    let passing = answer.limits.iter().filter(|limit| limit.fate.passes());
+    let rules = passing.map(|limit| limit.rule);
+    let mut carried: Vec<(&str, &str)> = Vec::new();
+    for (name, value) in rules.flat_map(|rule: &'r Rule| &rule.metadata) {
+        match carried.iter().position(|(known, _)| *known == &**name) {
+            Some(place) => carried[place].1 = value,
+            None if carried.len() < CARRIED_MAX => carried.push((name, value)),
+            None => break,
+        }
+    }
+    carried.sort_unstable();
+    carried
+}
+
+fn push_decision(headers: &mut Vec<Header>, answer: &Answer<'_>) {
+    headers.push(Header { name: DECISION_HEADER, value: answer.fate.as_str().to_owned() });
+    if let Some(decider) = answer.decider() {
+        let visible = |c: char| if matches!(c, ' '..='~') { c } else { '?' };
+        let value = decider.rule.name.chars().map(visible).collect();
+        headers.push(Header { name: RULE_HEADER, value });
+    }
+}

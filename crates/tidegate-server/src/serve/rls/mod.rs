@@ -1,0 +1,25 @@
+//! Envoy's rate limit service, version 3, as data: what is asked and what is answered, whatever carries it.
+//!
+//! ```text
+//! protobuf (grpc/messages/) or protojson (json/)  ->  RlsRequest     request.rs
+//! RlsRequest  ->  the engine  ->  Answer                             decide.rs
+//! Answer      ->  RlsResponse, one status for each descriptor        response.rs, marks.rs
+//! RlsResponse ->  protobuf or protojson
+//! ```
+
+mod decide;
+mod error;
+pub mod json;
+mod marks;
+mod request;
+mod response;
+mod unit;
+
+pub use decide::decide;
+pub use error::RlsError;
+pub use marks::{DECISION_HEADER, DELAY_HEADER, Header, MarksOf, Metadata, RULE_HEADER};
+pub use request::{Hits, RlsDescriptor, RlsRequest};
+pub use response::{Code, CurrentLimit, DURATION_SECONDS_MAX, RlsResponse, Status};
+pub use unit::RlsUnit;
+
+pub use super::settings::RlsDetails as Details;

@@ -1,0 +1,180 @@
+//! What is asked, borrowed from whoever received it.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+use tidegate::rules::{Descriptor, Entry};
+use tidegate_core::rules::RequestLimit;
+
+use super::RlsError;
+use crate::request_json::{DESCRIPTORS_MAX, ENTRIES_MAX};
+
+/// A request, in bounds, with at least one descriptor.
+///
+/// The entries of all descriptors stand in one list, so that most requests take no memory of their own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RlsRequest<'a> {
+    domain: &'a str,
+    entries: SmallVec<[Entry<'a>; 8]>,
+    descriptors: SmallVec<[RlsDescriptor; 4]>,
+    hits_addend: u32,
+}
+
+/// A descriptor without its entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RlsDescriptor {
+    /// A limit of its own, instead of those of rules.
+    pub limit: Option<RequestLimit>,
+    /// How many hits, if it says so. Zero asks without charging.
+    pub hits_addend: Option<u64>,
+    /// What is done with them.
+    pub hits: Hits,
+    /// Its entries among those of all.
+    entries: Range<usize>,
+}
+
+/// What is done with the hits of a descriptor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hits {
+    /// They are charged.
+    #[default]
+    Charged,
+    /// They were charged before and are given back.
+    GivenBack,
+}
+
+impl<'a> RlsRequest<'a> {
+    /// Sets the domain.
+    pub fn set_domain(&mut self, domain: &'a str) {
+        self.domain = domain;
+    }
+
+    /// Sets how many hits each descriptor stands for that does not say so itself. Zero is one.
+    pub fn set_hits_addend(&mut self, hits: u32) {
+        self.hits_addend = hits;
+    }
+
+    /// Adds an entry to the descriptor that is [pushed](Self::push_descriptor) next.
+    pub fn push_entry(&mut self, entry: Entry<'a>) -> Result<(), RlsError> {
+        let start = self.descriptors.last().map_or(0, |last| last.entries.end);
+        if self.entries.len() - start == ENTRIES_MAX {
+            return Err(RlsError::TooManyEntries);
+        }
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    /// Adds a descriptor of the entries that were pushed since the last one.
+    pub fn push_descriptor(&mut self, descriptor: RlsDescriptor) -> Result<(), RlsError> {
+        if self.descriptors.len() == DESCRIPTORS_MAX {
+            return Err(RlsError::TooManyDescriptors);
+        }
+        let start = self.descriptors.last().map_or(0, |last| last.entries.end);
+        self.descriptors.push(RlsDescriptor { entries: start..self.entries.len(), ..descriptor });
+        Ok(())
+    }
+
+    /// Itself, if it has all that a request needs.
+    pub fn checked(self) -> Result<Self, RlsError> {
+        match (self.domain, self.descriptors.len()) {
+            ("", _) => Err(RlsError::EmptyDomain),
+            (_, 0) => Err(RlsError::NoDescriptors),
+            _ => Ok(self),
+        }
+    }
+
+    /// Whose rules apply.
+    pub fn domain(&self) -> &'a str {
+        self.domain
+    }
+
+    /// The descriptors.
+    pub fn descriptors(&self) -> &[RlsDescriptor] {
+        &self.descriptors
+    }
+
+    /// The entries of one of its descriptors.
+    pub fn entries_of(&self, descriptor: &RlsDescriptor) -> &[Entry<'a>] {
+        &self.entries[descriptor.entries.clone()]
+    }
+
+    /// How many hits a descriptor stands for.
+    pub fn hits_of(&self, descriptor: &RlsDescriptor) -> u64 {
+        descriptor.hits_addend.unwrap_or_else(|| u64::from(self.hits_addend.max(1)))
+    }
+
+    /// Its descriptors for the engine, those whose hits are charged or those whose hits are given back.
+    pub fn for_engine(&self, hits: Hits) -> SmallVec<[Descriptor<'_>; 4]> {
+        let mine = self.descriptors.iter().filter(|descriptor| descriptor.hits == hits);
+        mine.map(|descriptor| Descriptor {
+            entries: self.entries_of(descriptor),
+            cost: self.hits_of(descriptor),
+            limit: descriptor.limit,
+        })
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENTRY: Entry<'_> = Entry { key: "user", value: "42" };
+
+    fn request(addend: u32, descriptors: &[RlsDescriptor]) -> RlsRequest<'static> {
+        let mut request = RlsRequest::default();
+        request.set_domain("api");
+        request.set_hits_addend(addend);
+        for descriptor in descriptors {
+            request.push_entry(ENTRY).unwrap();
+            request.push_descriptor(descriptor.clone()).unwrap();
+        }
+        request.checked().unwrap()
+    }
+
+    fn hits(hits_addend: Option<u64>) -> RlsDescriptor {
+        RlsDescriptor { hits_addend, ..RlsDescriptor::default() }
+    }
+
+    #[test]
+    fn a_descriptors_own_hits_come_first_and_zero_is_a_look() {
+        for (of_request, own, cost) in
+            [(0, None, 1), (7, None, 7), (7, Some(0), 0), (7, Some(2), 2), (0, Some(1 << 40), 1 << 40)]
+        {
+            let request = request(of_request, &[hits(own)]);
+            assert_eq!(request.for_engine(Hits::Charged)[0].cost, cost);
+        }
+    }
+
+    #[test]
+    fn each_descriptor_has_its_own_entries() {
+        let mut request = RlsRequest::default();
+        request.set_domain("api");
+        request.push_entry(ENTRY).unwrap();
+        request.push_entry(Entry { key: "path", value: "/" }).unwrap();
+        request.push_descriptor(hits(None)).unwrap();
+        request.push_descriptor(hits(None)).unwrap();
+        request.push_entry(ENTRY).unwrap();
+        request.push_descriptor(RlsDescriptor { hits: Hits::GivenBack, ..hits(Some(3)) }).unwrap();
+        let charged = request.for_engine(Hits::Charged);
+        assert_eq!(charged.iter().map(|one| one.entries.len()).collect::<Vec<_>>(), [2, 0]);
+        let back = request.for_engine(Hits::GivenBack);
+        assert_eq!((back.len(), back[0].entries, back[0].cost), (1, &[ENTRY][..], 3));
+    }
+
+    #[test]
+    fn what_it_needs_and_every_bound() {
+        assert_eq!(RlsRequest::default().checked(), Err(RlsError::EmptyDomain));
+        let mut request = RlsRequest::default();
+        request.set_domain("api");
+        assert_eq!(request.clone().checked(), Err(RlsError::NoDescriptors));
+        for _ in 0..DESCRIPTORS_MAX {
+            for _ in 0..ENTRIES_MAX {
+                request.push_entry(ENTRY).unwrap();
+            }
+            assert_eq!(request.push_entry(ENTRY), Err(RlsError::TooManyEntries));
+            request.push_descriptor(hits(None)).unwrap();
+        }
+        assert_eq!(request.push_descriptor(hits(None)), Err(RlsError::TooManyDescriptors));
+    }
+}

@@ -1,0 +1,136 @@
+//! What is answered: one status for each descriptor, in order, and what is marked.
+
+use smallvec::SmallVec;
+use tidegate::rules::{Answer, Fate, LimitAnswer};
+use tidegate::{AlgorithmName, Wait};
+use tidegate_core::rules::OVERRIDE_RULE;
+
+use super::{Details, Header, MarksOf, Metadata, RlsUnit};
+use crate::serve::rounded;
+
+/// The longest duration that protobuf has, in seconds: about ten thousand years.
+pub const DURATION_SECONDS_MAX: u64 = 315_576_000_000;
+
+/// Whether something is over its limit, by the number it has in `RateLimitResponse.Code`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Code {
+    /// It is not.
+    Ok = 1,
+    /// It is.
+    OverLimit = 2,
+}
+
+/// The answer. It points into the rules that were in force.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RlsResponse<'r> {
+    /// Whether the request is to be turned away.
+    pub overall: Code,
+    /// What became of each descriptor, in the order of the request.
+    pub statuses: SmallVec<[Status<'r>; 4]>,
+    /// For the client.
+    pub response_headers: Vec<Header>,
+    /// For the upstream.
+    pub request_headers: Vec<Header>,
+    /// For the filters behind.
+    pub metadata: Option<Metadata<'r>>,
+}
+
+/// What became of a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status<'r> {
+    /// Whether it is over its limit, or its quota.
+    pub code: Code,
+    /// The limit that decided it; none if it touches no limit.
+    pub limit: Option<CurrentLimit<'r>>,
+    /// What that one would still admit.
+    pub remaining: u32,
+    /// Seconds, rounded up: of a denied one until it would be admitted, else until the key is as if never seen. None if
+    /// that is never, or if there is no limit.
+    pub until_reset_seconds: Option<u64>,
+}
+
+/// The limit that decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CurrentLimit<'r> {
+    /// The limit's own name, else its rule's; empty if the request brought it along.
+    pub name: &'r str,
+    /// L.
+    pub requests_per_unit: u32,
+    /// W, if there is a name for it.
+    pub unit: RlsUnit,
+}
+
+impl Code {
+    /// Its name in protobuf.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "OK",
+            Self::OverLimit => "OVER_LIMIT",
+        }
+    }
+}
+
+impl<'r> RlsResponse<'r> {
+    /// The answer to a request of so many descriptors.
+    pub fn new(answer: &Answer<'r>, descriptors: usize, details: Details) -> Self {
+        let statuses = (0..descriptors).map(|number| Status::of(answer, number)).collect();
+        Self::of(answer.fate, MarksOf::answer(answer, details), statuses)
+    }
+
+    /// Made of its parts.
+    pub fn of(fate: Fate, marks: MarksOf<'r>, statuses: SmallVec<[Status<'r>; 4]>) -> Self {
+        let overall = if fate == Fate::Denied { Code::OverLimit } else { Code::Ok };
+        let MarksOf { response_headers, request_headers, metadata } = marks;
+        Self { overall, statuses, response_headers, request_headers, metadata }
+    }
+}
+
+impl<'r> Status<'r> {
+    /// Of a descriptor that touches no limit.
+    pub const UNLIMITED: Self = Self { code: Code::Ok, limit: None, remaining: 0, until_reset_seconds: None };
+
+    /// What became of the descriptor with this number.
+    pub fn of(answer: &Answer<'r>, descriptor: usize) -> Self {
+        answer.descriptor(descriptor).map_or(Self::UNLIMITED, Self::decided_by)
+    }
+
+    fn decided_by(limit: &LimitAnswer<'r>) -> Self {
+        let code = match limit.fate {
+            // Over a quota the request passes, and only this says so, as in envoyproxy/ratelimit.
+            Fate::Denied | Fate::OverQuota => Code::OverLimit,
+            _ => Code::Ok,
+        };
+        let until = match code {
+            Code::OverLimit => limit.outcome.retry_after,
+            Code::Ok => Wait::of(limit.outcome.reset_after),
+        };
+        Self {
+            code,
+            limit: Some(CurrentLimit::of(limit)),
+            remaining: saturating(limit.outcome.remaining),
+            until_reset_seconds: until.span().map(|span| rounded::seconds(span).min(DURATION_SECONDS_MAX)),
+        }
+    }
+}
+
+impl<'r> CurrentLimit<'r> {
+    fn of(answer: &LimitAnswer<'r>) -> Self {
+        let limit = &answer.limit.limit;
+        let name = match limit.name() {
+            _ if &*answer.rule.name == OVERRIDE_RULE => "",
+            Some(name) => name,
+            None => &answer.rule.name,
+        };
+        // Units that are held have no window, only a time after which they are taken back.
+        let unit = match limit.algorithm_name() {
+            AlgorithmName::Concurrency => RlsUnit::Unknown,
+            _ => RlsUnit::of_window(limit.rate().window_ns()),
+        };
+        Self { name, requests_per_unit: saturating(answer.limit_now()), unit }
+    }
+}
+
+fn saturating(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,37 @@
+//! Spans as clients are told them: rounded up, so that nobody comes back too early.
+
+use tidegate::Nanos;
+
+/// Whole seconds.
+pub fn seconds(span: Nanos) -> u64 {
+    up(span, 1_000_000_000)
+}
+
+/// Whole milliseconds.
+pub fn millis(span: Nanos) -> u64 {
+    up(span, 1_000_000)
+}
+
+fn up(span: Nanos, unit_ns: u64) -> u64 {
+    match u64::try_from(span.get()) {
+        Ok(nanos) => nanos.div_ceil(unit_ns),
+        // More than 584 years.
+        Err(_) => u64::try_from(span.get().div_ceil(u128::from(unit_ns))).unwrap_or(u64::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_rounded_down() {
+        let cases = [(0, 0, 0), (1, 1, 1), (1_000_000, 1, 1), (1_000_001, 2, 1), (1_000_000_001, 1_001, 2)];
+        for (nanos, as_millis, as_seconds) in cases {
+            assert_eq!((millis(Nanos::new(nanos)), seconds(Nanos::new(nanos))), (as_millis, as_seconds));
+        }
+        let long = u128::from(u64::MAX) * 1_000_000;
+        assert_eq!(millis(Nanos::new(long)), u64::MAX);
+        assert_eq!(seconds(Nanos::new(u128::MAX)), u64::MAX);
+    }
+}

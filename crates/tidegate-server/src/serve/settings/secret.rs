@@ -1,0 +1,66 @@
+//! What must not be shown.
+
+use std::fmt;
+use std::hint::black_box;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// A password or a token. No way of printing it shows it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Arc<str>);
+
+/// It is empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EmptySecret;
+
+impl Secret {
+    /// Whether this is it. Takes as long for a guess that is nearly right as for any other of its length.
+    pub fn is(&self, guess: &[u8]) -> bool {
+        let own = self.0.as_bytes();
+        let differing = own.iter().zip(guess).fold(0, |differing, (a, b)| black_box(differing | (a ^ b)));
+        differing == 0 && own.len() == guess.len()
+    }
+}
+
+impl FromStr for Secret {
+    type Err = EmptySecret;
+
+    // Nothing else is checked here: whoever parses flags shows a value that is refused.
+    fn from_str(text: &str) -> Result<Self, EmptySecret> {
+        if text.is_empty() { Err(EmptySecret) } else { Ok(Self(text.into())) }
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+impl fmt::Display for EmptySecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("it is empty (hint: leave it out, or make one with `openssl rand -hex 32`)")
+    }
+}
+
+impl std::error::Error for EmptySecret {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_whole_of_it_is_it() {
+        let secret: Secret = "s3cret".parse().unwrap();
+        assert!(secret.is(b"s3cret"));
+        for guess in ["", "s", "s3cre", "s3cret1", "S3cret", "s3creu", "t3cret"] {
+            assert!(!secret.is(guess.as_bytes()), "{guess}");
+        }
+        assert_eq!("".parse::<Secret>(), Err(EmptySecret));
+    }
+
+    #[test]
+    fn it_is_not_shown() {
+        assert_eq!(format!("{:?}", "s3cret".parse::<Secret>()), "Ok(Secret(..))");
+    }
+}

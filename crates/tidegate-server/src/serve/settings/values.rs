@@ -1,0 +1,125 @@
+//! The values that settings take.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use tidegate::SNAPSHOT_EVERY_MIN;
+use tidegate_core::text::parse_duration;
+
+/// What is worth a line in the log: this, and what is worse.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    /// What keeps the server from doing its work
+    Error,
+    /// What somebody should look at
+    Warn,
+    /// What happens to the server: starts, stops, reloads
+    #[default]
+    Info,
+    /// What happens to connections
+    Debug,
+    /// Everything
+    Trace,
+}
+
+/// Whom the log is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// People
+    #[default]
+    Text,
+    /// Programs: a JSON object on each line
+    Json,
+}
+
+/// How the log names the keys of limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogKeys {
+    /// By a hash, so that the log names nobody
+    #[default]
+    Hashed,
+    /// As they are
+    Plain,
+}
+
+/// How the addresses that were bound are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum PrintAddresses {
+    /// A line for each: http 127.0.0.1:8080
+    #[default]
+    Text,
+    /// One JSON object: {"http": "127.0.0.1:8080", ..}
+    Json,
+}
+
+/// Which answers of the rate limit service say which rule decided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum RlsDetails {
+    /// None
+    Off,
+    /// Those that are not plainly allowed
+    #[default]
+    Marked,
+    /// All of them
+    All,
+}
+
+/// The longest that any of the times may be: nobody means a longer one.
+const TIME_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// Rules and certificates are not looked at more often.
+const RELOAD_EVERY_MIN: Duration = Duration::from_millis(10);
+/// A shorter timeout would cut off clients that do nothing wrong.
+const TIMEOUT_MIN: Duration = Duration::from_millis(10);
+const CONNECTIONS_MAX: usize = 1_000_000;
+const WORKERS_MAX: usize = 1_024;
+
+/// How often rules are looked at.
+pub fn reload_every(text: &str) -> Result<Duration, String> {
+    duration(text, RELOAD_EVERY_MIN)
+}
+
+/// How often a snapshot is written.
+pub fn snapshot_every(text: &str) -> Result<Duration, String> {
+    duration(text, SNAPSHOT_EVERY_MIN)
+}
+
+/// How long a client may take.
+pub fn timeout(text: &str) -> Result<Duration, String> {
+    duration(text, TIMEOUT_MIN)
+}
+
+/// How long the end may take; not at all is fine.
+pub fn drain_timeout(text: &str) -> Result<Duration, String> {
+    if text == "0" { Ok(Duration::ZERO) } else { duration(text, Duration::ZERO) }
+}
+
+/// How many connections a listener may have.
+pub fn connections_max(text: &str) -> Result<NonZeroUsize, String> {
+    number(text, CONNECTIONS_MAX)
+}
+
+/// How many threads there are to be.
+pub fn workers(text: &str) -> Result<NonZeroUsize, String> {
+    number(text, WORKERS_MAX)
+}
+
+fn duration(text: &str, least: Duration) -> Result<Duration, String> {
+    let nanos =
+        parse_duration(text).map_err(|error| format!("{} (hint: {})", error.problem(), error.hint()))?;
+    let duration = Duration::from_nanos(nanos);
+    if duration < least {
+        return Err(format!("`{text}` is too short (hint: the least is {least:?})"));
+    }
+    if duration > TIME_MAX {
+        return Err(format!("`{text}` is too long (hint: the most is 24h)"));
+    }
+    Ok(duration)
+}
+
+fn number(text: &str, most: usize) -> Result<NonZeroUsize, String> {
+    match text.replace('_', "").parse::<usize>().ok().and_then(NonZeroUsize::new) {
+        Some(number) if number.get() <= most => Ok(number),
+        _ => Err(format!("`{text}` is no number from 1 to {most} (hint: write it in digits)")),
+    }
+}

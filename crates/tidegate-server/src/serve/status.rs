@@ -1,0 +1,202 @@
+//! What is loaded, what failed, and since when: for `/healthz?verbose`, and for whoever looks at metrics.
+//!
+//! What runs the server writes it; listeners read it. Nothing in it is a secret.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use tidegate::rules::{Report, Ruleset};
+use tidegate::{Clock as _, Found, SnapshotError, SnapshotReport, SystemClock, Timestamp};
+
+use super::Protocol;
+use super::listening::{Address, TlsError};
+
+/// What is loaded and what failed. One for the process.
+pub struct Status {
+    clock: SystemClock,
+    started_at: Timestamp,
+    listeners: OnceLock<Vec<Listening>>,
+    rules: ArcSwap<RulesStatus>,
+    snapshots: ArcSwapOption<SnapshotStatus>,
+    certificate: ArcSwapOption<CertificateStatus>,
+}
+
+/// An address that is listened on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listening {
+    /// What is spoken there.
+    pub protocol: Protocol,
+    /// The address that was really bound.
+    pub address: Address,
+}
+
+/// The rules in force, and what became of the last attempt to replace them.
+#[derive(Clone, Debug, Default)]
+pub struct RulesStatus {
+    /// The files and directories they are from. None: the built-in example.
+    pub paths: Vec<PathBuf>,
+    /// The names of the domains.
+    pub domains: Vec<String>,
+    /// How many rules there are in all domains.
+    pub rules: usize,
+    /// When they were put into force.
+    pub loaded_at: Timestamp,
+    /// How often they were replaced since the start.
+    pub replaced: u64,
+    /// How often files were others and could not be used since the start.
+    pub refused: u64,
+    /// Why the files as they are now cannot be used, if they cannot: the rules in force are those before.
+    pub failure: Option<Failed<Report>>,
+}
+
+/// Snapshots. There is none of it without a directory for data.
+#[derive(Clone, Debug)]
+pub struct SnapshotStatus {
+    /// Where they are written.
+    pub path: PathBuf,
+    /// How often.
+    pub every: Duration,
+    /// What was found at the start.
+    pub found: Found,
+    /// The last that was written.
+    pub last: Option<SnapshotReport>,
+    /// How many were written since the start.
+    pub written: u64,
+    /// How many attempts failed since the start.
+    pub failed: u64,
+    /// Why the last attempt failed, if it did.
+    pub failure: Option<Failed<SnapshotError>>,
+}
+
+/// The certificate. There is none of it if no address is encrypted.
+#[derive(Clone, Debug)]
+pub struct CertificateStatus {
+    /// Its file.
+    pub path: PathBuf,
+    /// When it was put into use.
+    pub loaded_at: Timestamp,
+    /// How often it was replaced since the start.
+    pub replaced: u64,
+    /// How often files were others and could not be used since the start.
+    pub refused: u64,
+    /// Why the files as they are now cannot be used, if they cannot: the certificate in use is the one before.
+    pub failure: Option<Failed<TlsError>>,
+}
+
+/// What went wrong, and when.
+#[derive(Clone, Debug)]
+pub struct Failed<E> {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub error: E,
+}
+
+impl Status {
+    /// Of a server that starts now, with nothing loaded yet.
+    pub fn new() -> Self {
+        let clock = SystemClock::new();
+        let started_at = clock.now();
+        Self {
+            clock,
+            started_at,
+            listeners: OnceLock::new(),
+            rules: ArcSwap::default(),
+            snapshots: ArcSwapOption::empty(),
+            certificate: ArcSwapOption::empty(),
+        }
+    }
+
+    /// The version of the server.
+    pub const fn version(&self) -> &'static str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    /// When the server started.
+    pub const fn started_at(&self) -> Timestamp {
+        self.started_at
+    }
+
+    /// How long ago that was.
+    pub fn up_for(&self) -> Duration {
+        Duration::from_nanos(self.now().as_nanos().saturating_sub(self.started_at.as_nanos()))
+    }
+
+    /// What is listened on; nothing until all of it is bound.
+    pub fn listeners(&self) -> &[Listening] {
+        self.listeners.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> Arc<RulesStatus> {
+        self.rules.load_full()
+    }
+
+    /// The snapshots, if any are written.
+    pub fn snapshots(&self) -> Option<Arc<SnapshotStatus>> {
+        self.snapshots.load_full()
+    }
+
+    /// The certificate, if anything is encrypted.
+    pub fn certificate(&self) -> Option<Arc<CertificateStatus>> {
+        self.certificate.load_full()
+    }
+
+    /// The instant now, by the clock that all times here are of.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// All addresses are bound.
+    pub fn bound(&self, listeners: Vec<Listening>) {
+        // They are bound once.
+        let _ = self.listeners.set(listeners);
+    }
+
+    /// The rules of the start are in force.
+    pub fn rules_loaded(&self, paths: Vec<PathBuf>, rules: &Ruleset) {
+        let status = RulesStatus { paths, loaded_at: self.now(), ..RulesStatus::default() };
+        self.rules.store(Arc::new(status.with(rules)));
+    }
+
+    /// Other rules are in force.
+    pub fn rules_replaced(&self, rules: &Ruleset) {
+        let old = RulesStatus::clone(&self.rules());
+        let replaced = old.replaced + 1;
+        let status = RulesStatus { loaded_at: self.now(), replaced, failure: None, ..old };
+        self.rules.store(Arc::new(status.with(rules)));
+    }
+
+    /// The files cannot be used, and the rules in force stay.
+    pub fn rules_refused(&self, report: Report) {
+        let old = RulesStatus::clone(&self.rules());
+        let failure = Some(Failed { at: self.now(), error: report });
+        self.rules.store(Arc::new(RulesStatus { refused: old.refused + 1, failure, ..old }));
+    }
+
+    /// There are snapshots, or something became of them.
+    pub fn snapshots_are(&self, status: SnapshotStatus) {
+        self.snapshots.store(Some(Arc::new(status)));
+    }
+
+    /// There is a certificate, or something became of it.
+    pub fn certificate_is(&self, status: CertificateStatus) {
+        self.certificate.store(Some(Arc::new(status)));
+    }
+}
+
+impl Default for Status {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl RulesStatus {
+    fn with(mut self, rules: &Ruleset) -> Self {
+        self.domains = rules.domains().map(|domain| domain.name().to_owned()).collect();
+        self.rules = rules.domains().map(|domain| domain.rules().len()).sum();
+        self
+    }
+}

@@ -1,0 +1,25 @@
+// What a program with ioredis does, its settings as they come: connects, asks, pipelines, and shows each reply.
+// usage: client.js PORT [PASSWORD]
+const Redis = require("ioredis");
+
+async function main(port, password) {
+  const redis = new Redis({ port: Number(port), host: "127.0.0.1", password, maxRetriesPerRequest: 0 });
+  const shown = {};
+  shown.ping = await redis.ping();
+  shown.throttle = await redis.call("CL.THROTTLE", "ioredis", 2, 3, 3600);
+  const pipeline = redis.pipeline();
+  for (let i = 0; i < 4; i++) pipeline.call("CL.THROTTLE", "ioredis", 2, 3, 3600);
+  shown.pipeline = (await pipeline.exec()).map(([error, reply]) => (error ? error.message : reply));
+  shown.check = await redis.call("TIDEGATE.CHECK", "clients", "user", "ioredis");
+  shown.together = await Promise.all(
+    Array.from({ length: 10 }, () => redis.call("TIDEGATE.CHECK", "clients", "user", "ioredis")),
+  );
+  shown.unknown = await redis.get("x").catch((error) => error.message);
+  shown.quit = await redis.quit();
+  console.log(JSON.stringify(shown));
+}
+
+main(...process.argv.slice(2)).catch((error) => {
+  console.error(error);
+  process.exit(1);
+});

@@ -1,0 +1,133 @@
+"""Fixtures: what they start, they stop, whatever becomes of the test."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+from harness.asking import CLIENTS, OverGrpc  # noqa: E402
+from harness.envoy import Envoy, config  # noqa: E402
+from harness.tidegate import Tidegate  # noqa: E402
+from harness.upstream import Upstream  # noqa: E402
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def pytest_addoption(parser):
+    parser.addoption("--tidegate", required=True, help="the binary that is tested")
+    parser.addoption("--parts", required=True, help="where scripts/install-test-parts put things")
+
+
+@pytest.fixture(scope="session")
+def root():
+    """Of the project."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def parts(request):
+    return pathlib.Path(request.config.getoption("--parts")).resolve()
+
+
+@pytest.fixture(scope="session")
+def binary(request):
+    return pathlib.Path(request.config.getoption("--tidegate")).resolve()
+
+
+@pytest.fixture
+def stopping():
+    """What is appended is stopped at the end, the last first."""
+    started = []
+    yield started
+    failures = []
+    for each in reversed(started):
+        try:
+            each.stop()
+        except Exception as failure:  # The others are to be stopped all the same.
+            failures.append(failure)
+    assert not failures
+
+
+@pytest.fixture
+def tidegate(binary, tmp_path, stopping):
+    """Starts servers: tidegate(rules, flags=[...])."""
+    count = 0
+
+    def start(rules=None, **more):
+        nonlocal count
+        count += 1
+        directory = tmp_path / f"server-{count}"
+        directory.mkdir()
+        server = Tidegate(binary, directory, rules, **more)
+        stopping.append(server)
+        return server
+
+    return start
+
+
+@pytest.fixture
+def upstream(stopping):
+    server = Upstream()
+    stopping.append(server)
+    return server
+
+
+@pytest.fixture
+def envoy(parts, tmp_path, upstream, stopping):
+    """Starts Envoy in front of the upstream: envoy(server, rate_limits, ...), see harness.envoy.config."""
+    count = 0
+
+    def start(server, rate_limits, **more):
+        nonlocal count
+        count += 1
+        directory = tmp_path / f"envoy-{count}"
+        directory.mkdir()
+        settings = config(directory, server.port("grpc"), upstream.port, rate_limits, **more)
+        running = Envoy(parts / "venv/bin/envoy", directory, settings)
+        stopping.append(running)
+        return running
+
+    return start
+
+
+@pytest.fixture
+def rls(closing):
+    """A client of the rate limit service: rls(server)."""
+    return lambda server: closing(OverGrpc(server))
+
+
+@pytest.fixture
+def clients(closing):
+    """One client of each protocol: clients(server)."""
+    return lambda server: [closing(kind(server)) for kind in CLIENTS]
+
+
+@pytest.fixture
+def closing():
+    opened = []
+
+    def keep(client):
+        opened.append(client)
+        return client
+
+    yield keep
+    for client in opened:
+        client.close()
+
+
+@pytest.fixture
+def run():
+    """Runs a command to its end, and shows what it said if it did not end as expected."""
+
+    def run(*command, code=0, **more):
+        ended = subprocess.run(
+            [str(part) for part in command], capture_output=True, text=True, timeout=120, check=False, **more
+        )
+        if code is not None and ended.returncode != code:
+            raise AssertionError(f"{command} exited with {ended.returncode}\n{ended.stdout}\n{ended.stderr}")
+        return ended
+
+    return run

@@ -1,0 +1,209 @@
+"""Envoy with the rate limit filter, in front of an upstream."""
+
+import json
+
+import requests
+
+from .processes import Process
+from .waiting import wait_for
+
+
+def by_header(descriptor_key, header=None):
+    """An action that makes an entry of a header, which has the key's name if no other is given."""
+    return {"request_headers": {"header_name": header or f"x-{descriptor_key}", "descriptor_key": descriptor_key}}
+
+
+def descriptor(*keys, **more):
+    """A descriptor with an entry for each of the headers `x-KEY`; none is sent if one of the headers is missing."""
+    return {"actions": [by_header(key) for key in keys], **more}
+
+
+class Envoy:
+    """A running Envoy. `url` is where clients ask."""
+
+    def __init__(self, binary, directory, config):
+        path = directory / "envoy.json"
+        path.write_text(json.dumps(config, indent=1))
+        self.access_log = directory / "access.log"
+        admin = directory / "admin-address"
+        self.process = Process(
+            [
+                binary,
+                "-c",
+                path,
+                "--concurrency",
+                "1",
+                "--use-dynamic-base-id",
+                "--admin-address-path",
+                admin,
+                "--log-level",
+                "warning",
+                "--file-flush-interval-msec",
+                "50",
+            ],
+            directory / "envoy",
+        )
+        try:
+            self.admin = "http://" + wait_for("Envoy's admin address", lambda: self._read(admin))
+            wait_for("Envoy is live", lambda: self._ask("/ready", "LIVE"))
+            listeners = wait_for("Envoy listens", lambda: self._listeners())
+        except BaseException:
+            self.process.kill()
+            raise
+        address = listeners[0]["local_address"]["socket_address"]
+        self.url = f"http://127.0.0.1:{address['port_value']}/"
+
+    def _read(self, path):
+        self.process.must_run()
+        return path.read_text().strip() if path.exists() else None
+
+    def _ask(self, path, expected):
+        try:
+            return expected in requests.get(self.admin + path, timeout=5).text
+        except requests.ConnectionError:
+            self.process.must_run()
+            return False
+
+    def _listeners(self):
+        return requests.get(self.admin + "/listeners?format=json", timeout=5).json().get("listener_statuses")
+
+    def counter(self, name):
+        """One of Envoy's own counters."""
+        text = requests.get(self.admin + "/stats?filter=" + name, timeout=5).text
+        return sum(int(line.rsplit(": ", 1)[1]) for line in text.splitlines())
+
+    def logged(self):
+        """The access log so far, line by line."""
+        if not self.access_log.exists():
+            return []
+        return [json.loads(line) for line in self.access_log.read_text().splitlines() if line.strip()]
+
+    def stop(self):
+        return self.process.stop()
+
+
+RATELIMIT = "type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit"
+PER_ROUTE = "type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimitPerRoute"
+MANAGER = (
+    "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
+)
+ROUTER = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"
+FILE_LOG = "type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog"
+HTTP_OPTIONS = "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+
+
+def config(directory, grpc_port, upstream_port, rate_limits, *, domain="edge", ratelimit=None, filters=()):
+    """Envoy's configuration: `filters` come before the rate limit filter, `ratelimit` is merged into it.
+
+    Envoy waits 20 ms for the rate limit service by default and then lets the request through. A test on a busy machine
+    is not to pass or fail by that, so it waits for longer here.
+
+    The rate limits are written where Envoy honours `hits_addend`, which is the filter's configuration of a route; below
+    `/on-the-route` they are the route's own, as most people have them.
+    """
+    limiter = {
+        "@type": RATELIMIT,
+        "domain": domain,
+        "timeout": "10s",
+        "rate_limit_service": {
+            "transport_api_version": "V3",
+            "grpc_service": {"envoy_grpc": {"cluster_name": "tidegate"}},
+        },
+        **(ratelimit or {}),
+    }
+    log = {
+        "name": "file",
+        "typed_config": {
+            "@type": FILE_LOG,
+            "path": str(directory / "access.log"),
+            "log_format": {
+                "json_format": {
+                    "status": "%RESPONSE_CODE%",
+                    "flags": "%RESPONSE_FLAGS%",
+                    "metadata": "%DYNAMIC_METADATA(envoy.filters.http.ratelimit)%",
+                }
+            },
+        },
+    }
+    manager = {
+        "@type": MANAGER,
+        "stat_prefix": "edge",
+        "access_log": [log],
+        "access_log_options": {"flush_access_log_on_new_request": False},
+        "http_filters": [
+            *filters,
+            {"name": "envoy.filters.http.ratelimit", "typed_config": limiter},
+            {"name": "envoy.filters.http.router", "typed_config": {"@type": ROUTER}},
+        ],
+        "route_config": {
+            "virtual_hosts": [
+                {
+                    "name": "all",
+                    "domains": ["*"],
+                    "routes": [
+                        {
+                            "match": {"prefix": "/on-the-route"},
+                            "route": {"cluster": "upstream", "rate_limits": rate_limits},
+                        },
+                        {
+                            "match": {"prefix": "/"},
+                            "route": {"cluster": "upstream"},
+                            "typed_per_filter_config": {
+                                "envoy.filters.http.ratelimit": {"@type": PER_ROUTE, "rate_limits": rate_limits}
+                            },
+                        },
+                    ],
+                }
+            ]
+        },
+    }
+    return {
+        "admin": {"address": address(0)},
+        "static_resources": {
+            "listeners": [
+                {
+                    "name": "edge",
+                    "address": address(0),
+                    "filter_chains": [
+                        {
+                            "filters": [
+                                {
+                                    "name": "envoy.filters.network.http_connection_manager",
+                                    "typed_config": manager,
+                                }
+                            ]
+                        }
+                    ],
+                }
+            ],
+            "clusters": [cluster("upstream", upstream_port, {}), cluster("tidegate", grpc_port, http2())],
+        },
+    }
+
+
+def address(port):
+    return {"socket_address": {"address": "127.0.0.1", "port_value": port}}
+
+
+def http2():
+    return {
+        "typed_extension_protocol_options": {
+            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+                "@type": HTTP_OPTIONS,
+                "explicit_http_config": {"http2_protocol_options": {}},
+            }
+        }
+    }
+
+
+def cluster(name, port, more):
+    return {
+        "name": name,
+        "type": "STATIC",
+        "connect_timeout": "5s",
+        "load_assignment": {
+            "cluster_name": name,
+            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address(port)}}]}],
+        },
+        **more,
+    }

@@ -1,0 +1,59 @@
+"""A process of its own, known by its id, with its output in a file."""
+
+import signal
+import subprocess
+
+STOP_S = 15
+
+
+class Process:
+    """Runs a command until it is stopped. Its standard output goes to `LOG.out`, what it reports to `LOG.err`."""
+
+    def __init__(self, command, log, env=None, cwd=None):
+        self.command = [str(part) for part in command]
+        self.out = log.with_suffix(".out")
+        self.err = log.with_suffix(".err")
+        with open(self.out, "wb") as out, open(self.err, "wb") as err:
+            self.child = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env, cwd=cwd
+            )
+
+    @property
+    def pid(self):
+        return self.child.pid
+
+    def stdout(self):
+        return self.out.read_text(errors="replace")
+
+    def stderr(self):
+        return self.err.read_text(errors="replace")
+
+    def must_run(self):
+        """Fails with what the process said if it has ended."""
+        if self.child.poll() is not None:
+            raise AssertionError(
+                f"{self.command[0]} ended with {self.child.returncode}\n{self.stdout()}\n{self.stderr()}"
+            )
+
+    def signal(self, which):
+        self.child.send_signal(which)
+
+    def wait(self, timeout_s=STOP_S):
+        """Its exit code, once it has ended by itself."""
+        return self.child.wait(timeout_s)
+
+    def kill(self):
+        """At once, as a machine that loses power would."""
+        if self.child.poll() is None:
+            self.child.send_signal(signal.SIGKILL)
+        self.child.wait(STOP_S)
+
+    def stop(self):
+        """Asked to stop, and made to if it does not. What it exited with."""
+        if self.child.poll() is None:
+            self.child.send_signal(signal.SIGTERM)
+            try:
+                self.child.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        return self.child.returncode

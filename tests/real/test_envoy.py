@@ -1,0 +1,325 @@
+"""Envoy's rate limit filter asks Tidegate: what clients, the upstream and Envoy's access log get to see."""
+
+import requests
+from harness.envoy import descriptor
+from harness.waiting import wait_for
+
+PER_USER = """
+domain: edge
+rules:
+  - name: per-user
+    match: { user: { exists: true } }
+    key: [user]
+    limit: 3 per hour
+"""
+
+
+def get(envoy, path="", **headers):
+    """A request with the headers `x-NAME: VALUE`."""
+    headers = {"x-" + name.replace("_", "-"): str(value) for name, value in headers.items()}
+    return requests.get(envoy.url + path, headers=headers, timeout=30)
+
+
+def statuses(envoy, times, path="", **headers):
+    return [get(envoy, path, **headers).status_code for _ in range(times)]
+
+
+def test_200_until_exactly_the_limit_then_429(tidegate, envoy, upstream):
+    edge = envoy(tidegate(PER_USER), [descriptor("user")])
+    assert statuses(edge, 5, user="ann") == [200, 200, 200, 429, 429]
+    assert len(upstream.seen) == 3
+    assert statuses(edge, 4, user="bob") == [200, 200, 200, 429], "another user has a limit of their own"
+    assert statuses(edge, 5) == [200] * 5, "without the header nothing is asked"
+
+
+def test_rate_limits_of_the_route_itself(tidegate, envoy):
+    edge = envoy(tidegate(PER_USER), [descriptor("user")])
+    assert statuses(edge, 4, "on-the-route", user="ann") == [200, 200, 200, 429]
+
+
+def test_headers_that_tidegate_adds(tidegate, envoy):
+    edge = envoy(tidegate(PER_USER), [descriptor("user")])
+    passed = get(edge, user="ann").headers
+    assert "retry-after" not in passed and "x-tidegate-decision" not in passed
+    statuses(edge, 2, user="ann")
+
+    denied = get(edge, user="ann")
+    assert denied.status_code == 429
+    # 3 per hour is one every 20 minutes.
+    assert 1 <= int(denied.headers["retry-after"]) <= 1200
+    assert denied.headers["x-ratelimit-limit"] == "3"
+    assert denied.headers["x-ratelimit-remaining"] == "0"
+    assert denied.headers["ratelimit-policy"] == '"per-user/1";q=3;w=3600'
+    assert denied.headers["ratelimit"].startswith('"per-user/1";r=0;t=')
+    assert denied.headers["x-tidegate-decision"] == "denied"
+    assert denied.headers["x-tidegate-rule"] == "per-user"
+    assert denied.headers["x-envoy-ratelimited"] == "true"
+
+
+def test_headers_that_tidegate_adds_to_every_answer_if_asked(tidegate, envoy):
+    edge = envoy(tidegate(PER_USER, flags=["--rls-details", "all"]), [descriptor("user")])
+    passed = get(edge, user="ann").headers
+    assert passed["x-ratelimit-limit"] == "3"
+    assert passed["x-ratelimit-remaining"] == "2"
+
+
+def test_headers_that_envoy_makes_of_the_statuses(tidegate, envoy):
+    server = tidegate(PER_USER, flags=["--rls-details", "off"])
+    edge = envoy(server, [descriptor("user")], ratelimit={"enable_x_ratelimit_headers": "DRAFT_VERSION_03"})
+    passed = get(edge, user="ann").headers
+    assert passed["x-ratelimit-limit"] == '3, 3;w=3600;name="per-user"'
+    assert passed["x-ratelimit-remaining"] == "2"
+    assert 1 <= int(passed["x-ratelimit-reset"]) <= 1200
+    statuses(edge, 2, user="ann")
+    denied = get(edge, user="ann")
+    assert denied.status_code == 429
+    assert denied.headers["x-ratelimit-remaining"] == "0"
+
+
+def test_a_request_that_one_descriptor_denies_charges_nothing_to_the_other(tidegate, envoy):
+    rules = """
+domain: edge
+rules:
+  - { name: per-user, match: { user: { exists: true } }, key: [user], limit: 2 per hour }
+  - { name: per-team, match: { team: { exists: true } }, key: [team], limit: 4 per hour }
+"""
+    edge = envoy(tidegate(rules), [descriptor("user"), descriptor("team")])
+    assert statuses(edge, 6, user="ann", team="red") == [200, 200, 429, 429, 429, 429]
+    assert statuses(edge, 3, user="bob", team="red") == [200, 200, 429], "the team has 2 left, and bob as many"
+    assert get(edge, user="eve", team="red").status_code == 429, "the team has none left"
+    assert statuses(edge, 2, user="eve", team="blue") == [200, 200], "which cost eve nothing"
+
+
+def test_several_entries_in_one_descriptor(tidegate, envoy):
+    rules = """
+domain: edge
+rules:
+  - name: per-user-and-plan
+    match: { user: { exists: true }, plan: free }
+    key: [user, plan]
+    limit: 1 per hour
+"""
+    edge = envoy(tidegate(rules), [descriptor("plan", "user")])
+    assert statuses(edge, 2, user="ann", plan="free") == [200, 429]
+    assert statuses(edge, 3, user="ann", plan="paid") == [200, 200, 200]
+
+
+def test_what_a_dry_run_would_deny_passes_and_the_upstream_is_told(tidegate, envoy, upstream):
+    rules = """
+domain: edge
+rules:
+  - { name: dry, match: { user: { exists: true } }, key: [user], limit: 2 per hour, action: shadow }
+"""
+    edge = envoy(tidegate(rules), [descriptor("user")])
+    answers = [get(edge, user="ann") for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [200] * 4
+    assert [seen.get("x-tidegate-decision") for seen in upstream.seen] == [None, None] + ["shadow_denied"] * 2
+    assert upstream.seen[3]["x-tidegate-rule"] == "dry"
+    assert not [name for name in answers[3].headers if "tidegate" in name.lower()]
+
+
+def test_who_is_shadow_banned_sees_success_and_the_upstream_is_told(tidegate, envoy, upstream):
+    rules = """
+domain: edge
+rules:
+  - { name: ban, match: { user: { exists: true } }, key: [user], limit: 1 per hour, action: shadow_ban }
+"""
+    edge = envoy(tidegate(rules), [descriptor("user")])
+    first, second = get(edge, user="mallory"), get(edge, user="mallory")
+    assert (first.status_code, second.status_code) == (200, 200)
+    assert [seen.get("x-tidegate-decision") for seen in upstream.seen] == [None, "shadow_banned"]
+    assert sorted(first.headers) == sorted(second.headers), "the client cannot tell"
+
+
+def test_soft_limits_pass_and_are_marked_for_both(tidegate, envoy, upstream):
+    rules = """
+domain: edge
+rules:
+  - name: gentle
+    match: { user: { exists: true } }
+    key: [user]
+    limit: 2 per hour
+    action: { soft: { margin: 50% } }
+"""
+    edge = envoy(tidegate(rules), [descriptor("user")])
+    answers = [get(edge, user="ann") for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
+    assert answers[2].headers["x-tidegate-decision"] == "soft"
+    assert upstream.seen[2]["x-tidegate-decision"] == "soft"
+
+
+def test_a_leaky_bucket_holds_the_request_or_says_for_how_long(tidegate, envoy, upstream):
+    rules = """
+domain: edge
+rules:
+  - name: even
+    match: { user: { exists: true } }
+    key: [user]
+    limit: { limit: 10, per: 1s, algorithm: leaky_bucket, queue: 3 }
+"""
+    edge = envoy(tidegate(rules), [descriptor("user")])
+    assert statuses(edge, 2, user="ann") == [200, 200]
+    delayed = upstream.seen[1]
+    assert delayed["x-tidegate-decision"] == "delayed"
+    assert 1 <= int(delayed["x-tidegate-delay-ms"]) <= 100
+
+
+def test_a_rule_that_delays_holds_the_answer(tidegate, envoy):
+    rules = """
+domain: edge
+rules:
+  - name: held
+    match: { user: { exists: true } }
+    key: [user]
+    limit: { limit: 5, per: 1s, burst: 1 }
+    action: { delay: { max_wait: 10s } }
+"""
+    edge = envoy(tidegate(rules), [descriptor("user")])
+    answers = [get(edge, user="ann") for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [200] * 4
+    # One passes at once, each other a fifth of a second after the one before; a clock that was read late only adds.
+    assert sum(answer.elapsed.total_seconds() for answer in answers) >= 0.55
+
+
+def test_a_file_for_envoyproxy_ratelimit_as_it_is(tidegate, envoy, upstream):
+    rules = """
+domain: edge
+descriptors:
+  - key: user
+    rate_limit: { unit: year, requests_per_unit: 3 }
+  - key: user
+    value: vip
+    rate_limit: { unlimited: true }
+  - key: user
+    value: "bot-*"
+    rate_limit: { unit: YEAR, requests_per_unit: 1, name: bots }
+  - key: team
+    descriptors:
+      - key: operation
+        value: write
+        rate_limit: { unit: month, requests_per_unit: 1 }
+      - key: operation
+        shadow_mode: true
+        rate_limit: { unit: month, requests_per_unit: 1 }
+"""
+    edge = envoy(tidegate(rules), [descriptor("user"), descriptor("team", "operation")])
+    assert statuses(edge, 4, user="ann") == [200, 200, 200, 429]
+    assert statuses(edge, 6, user="vip") == [200] * 6
+    assert statuses(edge, 2, user="bot-7") == [200, 429]
+    assert statuses(edge, 2, user="bot-8") == [200, 429], "each value of a wildcard has a counter of its own"
+    assert statuses(edge, 2, team="red", operation="write") == [200, 429]
+    assert statuses(edge, 2, team="red", operation="read") == [200, 200]
+    assert upstream.seen[-1]["x-tidegate-decision"] == "shadow_denied"
+
+
+def test_a_limit_that_envoy_brings_along_overrides_the_rules(tidegate, envoy):
+    gold = {
+        "name": "limits",
+        "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.filters.http.set_metadata.v3.Config",
+            "metadata": [
+                {"metadata_namespace": "limits", "value": {"gold": {"requests_per_unit": 5, "unit": "DAY"}}}
+            ],
+        },
+    }
+    override = {"dynamic_metadata": {"metadata_key": {"key": "limits", "path": [{"key": "gold"}]}}}
+    edge = envoy(
+        tidegate(PER_USER, flags=["--rls-details", "off"]),
+        [descriptor("user", limit=override)],
+        filters=[gold],
+        ratelimit={"enable_x_ratelimit_headers": "DRAFT_VERSION_03"},
+    )
+    assert get(edge, user="ann").headers["x-ratelimit-limit"].startswith("5, 5;w=86400")
+    assert statuses(edge, 5, user="ann") == [200, 200, 200, 200, 429]
+
+
+def test_addends_fixed_by_a_header_and_none(tidegate, envoy):
+    rules = """
+domain: edge
+rules:
+  - { name: points, key: [user], limit: 10 per hour }
+"""
+    def on(user_header, **more):
+        return {
+            "actions": [
+                {"request_headers": {"header_name": user_header, "descriptor_key": "user"}},
+            ],
+            **more,
+        }
+
+    limits = [
+        on("x-four", hits_addend={"number": 4}),
+        on("x-by", hits_addend={"format": "%REQ(x-cost)%"}),
+        on("x-peek", hits_addend={"number": 0}),
+    ]
+    edge = envoy(
+        tidegate(rules, flags=["--rls-details", "off"]),
+        limits,
+        ratelimit={"enable_x_ratelimit_headers": "DRAFT_VERSION_03"},
+    )
+
+    def remaining(**headers):
+        answer = get(edge, **headers)
+        return answer.status_code, int(answer.headers["x-ratelimit-remaining"])
+
+    assert remaining(four="ann") == (200, 6)
+    assert remaining(peek="ann") == (200, 6), "an addend of 0 asks and charges nothing"
+    assert remaining(by="ann", cost=5) == (200, 1)
+    assert remaining(four="ann") == (429, 1), "four do not fit, and are not charged"
+    assert remaining(by="ann", cost=1) == (200, 0)
+    assert remaining(peek="ann") == (200, 0), "nothing is asked for, and nothing is over"
+
+
+def test_tokens_that_are_known_only_when_the_response_is_done(tidegate, envoy):
+    rules = """
+domain: edge
+rules:
+  - { name: tokens, match: { user: { exists: true } }, key: [user], limit: 100 per hour }
+"""
+    count = {
+        "name": "tokens",
+        "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.filters.http.header_to_metadata.v3.Config",
+            "response_rules": [
+                {
+                    "header": "tokens",
+                    "on_header_present": {"metadata_namespace": "llm", "key": "tokens", "type": "NUMBER"},
+                }
+            ],
+        },
+    }
+    limits = [
+        descriptor("user", hits_addend={"number": 0}),
+        descriptor("user", hits_addend={"format": "%DYNAMIC_METADATA(llm:tokens)%"}, apply_on_stream_done=True),
+    ]
+    server = tidegate(rules)
+    edge = envoy(server, limits, filters=[count])
+
+    def left():
+        return server.check({"user": "ann"}, domain="edge", path="/v1/peek", cost=0).json()["remaining"]
+
+    assert get(edge, user="ann", answer_tokens=60).status_code == 200
+    wait_for("60 tokens are charged", lambda: left() == 40)
+    assert get(edge, user="ann", answer_tokens=40).status_code == 200
+    wait_for("all tokens are used", lambda: left() == 0)
+
+
+def test_dynamic_metadata_in_the_access_log(tidegate, envoy):
+    rules = """
+domain: edge
+rules:
+  - { name: per-user, match: { user: { exists: true } }, key: [user], limit: 1 per hour, metadata: { team: payments } }
+"""
+    edge = envoy(tidegate(rules), [descriptor("user")])
+    assert statuses(edge, 2, user="ann") == [200, 429]
+    passed, denied = wait_for("two lines in the access log", lambda: logged(edge, 2))
+    assert passed["metadata"]["decision"] == "allowed"
+    assert denied["status"] == 429 and "RL" in denied["flags"]
+    assert denied["metadata"]["decision"] == "denied"
+    assert denied["metadata"]["rule"] == "per-user"
+    assert "ann" not in str(denied["metadata"]), "who it was is not in it"
+
+
+def logged(edge, count):
+    lines = edge.logged()
+    return lines if len(lines) >= count else None

@@ -1,0 +1,88 @@
+"""Envoy when Tidegate is away, comes back, or changes its rules."""
+
+import threading
+
+import pytest
+import requests
+from harness.envoy import descriptor
+from harness.waiting import wait_for
+
+RULES = """
+domain: edge
+rules:
+  - name: per-user
+    match: {{ user: {{ exists: true }} }}
+    key: [user]
+    limit: {{ limit: {limit}, per: 1d, algorithm: fixed_window, align: first_hit }}
+"""
+
+
+def stands(server):
+    return server.stands({"user": "ann"}, domain="edge")
+
+
+def status(envoy, user):
+    return requests.get(envoy.url, headers={"x-user": user}, timeout=30).status_code
+
+
+@pytest.mark.parametrize(
+    ("settings", "while_away"),
+    [
+        ({"failure_mode_deny": False}, 200),
+        ({"failure_mode_deny": True}, 500),
+        ({"failure_mode_deny": True, "status_on_error": {"code": "ServiceUnavailable"}}, 503),
+    ],
+)
+def test_envoys_failure_mode_while_tidegate_is_down_and_recovery(tidegate, envoy, tmp_path, settings, while_away):
+    server = tidegate(RULES.format(limit=3), flags=["--data-dir", tmp_path / "data"])
+    edge = envoy(server, [descriptor("user")], ratelimit=settings)
+    assert [status(edge, "ann") for _ in range(2)] == [200, 200]
+
+    assert server.stop() == 0
+    assert [status(edge, "ann") for _ in range(4)] == [while_away] * 4
+    assert edge.counter("upstream.ratelimit.error") >= 4, "Envoy knows that it could not ask"
+
+    server.restart()
+    # Envoy connects again by itself. While it could not, nothing was charged, and what was before is remembered.
+    errors = edge.counter("upstream.ratelimit.error")
+    wait_for("Envoy asks again", lambda: status(edge, "bob") and edge.counter("upstream.ratelimit.ok") > 2)
+    assert [status(edge, "ann") for _ in range(2)] == [200, 429]
+    assert edge.counter("upstream.ratelimit.error") >= errors
+
+
+def test_rules_are_replaced_under_traffic(tidegate, envoy):
+    server = tidegate(RULES.format(limit=1000), flags=["--reload-every", "50ms"])
+    edge = envoy(server, [descriptor("user")], ratelimit={"failure_mode_deny": True})
+    stop, seen = threading.Event(), []
+
+    def traffic():
+        session = requests.Session()
+        while not stop.is_set():
+            answer = session.get(edge.url, headers={"x-user": "ann"}, timeout=30)
+            seen.append(answer.status_code)
+
+    threads = [threading.Thread(target=traffic) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        # Each number of requests is waited for, so that there is traffic before, while and after rules change.
+        wait_for("there is traffic", lambda: len(seen) >= 50)
+        assert set(seen) == {200}
+        for limit in (2000, 3000, 2500):
+            before = len(seen)
+            server.rules.write_text(RULES.format(limit=limit))
+            wait_for(f"a limit of {limit} is in force", lambda limit=limit: stands(server)[0] == limit)
+            wait_for("there is more traffic", lambda before=before: len(seen) >= before + 50)
+        assert set(seen) == {200}
+        # Less than was used already, so whoever comes now is over it: nobody was handed a fresh window.
+        server.rules.write_text(RULES.format(limit=20))
+        wait_for("somebody is denied", lambda: 429 in seen)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert set(seen) == {200, 429}, "no request failed"
+    first = seen.index(429)
+    assert first >= 150
+    # Of the two at a time, the other may be answered later than it was decided.
+    assert 200 not in seen[first + 2 :]

@@ -1,0 +1,52 @@
+"""Metrics after traffic over every protocol, read by Prometheus' own tool."""
+
+import requests
+
+RULES = """
+domain: api
+rules:
+  - { name: per-user, match: { user: { exists: true } }, key: [user], limit: 2 per hour }
+  - { name: dry, match: { dry: { exists: true } }, key: [dry], limit: 1 per hour, action: shadow }
+  - { name: ban, match: { ban: { exists: true } }, key: [ban], limit: 1 per hour, action: shadow_ban }
+"""
+
+
+def test_metrics_after_traffic_over_every_protocol(tidegate, clients, run, parts):
+    server = tidegate(RULES)
+    for client in clients(server):
+        for _ in range(3):
+            client.check("api", {"user": f"secret-{client.protocol}"})
+            client.check("api", {"dry": client.protocol})
+            client.check("api", {"ban": client.protocol})
+    response = requests.get(server.admin + "/metrics", timeout=10)
+    assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
+
+    checked = run(parts / "bin/promtool", "check", "metrics", input=response.text)
+    assert (checked.stdout, checked.stderr) == ("", ""), "promtool finds nothing to complain of"
+
+    for protocol in ("http", "resp", "grpc"):
+        for decision, count in (("allowed", 4), ("denied", 1), ("shadow_denied", 2), ("shadow_banned", 2)):
+            counted = server.metric("tidegate_decisions_total", protocol=protocol, decision=decision)
+            assert counted == count, (protocol, decision)
+    assert "secret-" not in response.text, "per rule, never per key"
+    for name in ("tidegate_live_keys", "process_cpu_seconds_total", "process_resident_memory_bytes"):
+        assert server.metric(name) > 0, name
+
+
+def test_they_do_not_grow_with_the_keys(tidegate, clients):
+    server = tidegate(RULES)
+
+    def samples():
+        text = requests.get(server.admin + "/metrics", timeout=10).text
+        return {line.rpartition(" ")[0] for line in text.splitlines() if not line.startswith("#")}
+
+    over = clients(server)
+    for client in over:
+        for number in range(3):
+            client.check("api", {"user": "first"})
+    before = samples()
+    for client in over:
+        for number in range(100):
+            client.check("api", {"user": f"user-{number}"})
+            client.check(f"no-such-domain-{number}", {"user": "x"})
+    assert samples() == before

@@ -1,0 +1,32 @@
+"""The OpenAPI document that is served, held to what the server does, by schemathesis."""
+
+import pytest
+import requests
+
+RULES = """
+domain: api
+rules:
+  - { name: per-user, match: { user: { exists: true } }, key: [user], limit: 3 per hour }
+  - { name: in-flight, match: { job: { exists: true } }, key: [job], limit: { limit: 2, algorithm: concurrency, ttl: 1m } }
+"""
+
+
+@pytest.mark.parametrize("listener", ["http", "admin"])
+def test_the_document_is_true(tidegate, run, parts, tmp_path, listener):
+    server = tidegate(RULES)
+    url = server.url if listener == "http" else server.admin
+    document = requests.get(url + "/openapi.json", timeout=10)
+    assert document.status_code == 200
+    assert document.headers["content-type"].startswith("application/json")
+    assert document.json()["openapi"].startswith("3.")
+
+    ended = run(
+        *(parts / "venv/bin/schemathesis", "run", url + "/openapi.json"),
+        *("--url", url, "--checks", "all", "--seed", "1", "--max-examples", "30", "--generation-deterministic"),
+        *("--workers", "1", "--no-color", "--suppress-health-check", "all", "--request-timeout", "30"),
+        code=None,
+        cwd=tmp_path,
+    )
+    assert ended.returncode == 0, ended.stdout[-20_000:] + ended.stderr[-2_000:]
+    server.process.must_run()
+    assert server.is_ready()

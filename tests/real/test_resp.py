@@ -1,0 +1,201 @@
+"""Clients of Redis that know nothing of Tidegate: redis-cli, redis-benchmark, redis-py, ioredis, go-redis."""
+
+import json
+import threading
+
+import pytest
+import redis
+
+RULES = """
+domain: clients
+rules:
+  - name: per-user
+    match: { user: { exists: true } }
+    key: [user]
+    limit: { limit: 5, per: 1d, algorithm: fixed_window, align: first_hit }
+  - name: bench
+    match: { bench: { exists: true } }
+    key: [bench]
+    limit: { limit: 100, per: 1d, algorithm: fixed_window, align: first_hit }
+"""
+DAY_MS = 24 * 3_600_000
+
+
+@pytest.fixture
+def server(tidegate):
+    return tidegate(RULES)
+
+
+@pytest.fixture
+def redis_cli(server, run):
+    """Runs redis-cli and hands its output over, line by line."""
+
+    def cli(*words, **more):
+        return run("redis-cli", "-p", server.resp_port, *words, **more).stdout.splitlines()
+
+    return cli
+
+
+def test_redis_cli(redis_cli):
+    assert redis_cli("PING") == ["PONG"]
+    assert redis_cli("PING", "hello") == ["hello"]
+    assert redis_cli("ECHO", "two words") == ["two words"]
+    # limited, limit, remaining, retry after, reset after; one every 20 minutes.
+    limited, limit, remaining, retry, reset = map(int, redis_cli("CL.THROTTLE", "cli", 2, 3, 3600))
+    assert (limited, limit, remaining, retry) == (0, 3, 2, -1)
+    assert 1199 <= reset <= 1200
+    redis_cli("CL.THROTTLE", "cli", 2, 3, 3600)
+    assert redis_cli("CL.THROTTLE", "cli", 2, 3, 3600)[0] == "0"
+    limited, limit, remaining, retry, reset = map(int, redis_cli("CL.THROTTLE", "cli", 2, 3, 3600))
+    assert (limited, limit, remaining) == (1, 3, 0)
+    assert 1190 <= retry <= 1200 and 3590 <= reset <= 3600
+    assert redis_cli("CL.THROTTLE", "cli", 2, 3, 3600, 0)[0] in ("0", "1"), "a quantity of 0 asks"
+
+
+def test_redis_cli_checks_by_rules(redis_cli):
+    answers = [redis_cli("TIDEGATE.CHECK", "clients", "user", "cli") for _ in range(6)]
+    assert [answer[0] for answer in answers] == ["allowed"] * 5 + ["denied"]
+    assert [answer[1] for answer in answers] == ["4", "3", "2", "1", "0", "0"]
+    decision, remaining, retry_ms, reset_ms, delay_ms, rule = answers[-1]
+    assert 0 < int(retry_ms) <= DAY_MS and int(retry_ms) <= int(reset_ms) <= DAY_MS
+    assert (delay_ms, rule) == ("0", "per-user")
+    assert redis_cli("TIDEGATE.CHECK", "clients", "user", "other", "COST", 5)[:2] == ["allowed", "0"]
+    assert redis_cli("TIDEGATE.CHECK", "clients", "nobody", "asks")[:2] == ["allowed", "-1"]
+
+
+def test_redis_cli_speaks_resp3(redis_cli):
+    said = redis_cli("-3", "HELLO", "3")
+    assert any("proto" in line for line in said), said
+    assert redis_cli("-3", "TIDEGATE.CHECK", "clients", "user", "three")[0] == "allowed"
+    assert redis_cli("-3", "CL.THROTTLE", "three", 2, 3, 3600)[0] == "0"
+
+
+def test_redis_cli_in_one_go(redis_cli):
+    commands = "".join(f"CL.THROTTLE piped{n % 2} 9 10 3600\n" for n in range(1000))
+    said = redis_cli("--pipe", input=commands)
+    assert said[-1] == "errors: 0, replies: 1000", said
+
+
+def test_redis_cli_is_told_what_is_not_there(redis_cli):
+    assert redis_cli("GET", "x")[0].startswith("ERR unknown command")
+    assert redis_cli("CL.THROTTLE", "k", 1)[0].startswith("ERR")
+    assert redis_cli("PING") == ["PONG"]
+
+
+@pytest.mark.parametrize("pipeline", [1, 16])
+def test_redis_benchmark(server, run, pipeline):
+    total = 3_200
+    ended = run(
+        *("redis-benchmark", "-p", server.resp_port, "-n", total, "-c", 8, "-P", pipeline, "--csv", "-e"),
+        *("TIDEGATE.CHECK", "clients", "bench", f"at-{pipeline}"),
+    )
+    assert "rror" not in ended.stdout, ended.stdout
+    assert server.metric("tidegate_decisions_total", protocol="resp", decision="allowed") == 100
+    assert server.metric("tidegate_decisions_total", protocol="resp", decision="denied") == total - 100
+
+
+def test_redis_benchmark_of_the_other_commands(server, run):
+    for command in (["PING"], ["CL.THROTTLE", "bench", "15", "30", "60"]):
+        ended = run("redis-benchmark", "-p", server.resp_port, "-n", 2000, "-c", 8, "-P", 16, "--csv", "-e", *command)
+        assert "rror" not in ended.stdout, ended.stdout
+    # Its own two kinds of PING, the inline one too.
+    ended = run("redis-benchmark", "-p", server.resp_port, "-n", 1000, "-c", 4, "-t", "ping", "--csv", "-e")
+    assert "PING_INLINE" in ended.stdout and "PING_MBULK" in ended.stdout
+    assert "rror" not in ended.stdout, ended.stdout
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_redis_py(server, protocol):
+    with redis.Redis(port=server.resp_port, protocol=protocol, decode_responses=True) as client:
+        assert client.ping() is True
+        assert client.echo("x") == "x"
+        user = f"py-{protocol}"
+        answer = client.execute_command("TIDEGATE.CHECK", "clients", "user", user)
+        assert answer[0] == "allowed" and int(answer[1]) == 4 and answer[5] == "per-user"
+        with pytest.raises(redis.ResponseError, match="unknown command"):
+            client.get("x")
+
+        with client.pipeline(transaction=False) as pipeline:
+            for _ in range(6):
+                pipeline.execute_command("TIDEGATE.CHECK", "clients", "user", user)
+            pipeline.execute_command("CL.THROTTLE", user, 0, 1, 3600)
+            pipeline.execute_command("NOT.A.COMMAND")
+            pipeline.execute_command("CL.THROTTLE", user, 0, 1, 3600)
+            replies = pipeline.execute(raise_on_error=False)
+        assert [reply[0] for reply in replies[:6]] == ["allowed"] * 4 + ["denied"] * 2
+        assert replies[6][:2] == [0, 1] and replies[8][:2] == [1, 1], "in order, an error between them"
+        assert isinstance(replies[7], redis.ResponseError)
+
+
+def test_redis_py_from_a_pool_by_many_threads(server):
+    pool = redis.ConnectionPool(port=server.resp_port, max_connections=8, decode_responses=True)
+    pool_client, seen = redis.Redis(connection_pool=pool), []
+
+    def ask():
+        for _ in range(20):
+            seen.append(pool_client.execute_command("TIDEGATE.CHECK", "clients", "bench", "pool")[0])
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    pool.disconnect()
+    assert sorted(seen) == ["allowed"] * 100 + ["denied"] * 60
+
+
+def test_passwords(tidegate, run):
+    server = tidegate(RULES, env={"TIDEGATE_RESP_PASSWORD": "open sesame"})
+    port = server.resp_port
+    for protocol in (2, 3):
+        with redis.Redis(port=port, password="open sesame", protocol=protocol) as client:
+            assert client.ping() is True
+        with redis.Redis(port=port, username="default", password="open sesame", protocol=protocol) as client:
+            assert client.ping() is True
+        with redis.Redis(port=port, password="wrong", protocol=protocol) as client:
+            with pytest.raises(redis.AuthenticationError):
+                client.ping()
+        with redis.Redis(port=port, protocol=protocol) as client:
+            with pytest.raises(redis.AuthenticationError):
+                client.execute_command("CL.THROTTLE", "k", 1, 1, 60)
+    said = run("redis-cli", "-p", port, "-a", "open sesame", "--no-auth-warning", "PING").stdout
+    assert said == "PONG\n"
+
+
+def shown_by(run, *command):
+    return json.loads(run(*command).stdout)
+
+
+def assert_is_as_expected(shown):
+    """What the programs in clients/ are to be answered: a burst of 2, 3 per hour; five checks a day."""
+    assert shown["ping"] == "PONG"
+    assert shown["throttle"][:4] == [0, 3, 2, -1]
+    assert [reply[0] for reply in shown["pipeline"]] == [0, 0, 1, 1]
+    assert [reply[2] for reply in shown["pipeline"]] == [1, 0, 0, 0]
+    assert shown["check"][0] == "allowed" and int(shown["check"][1]) == 4
+    assert sorted(reply[0] for reply in shown["together"]) == ["allowed"] * 4 + ["denied"] * 6
+    assert "unknown command" in shown["unknown"]
+
+
+def test_ioredis(server, run, parts):
+    shown = shown_by(run, parts / "bin/node", parts / "ioredis/client.js", server.resp_port)
+    assert_is_as_expected(shown)
+    assert shown["quit"] == "OK"
+
+
+def test_ioredis_with_a_password(tidegate, run, parts):
+    server = tidegate(RULES, env={"TIDEGATE_RESP_PASSWORD": "secret"})
+    assert_is_as_expected(
+        shown_by(run, parts / "bin/node", parts / "ioredis/client.js", server.resp_port, "secret")
+    )
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_go_redis(server, run, parts, protocol):
+    assert_is_as_expected(shown_by(run, parts / "bin/go-redis-client", server.resp_port, protocol))
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_go_redis_with_a_password(tidegate, run, parts, protocol):
+    server = tidegate(RULES, env={"TIDEGATE_RESP_PASSWORD": "secret"})
+    assert_is_as_expected(shown_by(run, parts / "bin/go-redis-client", server.resp_port, protocol, "secret"))

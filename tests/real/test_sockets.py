@@ -1,0 +1,154 @@
+"""TLS, Unix sockets, and who may come in: by curl, redis-cli, redis-py and grpcio."""
+
+import shutil
+import ssl
+import tempfile
+
+import grpc
+import pytest
+import redis
+import requests
+from harness.certificates import Authority
+from harness.waiting import wait_for
+
+RULES = """
+domain: api
+rules:
+  - { name: per-user, key: [user], limit: 3 per hour }
+"""
+BODY = '{"domain": "api", "attributes": {"user": "ann"}}'
+TLS = "tls:127.0.0.1:0"
+
+
+@pytest.fixture
+def authority(tmp_path):
+    directory = tmp_path / "certificates"
+    directory.mkdir()
+    return Authority(directory)
+
+
+def encrypted(tidegate, authority, *flags):
+    certificate, key = authority.sign("server")
+    return tidegate(
+        RULES,
+        addresses={"http": TLS, "grpc": TLS, "resp": TLS},
+        flags=["--tls-cert", certificate, "--tls-key", key, "--reload-every", "50ms", *flags],
+    )
+
+
+def health(server, credentials):
+    """Asks for the health of a server over gRPC; what comes back is two bytes if it serves."""
+    with grpc.secure_channel(f"127.0.0.1:{server.port('grpc')}", credentials) as channel:
+        return channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=30)
+
+
+def test_tls(tidegate, authority, run):
+    server = encrypted(tidegate, authority)
+    url = f"https://127.0.0.1:{server.port('http')}/v1/check"
+    curl = ["curl", "-sS", "--cacert", authority.path, "-o", "/dev/null", "-w", "%{http_code}", "-d", BODY, url]
+    assert [run(*curl).stdout for _ in range(4)] == ["200", "200", "200", "429"]
+
+    cli = ["redis-cli", "-p", server.resp_port, "--tls", "--cacert", authority.path]
+    assert run(*cli, "TIDEGATE.CHECK", "api", "user", "ann").stdout.startswith("denied\n")
+    with redis.Redis(port=server.resp_port, ssl=True, ssl_ca_certs=str(authority.path)) as client:
+        assert client.ping() is True
+
+    assert health(server, grpc.ssl_channel_credentials(authority.path.read_bytes())) == b"\x08\x01"
+
+
+def test_who_does_not_speak_tls_is_turned_away_and_the_server_goes_on(tidegate, authority, run):
+    server = encrypted(tidegate, authority)
+    plain = run("curl", "-sS", f"http://127.0.0.1:{server.port('http')}/readyz", code=None)
+    assert plain.returncode != 0
+    run("redis-cli", "-p", server.resp_port, "PING", code=None)
+    run("curl", "-sS", "--cacert", authority.path, f"https://127.0.0.1:{server.port('http')}/readyz")
+
+
+def test_only_clients_with_a_certificate(tidegate, authority, run):
+    server = encrypted(tidegate, authority, "--tls-client-ca", authority.path)
+    certificate, key = authority.sign("client")
+    url = f"https://127.0.0.1:{server.port('http')}/readyz"
+    curl = ["curl", "-sS", "--cacert", authority.path]
+    assert run(*curl, url, code=None).returncode != 0
+    run(*curl, "--cert", certificate, "--key", key, url)
+
+    strangers = authority.directory / "strangers"
+    strangers.mkdir()
+    certificate_of_another, key_of_another = Authority(strangers, "stranger").sign("client")
+    ended = run(*curl, "--cert", certificate_of_another, "--key", key_of_another, url, code=None)
+    assert ended.returncode != 0
+
+    cli = ["redis-cli", "-p", server.resp_port, "--tls", "--cacert", authority.path]
+    assert "PONG" not in run(*cli, "PING", code=None).stdout
+    assert run(*cli, "--cert", certificate, "--key", key, "PING").stdout == "PONG\n"
+
+    root = authority.path.read_bytes()
+    known = grpc.ssl_channel_credentials(root, key.read_bytes(), certificate.read_bytes())
+    assert health(server, known) == b"\x08\x01"
+    with pytest.raises(grpc.RpcError):
+        health(server, grpc.ssl_channel_credentials(root))
+
+
+def test_a_new_certificate_is_taken_up(tidegate, authority):
+    server = encrypted(tidegate, authority)
+    address = ("127.0.0.1", server.port("http"))
+    first = ssl.get_server_certificate(address)
+    certificate, key = authority.sign("renewed")
+    shutil.copy(key, authority.directory / "server.key")
+    shutil.copy(certificate, authority.directory / "server.pem")
+    renewed = wait_for("another certificate", lambda: other(address, first))
+    assert renewed.split() == ssl_text(certificate).split()
+
+    (authority.directory / "server.pem").write_text("not a certificate\n")
+    wait_for("the log says so", lambda: "server.pem" in server.process.stderr())
+    assert ssl.get_server_certificate(address) == renewed, "the last good one goes on"
+
+
+def other(address, first):
+    now = ssl.get_server_certificate(address)
+    return now if now != first else None
+
+
+def ssl_text(path):
+    return ssl.DER_cert_to_PEM_cert(ssl.PEM_cert_to_DER_cert(path.read_text()))
+
+
+def test_unix_sockets(tidegate, run):
+    # A socket's path has about a hundred characters at most, and pytest's directories are deep.
+    with tempfile.TemporaryDirectory(prefix="tidegate-") as directory:
+        paths = {name: f"{directory}/{name}" for name in ("http", "grpc", "resp")}
+        server = tidegate(RULES, addresses={name: f"unix:{path}" for name, path in paths.items()})
+        curl = ["curl", "-sS", "--unix-socket", paths["http"], "-o", "/dev/null", "-w", "%{http_code}", "-d", BODY]
+        assert [run(*curl, "http://tidegate/v1/check").stdout for _ in range(4)] == ["200", "200", "200", "429"]
+        said = run("redis-cli", "-s", paths["resp"], "TIDEGATE.CHECK", "api", "user", "ann").stdout
+        assert said.startswith("denied\n")
+        with redis.Redis(unix_socket_path=paths["resp"]) as client:
+            assert client.ping() is True
+        with grpc.insecure_channel("unix:" + paths["grpc"]) as channel:
+            assert channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=30) == b"\x08\x01"
+        assert server.stop() == 0
+        server.restart()
+        assert run(*curl, "http://tidegate/v1/check").stdout == "200", "again on the same paths"
+        assert server.stop() == 0
+
+
+def test_a_listener_that_is_off(tidegate):
+    server = tidegate(RULES, addresses={"resp": "off", "grpc": "off"})
+    assert set(server.addresses) == {"http", "admin"}
+    assert server.check({"user": "ann"}, domain="api").status_code == 200
+
+
+def test_operators_show_a_token(tidegate):
+    server = tidegate(RULES, addresses={"admin": "0.0.0.0:0"}, env={"TIDEGATE_ADMIN_TOKEN": "open-sesame"})
+    rules = f"http://127.0.0.1:{server.port('admin')}/v1/rules"
+    assert requests.get(rules, timeout=10).status_code == 401
+    assert requests.get(rules, headers={"authorization": "Bearer wrong"}, timeout=10).status_code == 401
+    response = requests.get(rules, headers={"authorization": "Bearer open-sesame"}, timeout=10)
+    assert response.status_code == 200 and "per-user" in response.text
+    assert "open-sesame" not in server.process.stdout() + server.process.stderr()
+
+
+def test_operators_only_on_their_own_listener(tidegate):
+    server = tidegate(RULES)
+    for path in ("/v1/reset", "/v1/refund", "/v1/rules"):
+        assert requests.post(server.url + path, data="{}", timeout=10).status_code == 404, path
