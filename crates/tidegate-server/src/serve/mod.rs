@@ -9,6 +9,7 @@
 //!
 //! Listeners never see rules, only answers; nothing outside a listener knows its wire format.
 
+pub mod admin;
 pub mod app;
 pub mod drain;
 pub mod grpc;

@@ -52,7 +52,7 @@ fn peeks_refunds_resets_and_explanations() {
         assert_eq!([passes(), passes()], [true, false]);
         app.reset(request).unwrap();
         assert_eq!([passes(), passes()], [true, false]);
-        let explained = app.explain(request, ToString::to_string).unwrap();
+        let explained = app.explain(request, |explained| explained.to_string()).unwrap();
         assert!(explained.contains("decision: denied by a limit 1"), "{explained}");
     });
     let samples = samples(&app);

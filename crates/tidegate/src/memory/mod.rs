@@ -45,7 +45,9 @@ use seed::Seed;
 use shards::{Kept, Shard, Shards, Share, shard_of};
 use table::Table;
 
-pub use snapshot::{Found, Restored, SNAPSHOT_EVERY_MIN, SnapshotError, SnapshotReport, SnapshotWriter};
+pub use snapshot::{
+    Found, Restored, SNAPSHOT_EVERY_MIN, SnapshotAttempts, SnapshotError, SnapshotReport, SnapshotWriter,
+};
 
 /// One outcome per charge of a plan, in its order.
 pub type Outcomes = SmallVec<[Outcome; 4]>;

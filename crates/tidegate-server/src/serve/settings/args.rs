@@ -197,7 +197,5 @@ pub struct ServeArgs {
     pub rls_details: RlsDetails,
 }
 
-/// Whether a setting's value is to be kept from sight.
-pub fn is_secret(name: &str) -> bool {
-    matches!(name, "admin_token" | "resp_password")
-}
+/// Settings whose values are to be kept from sight.
+pub const SECRETS: [&str; 2] = ["admin_token", "resp_password"];

@@ -1,0 +1,73 @@
+//! All addresses bound, then served.
+
+use std::sync::Arc;
+
+use tokio_util::task::TaskTracker;
+
+use crate::serve::grpc::Grpc;
+use crate::serve::http::Http;
+use crate::serve::listening::{LettingIn, Listener, Serves, Tls};
+use crate::serve::resp::Resp;
+use crate::serve::settings::{Bounds, ServeArgs, Settings};
+use crate::serve::status::Listening;
+use crate::serve::{App, Protocol};
+
+/// Sockets that are bound. Connections wait in them until they are [run](Self::run).
+pub struct Bound {
+    listeners: Vec<(Protocol, Listener)>,
+}
+
+impl Bound {
+    /// Binds all addresses, or says of each that cannot be bound why.
+    pub async fn by(args: &ServeArgs) -> Result<Self, Vec<String>> {
+        let (mut listeners, mut problems) = (Vec::new(), Vec::new());
+        for (protocol, address) in args.addresses() {
+            match Listener::bind(protocol, address).await {
+                Ok(bound) => listeners.extend(bound.map(|listener| (protocol, listener))),
+                Err(error) => problems.push(error.to_string()),
+            }
+        }
+        if problems.is_empty() { Ok(Self { listeners }) } else { Err(problems) }
+    }
+
+    /// What was bound.
+    pub fn listening(&self) -> Vec<Listening> {
+        let listening = |(protocol, listener): &(Protocol, Listener)| Listening {
+            protocol: *protocol,
+            address: listener.address().clone(),
+        };
+        self.listeners.iter().map(listening).collect()
+    }
+
+    /// Takes connections from now on, until the server drains. They are in the tracker.
+    pub fn run(self, settings: &Settings, app: &Arc<App>, tls: Option<&Arc<Tls>>) -> TaskTracker {
+        let letting_in = LettingIn {
+            connections_max: settings.args.connections_max.get(),
+            tls: tls.cloned(),
+            tasks: TaskTracker::new(),
+        };
+        for (protocol, listener) in self.listeners {
+            let serving = Serving { listener, app: Arc::clone(app), letting_in: letting_in.clone() };
+            match protocol {
+                Protocol::Http => serving.with(Http::new(Arc::clone(app), Bounds::default())),
+                Protocol::Grpc => serving.with(Grpc::new(Arc::clone(app))),
+                Protocol::Resp => serving.with(Resp::new(Arc::clone(app))),
+                Protocol::Admin => serving.with(Http::new(Arc::clone(app), Bounds::default())),
+            }
+        }
+        letting_in.tasks
+    }
+}
+
+/// A listener that is about to be served.
+struct Serving {
+    listener: Listener,
+    app: Arc<App>,
+    letting_in: LettingIn,
+}
+
+impl Serving {
+    fn with(self, serves: impl Serves) {
+        tokio::spawn(self.listener.run(self.app, serves, self.letting_in));
+    }
+}
