@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use tokio_util::task::TaskTracker;
 
+use crate::serve::admin::Admin;
 use crate::serve::grpc::Grpc;
 use crate::serve::http::Http;
 use crate::serve::listening::{LettingIn, Listener, Serves, Tls};
 use crate::serve::resp::Resp;
-use crate::serve::settings::{Bounds, ServeArgs, Settings};
+use crate::serve::settings::{ServeArgs, Settings};
 use crate::serve::status::Listening;
 use crate::serve::{App, Protocol};
 
@@ -49,10 +50,15 @@ impl Bound {
         for (protocol, listener) in self.listeners {
             let serving = Serving { listener, app: Arc::clone(app), letting_in: letting_in.clone() };
             match protocol {
-                Protocol::Http => serving.with(Http::new(Arc::clone(app), Bounds::default())),
+                Protocol::Http => {
+                    serving.with(Http::with(Arc::clone(app), settings.bounds(), settings.args.rls_details));
+                }
                 Protocol::Grpc => serving.with(Grpc::new(Arc::clone(app))),
                 Protocol::Resp => serving.with(Resp::new(Arc::clone(app))),
-                Protocol::Admin => serving.with(Http::new(Arc::clone(app), Bounds::default())),
+                Protocol::Admin => {
+                    let token = settings.admin_token.clone();
+                    serving.with(Admin::with(Arc::clone(app), settings.bounds(), token));
+                }
             }
         }
         letting_in.tasks
