@@ -32,7 +32,8 @@ def server(tidegate):
 
 class Answer:
     def __init__(self, said):
-        head, _, self.text = said.partition("\r\n\r\n")
+        # Lines end as they do in a text by now.
+        head, _, self.text = said.partition("\n\n")
         status, *headers = head.splitlines()
         self.status = int(status.split()[1])
         self.headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in headers)}

@@ -4,6 +4,7 @@ import os
 import signal
 
 import requests
+from harness.tidegate import Tidegate
 from harness.traffic import Traffic
 from harness.waiting import wait_for
 
@@ -118,8 +119,6 @@ def test_within_five_seconds_without_being_told_how_often(tidegate):
 
 
 def test_a_directory_of_rules(binary, tmp_path, stopping):
-    from harness.tidegate import Tidegate
-
     rules = tmp_path / "rules"
     rules.mkdir()
     (rules / "api.yaml").write_text(RULES.format(limit=1))
@@ -132,3 +131,24 @@ def test_a_directory_of_rules(binary, tmp_path, stopping):
     assert server.check({"user": "a"}, domain="api").status_code == 429, "the others go on as they were"
     (rules / "shop.yml").unlink()
     wait_for("the file is gone", lambda: server.check({"user": "a"}, domain="shop").status_code == 200)
+
+
+def test_a_directory_that_kubernetes_swaps(binary, tmp_path, stopping):
+    """A config map is a link to a link to a directory, and all of it is replaced by one rename."""
+    rules = tmp_path / "rules"
+    rules.mkdir()
+
+    def publish(version, limit):
+        (rules / f"..{version}").mkdir()
+        (rules / f"..{version}" / "api.yaml").write_text(RULES.format(limit=limit))
+        (rules / "..data_tmp").symlink_to(f"..{version}")
+        os.replace(rules / "..data_tmp", rules / "..data")
+
+    publish("first", 1_000)
+    (rules / "api.yaml").symlink_to("..data/api.yaml")
+    server = Tidegate(binary, tmp_path, flags=["--rules", rules, "--reload-every", "50ms"])
+    stopping.append(server)
+    assert server.check({"user": "ann"}, domain="api").status_code == 200
+    publish("second", 2_000)
+    is_in_force(server, 2_000)
+    assert stands(server) == (2_000, 1)
