@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 use tidegate::rules::Request;
-use tidegate::{Lease, LeaseToken, Release, Renewal, Timestamp};
+use tidegate::{Clock as _, Lease, LeaseToken, Release, Renewal, Timestamp};
 
 use super::reply::{Kind, Problem, Reply, reply};
 use super::{answered, asking, check, json};
@@ -21,7 +21,7 @@ pub(super) async fn acquire(app: &App, body: &[u8]) -> Reply {
     let acquired = app.acquire(Protocol::Http, &request, read.ttl.map(Ttl::span), |decided| {
         let mut more = br#","lease":"#.to_vec();
         match &decided.lease {
-            Some(lease) => write_lease(&mut more, lease, app.status.now()),
+            Some(lease) => write_lease(&mut more, lease, app.engine.clock().now()),
             None => more.extend_from_slice(b"null"),
         }
         answered::reply(&decided.answer, decided.waited, &more)
@@ -38,7 +38,7 @@ pub(super) fn renew(app: &App, body: &[u8]) -> Reply {
     match check::lend(&read, |request| app.renew(request, &token, read.ttl.map(Ttl::span))) {
         Ok(Renewal::Renewed(lease)) => {
             let mut out = br#"{"result":"renewed","lease":"#.to_vec();
-            write_lease(&mut out, &lease, app.status.now());
+            write_lease(&mut out, &lease, app.engine.clock().now());
             out.push(b'}');
             reply(StatusCode::OK, Kind::Json, out)
         }

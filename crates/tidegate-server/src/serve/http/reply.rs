@@ -6,6 +6,7 @@ use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
 use super::json;
+use crate::serve::metrics;
 
 /// An answer over HTTP.
 pub(in crate::serve) type Reply = Response<Full<Bytes>>;
@@ -26,7 +27,7 @@ impl Kind {
             Self::Json => "application/json",
             Self::Problem => "application/problem+json",
             Self::Text => "text/plain; charset=utf-8",
-            Self::Metrics => "text/plain; version=0.0.4; charset=utf-8",
+            Self::Metrics => metrics::CONTENT_TYPE,
         })
     }
 }
