@@ -47,7 +47,7 @@ def test_under_traffic_nothing_fails_and_nothing_is_forgotten(tidegate):
     assert not traffic.failures
     assert set(traffic.all()) == {"allowed"}
     assert stands(server) == (600_000, len(traffic.all())), "every request that was answered is counted, once"
-    assert server.metric("tidegate_rules_reloads_total", result="replaced") == 4
+    assert server.metric("tidegate_reloads_total", result="replaced") == 4
 
 
 def test_a_lower_limit_holds_at_once_for_what_was_used_before(tidegate):
@@ -74,7 +74,7 @@ def test_a_bad_file_is_reported_and_the_last_good_rules_go_on(tidegate):
         wait_for("the log says so", lambda: "5 per minut" in server.process.stderr())
         health = wait_for("/healthz?verbose says so", lambda: told(server, "minut"))
         assert "rules.yaml" in health
-        assert server.metric("tidegate_rules_reloads_total", result="refused") == 1
+        assert server.metric("tidegate_reloads_total", result="refused") == 1
         assert requests.get(server.url + "/healthz", timeout=10).status_code == 200
         assert server.is_ready(), "the rules before are in force"
         traffic.more(20)

@@ -73,15 +73,14 @@ const ROUTES: [Route<Endpoint>; 9] = [
 ];
 
 impl Http {
-    /// In front of this.
-    pub fn new(app: Arc<App>, bounds: Bounds) -> Self {
-        Self { app, bounds, rls_details: Details::default() }
+    /// In front of this, with everything as it is by default.
+    pub fn new(app: Arc<App>) -> Self {
+        Self::with(app, Bounds::default(), Details::default())
     }
 
-    /// Which answers at `/json` say which rule decided.
-    #[must_use]
-    pub fn rls_details(self, rls_details: Details) -> Self {
-        Self { rls_details, ..self }
+    /// In front of this, within these bounds, with so much said in answers at `/json`.
+    pub fn with(app: Arc<App>, bounds: Bounds, rls_details: Details) -> Self {
+        Self { app, bounds, rls_details }
     }
 }
 
