@@ -69,6 +69,22 @@ impl Problem {
         self
     }
 
+    /// With a text in it.
+    #[must_use]
+    pub fn text(mut self, name: &str, text: &str) -> Self {
+        self.name(name);
+        json::text(&mut self.more, text);
+        self
+    }
+
+    /// With a document in it.
+    #[must_use]
+    pub fn json(mut self, name: &str, value: &serde_json::Value) -> Self {
+        self.name(name);
+        self.more.extend_from_slice(value.to_string().as_bytes());
+        self
+    }
+
     /// With a list of texts in it.
     #[must_use]
     pub fn list<T: AsRef<str>>(mut self, name: &str, texts: &[T]) -> Self {
