@@ -85,7 +85,9 @@ impl Program {
                 vec![ports.resp, ports.http, ports.grpc],
             ),
             Self::Ratelimit => (ratelimit(&peer(options, "ratelimit")?, &ports, scratch)?, vec![ports.grpc]),
-            Self::Gubernator => (gubernator(&peer(options, "gubernator")?, &ports), vec![ports.grpc]),
+            Self::Gubernator => {
+                (gubernator(&peer(options, "gubernator")?, &ports, scratch)?, vec![ports.grpc])
+            }
         };
         // Its Redis listens where its command line says, on the port that nothing else of it uses.
         let backing = match self {
@@ -181,11 +183,14 @@ fn ratelimit(program: &Path, ports: &Ports, scratch: &Scratch) -> Result<Command
     Ok(command)
 }
 
-fn gubernator(program: &Path, ports: &Ports) -> Command {
+/// A node that is alone. It wants a file of settings, and is told everything by the environment.
+fn gubernator(program: &Path, ports: &Ports, scratch: &Scratch) -> Result<Command, String> {
+    let settings = scratch.write("gubernator.conf", "").map_err(|error| error.to_string())?;
     let mut command = Command::new(program);
+    command.arg("-config").arg(settings);
     command.env("GUBER_GRPC_ADDRESS", local(ports.grpc)).env("GUBER_HTTP_ADDRESS", local(ports.http));
     command.env("GUBER_ADVERTISE_ADDRESS", local(ports.grpc)).env("GUBER_LOG_LEVEL", "error");
     let member = local(ports.other[0]);
     command.env("GUBER_MEMBERLIST_ADDRESS", &member).env("GUBER_MEMBERLIST_KNOWN_NODES", member);
-    command
+    Ok(command)
 }
