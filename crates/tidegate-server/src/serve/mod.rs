@@ -16,6 +16,7 @@ pub mod grpc;
 pub mod http;
 pub mod limit_headers;
 pub mod listening;
+pub mod logs;
 pub mod metrics;
 pub mod protocol;
 pub mod reloads;

@@ -18,11 +18,16 @@ pub(in crate::serve) async fn json_body(
     wanted: JsonType,
 ) -> Result<Bytes, Reply> {
     routes::is_json(asked, wanted)?;
+    body(asked, bounds).await
+}
+
+/// The body of a request, whatever it is.
+pub(in crate::serve) async fn body(asked: &mut Asked, bounds: &Bounds) -> Result<Bytes, Reply> {
     body::read(asked, bounds).await.map_err(|error| of_body(error, bounds).reply())
 }
 
 /// What is said of a body that is not there.
-pub(in crate::serve) fn of_body(error: BodyError, bounds: &Bounds) -> Problem {
+fn of_body(error: BodyError, bounds: &Bounds) -> Problem {
     match error {
         BodyError::TooLarge => {
             let most = bounds.body_bytes_max;

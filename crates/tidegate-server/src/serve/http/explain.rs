@@ -44,13 +44,11 @@ pub(super) fn explain(app: &App, body: &[u8], written: Written) -> Reply {
         Ok(read) => read,
         Err(error) => return asking::of_request(&error),
     };
-    let rules = app.engine.in_force();
-    let explained = check::lend(&read, |request| rules.explain(request));
-    match (explained, written) {
-        (Ok(explanation), Written::ForPrograms) => reply::json(&explanation.to_json()),
-        (Ok(explanation), Written::ForPeople) => {
-            reply::reply(StatusCode::OK, Kind::Text, explanation.to_string())
-        }
-        (Err(full), _) => asking::of_plan(&full),
-    }
+    let explained = check::lend(&read, |request| {
+        app.explain(request, |explanation| match written {
+            Written::ForPrograms => reply::json(&explanation.to_json()),
+            Written::ForPeople => reply::reply(StatusCode::OK, Kind::Text, explanation.to_string()),
+        })
+    });
+    explained.unwrap_or_else(|full| asking::of_plan(&full))
 }

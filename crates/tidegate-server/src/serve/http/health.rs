@@ -37,6 +37,11 @@ pub(super) fn healthcheck(app: &App) -> Reply {
     }
 }
 
+/// `/metrics`, for Prometheus.
+pub(in crate::serve) fn metrics(app: &App) -> Reply {
+    reply(StatusCode::OK, Kind::Metrics, app.metrics_page())
+}
+
 /// Whether to send requests here; if not, why not.
 fn readiness(app: &App) -> Result<(), &'static str> {
     if app.drain.is_on() {

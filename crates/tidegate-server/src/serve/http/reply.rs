@@ -6,6 +6,7 @@ use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
 use super::json;
+use crate::serve::metrics;
 
 /// An answer over HTTP.
 pub(in crate::serve) type Reply = Response<Full<Bytes>>;
@@ -26,7 +27,7 @@ impl Kind {
             Self::Json => "application/json",
             Self::Problem => "application/problem+json",
             Self::Text => "text/plain; charset=utf-8",
-            Self::Metrics => "text/plain; version=0.0.4; charset=utf-8",
+            Self::Metrics => metrics::CONTENT_TYPE,
         })
     }
 }
@@ -66,6 +67,22 @@ impl Problem {
     pub fn number(mut self, name: &str, number: u64) -> Self {
         self.name(name);
         json::number(&mut self.more, number);
+        self
+    }
+
+    /// With a text in it.
+    #[must_use]
+    pub fn text(mut self, name: &str, text: &str) -> Self {
+        self.name(name);
+        json::text(&mut self.more, text);
+        self
+    }
+
+    /// With a document in it.
+    #[must_use]
+    pub fn json(mut self, name: &str, value: &serde_json::Value) -> Self {
+        self.name(name);
+        self.more.extend_from_slice(value.to_string().as_bytes());
         self
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio_util::task::TaskTracker;
 
+use crate::serve::admin::Admin;
 use crate::serve::grpc::Grpc;
 use crate::serve::http::Http;
 use crate::serve::listening::{LettingIn, Listener, Serves, Tls};
@@ -51,12 +52,14 @@ impl Bound {
         for (protocol, listener) in self.listeners {
             let serving = Serving { listener, app: Arc::clone(app), letting_in: letting_in.clone() };
             match protocol {
-                Protocol::Http => serving.with(Http::new(Arc::clone(app), bounds).rls_details(details)),
+                Protocol::Http => serving.with(Http::with(Arc::clone(app), bounds, details)),
                 Protocol::Grpc => serving.with(Grpc::with(Arc::clone(app), bounds, details)),
                 Protocol::Resp => {
                     serving.with(Resp::with(Arc::clone(app), of_resp(bounds), password.clone()))
                 }
-                Protocol::Admin => serving.with(Http::new(Arc::clone(app), bounds).rls_details(details)),
+                Protocol::Admin => {
+                    serving.with(Admin::with(Arc::clone(app), bounds, settings.admin_token.clone()));
+                }
             }
         }
         letting_in.tasks
