@@ -17,28 +17,28 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::{Cli, Command};
-use serve::ServeArgs;
 
 /// What the binary does.
 pub fn main() -> ExitCode {
     match Cli::try_parse() {
         Ok(Cli { command: Some(command) }) => match command {
-            Command::Serve(args) => serve::main(args),
+            // It parses its arguments again, with what the settings file says among them.
+            Command::Serve(_) => serve::main(std::env::args_os().skip(2)),
             Command::Check(args) => check::main(&args),
             Command::Convert(args) => convert::main(&args),
             Command::Schema(args) => schema::main(&args),
             Command::Trace(args) => trace::main(&args),
         },
-        // Whoever asks for nothing wants to see it work. Parsed, so that the environment has its say.
-        Ok(Cli { command: None }) => match ServeArgs::try_parse_from(["tidegate serve"]) {
-            Ok(args) => serve::main(args),
-            Err(error) => usage(&error),
-        },
+        // Whoever asks for nothing wants to see it work.
+        Ok(Cli { command: None }) => serve::main([]),
         Err(error) => usage(&error),
     }
 }
 
 fn usage(error: &clap::Error) -> ExitCode {
     let _ = error.print();
+    if let Some(variable) = serve::settings::variable_of(error) {
+        output::say(&format!("\nThe value is from the environment: {variable}."));
+    }
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }

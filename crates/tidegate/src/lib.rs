@@ -84,7 +84,7 @@ pub use clock::{Clock, ManualClock, ManualSleep, SystemClock, SystemSleep, Timer
 #[cfg(feature = "rules")]
 pub use engine::{
     Decided, Deciding, EXPLAINED_RULES_MAX, Engine, ExplainedDescriptor, ExplainedLimit, ExplainedRule,
-    Explanation, InForce, Standing, UnknownSignal,
+    Explanation, InForce, SignalLevel, StageTimes, Standing, UnknownSignal,
 };
 pub use fence_gate::{FenceGate, StaleFence};
 pub use holding::Holding;
@@ -92,7 +92,8 @@ pub use limiter::{IntoLimit, LIMITS_MAX, Limiter, LimiterBuilder, LimiterError};
 pub use locks::Locks;
 pub use memory::{
     Found, Lease, LeaseToken, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MIN, MemoryStats, MemoryStore, NotAToken,
-    Outcomes, Release, Renewal, Restored, SNAPSHOT_EVERY_MIN, SnapshotError, SnapshotReport, SnapshotWriter,
+    Outcomes, Release, Renewal, Restored, SNAPSHOT_EVERY_MIN, SnapshotAttempts, SnapshotError,
+    SnapshotReport, SnapshotWriter,
 };
 pub use pacer::{Acquisition, COLD_FACTOR_TERM_MAX, ColdFactor, IntoRate, Pacer, PacerBuilder, PacerError};
 pub use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};

@@ -13,7 +13,7 @@ pub struct Delay<'t> {
     pub place: usize,
     /// Which of the counter's keys.
     pub key: &'t [u8],
-    /// The units that the request takes of that key; at least one.
+    /// The units that the request takes of that key.
     pub cost: u64,
     /// The longest that a request is held.
     pub max_wait: Nanos,
@@ -24,13 +24,18 @@ pub struct Delay<'t> {
 impl Touches<'_> {
     /// The limits that may hold the request, each counter and key once. Who asks for nothing is not held.
     pub fn delays(&self) -> impl Iterator<Item = Delay<'_>> {
+        self.lines().filter(|delay| delay.cost > 0)
+    }
+
+    /// The limits that requests for the same keys may be held by, whatever this one asks for.
+    pub fn lines(&self) -> impl Iterator<Item = Delay<'_>> {
         let delays = self.all().iter().enumerate().filter_map(|(place, touch)| {
             let Action::Delay { max_wait } = touch.gate.limit.action else { return None };
             let (counter, retiring) = (&touch.gate.main.current, touch.gate.main.retiring.as_slice());
             let key = self.key(touch)?;
             Some(Delay { place, key, cost: touch.cost, max_wait, counter, retiring })
         });
-        delays.filter_map(|delay| self.whole(delay)).filter(|delay| delay.cost > 0)
+        delays.filter_map(|delay| self.whole(delay))
     }
 
     /// The first of several touches of one counter and key, with what all of them take; none of the others.

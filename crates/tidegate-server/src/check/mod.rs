@@ -91,7 +91,7 @@ fn check(args: &CheckArgs) -> Result<Findings, Failure> {
 }
 
 /// Whether a file or directory is not there or cannot be read, rather than wrong.
-fn is_unread(report: &Report) -> bool {
+pub fn is_unread(report: &Report) -> bool {
     const CODES: [&str; 5] =
         ["no-such-file", "unreadable", "not-a-file", "empty-directory", "too-many-files"];
     report.diagnostics().iter().any(|found| CODES.contains(&found.code))

@@ -226,10 +226,32 @@ impl<'de> Visitor<'de> for Attributes<'_, 'de> {
                 )));
             }
             has_room(entries.len() - start, ENTRIES_MAX, "attributes")?;
-            let value = map.next_value_seed(Text("the value of an attribute"))?;
+            let value = map.next_value_seed(AttributeValue(&key))?;
             entries.push(EntryRead { key, value });
         }
         Ok(())
+    }
+}
+
+/// The value of the attribute of this name.
+struct AttributeValue<'a>(&'a str);
+
+seed!(AttributeValue<'_> => Cow<'de, str>, deserialize_str);
+
+impl<'de> Visitor<'de> for AttributeValue<'_> {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = shown::text(self.0.as_bytes(), NAME_CHARS_MAX);
+        write!(f, "the value of attribute `{name}` as text (hint: put it in double quotes)")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(text.to_owned()))
     }
 }
 

@@ -62,8 +62,8 @@ fn fields_that_are_wrong() {
         ),
         (
             "{\n  \"attributes\": {\"user\": 42}}",
-            "line 2, column 27: invalid type: integer `42`, expected the value of an attribute as text (hint: put \
-             it in double quotes)",
+            "line 2, column 27: invalid type: integer `42`, expected the value of attribute `user` as text (hint: \
+             put it in double quotes)",
         ),
         (
             r#"{"attributes": {}, "cost": -1}"#,
@@ -227,5 +227,35 @@ fn several_requests() {
         let error = read_one_or_batch(json.as_bytes()).expect_err(message);
         assert!(error.message.starts_with(message), "{message}: {error}");
         assert!(error.place.is_some(), "{error}");
+    }
+}
+
+#[test]
+fn levels() {
+    for (json, written) in [
+        (r#"{"level": 0.25}"#, "0.25"),
+        (r#"{"level": 1}"#, "1"),
+        (r#"{"level": 0}"#, "0"),
+        (r#"{"level": 1e-3}"#, "0.001"),
+        (r#"{"level": 1.0}"#, "1"),
+        (r#"{"level": 0.1234567}"#, "0.123456"),
+    ] {
+        assert_eq!(
+            read_level(json.as_bytes()).map(|level| level.to_string()),
+            Ok(written.to_owned()),
+            "{json}"
+        );
+    }
+    for (json, message) in [
+        (r#"{"level": 1.1}"#, "line 1, column 13: this is no level (hint: "),
+        (r#"{"level": 2}"#, "line 1, column 11: this is no level (hint: "),
+        (r#"{"level": -0.5}"#, "line 1, column 14: this is no level (hint: "),
+        (r#"{"level": "0.5"}"#, "line 1, column 15: invalid type: string \"0.5\", expected a level, "),
+        (r#"{"level": 0, "level": 1}"#, "line 1, column 20: field `level` stands twice (hint: "),
+        (r#"{"value": 0}"#, "line 1, column 8: a level has no field `value` (hint: "),
+        ("{}", "line 1, column 2: there is no `level` (hint: "),
+    ] {
+        let error = read_level(json.as_bytes()).expect_err(json).to_string();
+        assert!(error.starts_with(message), "{json}: {error}");
     }
 }

@@ -3,12 +3,17 @@
 use std::sync::Arc;
 
 use tidegate::rules::{Answer, Request};
-use tidegate::{Decided, Engine};
-use tidegate_core::PlanFull;
+use tidegate::{
+    Clock as _, Decided, Engine, Explanation, LeaseToken, Nanos, PlanFull, Release, Renewal, Timestamp,
+};
 
 use super::drain::Drain;
-use super::metrics::Metrics;
+use super::logs::Denials;
+use super::metrics::{Metrics, Took};
 use super::{Protocol, Reloads, Status};
+
+/// Why requests are rejected that touch more limits than a plan has room for.
+const TOO_MANY_LIMITS: &str = "too_many_limits";
 
 /// What all listeners share. One for the process.
 pub struct App {
@@ -16,6 +21,8 @@ pub struct App {
     pub engine: Arc<Engine>,
     /// What is counted.
     pub metrics: Metrics,
+    /// What is logged of requests.
+    pub denials: Denials,
     /// Whether the server is about to stop.
     pub drain: Drain,
     /// What is loaded and what failed.
@@ -30,36 +37,152 @@ impl App {
         Self {
             engine,
             metrics: Metrics::default(),
+            denials: Denials::default(),
             drain: Drain::new(),
             status: Status::new(),
             reloads: Reloads::new(),
         }
     }
 
+    /// The same, with denials logged as was set.
+    #[must_use]
+    pub fn with_denials(self, denials: Denials) -> Self {
+        Self { denials, ..self }
+    }
+
     /// Decides a request and hands the answer to `answered`: at once, unless a rule with the action `delay` holds it.
     ///
     /// Most requests are decided by the first poll. Dropped while it is held, the request leaves its line and has
     /// charged nothing.
+    ///
+    /// What a concurrency limit gives to a check nobody can give back: it is held for the limit's ttl.
     pub async fn check<R>(
         &self,
         by: Protocol,
         request: &Request<'_>,
         answered: impl FnOnce(&Decided<'_>) -> R,
     ) -> Result<R, PlanFull> {
-        let decided = |decided: Decided<'_>| {
-            self.metrics.decided(by, &decided.answer);
+        let asked_at = self.asked_at();
+        let deciding = self.engine.decide(request, |decided| {
+            self.note(by, request, &decided, asked_at);
             answered(&decided)
-        };
-        self.engine.decide(request, decided).await
+        });
+        let deciding = if asked_at.is_some() { deciding.timed() } else { deciding };
+        deciding.await.inspect_err(|_| self.metrics.rejected(by, TOO_MANY_LIMITS))
     }
 
-    /// Answers as [`check`](Self::check) would that does not wait, and charges nothing.
+    /// As [`check`](Self::check), with the [lease](Decided::lease) of what concurrency limits gave, for no longer than
+    /// `ttl`.
+    pub async fn acquire<R>(
+        &self,
+        by: Protocol,
+        request: &Request<'_>,
+        ttl: Option<Nanos>,
+        answered: impl FnOnce(&Decided<'_>) -> R,
+    ) -> Result<R, PlanFull> {
+        let asked_at = self.asked_at();
+        let deciding = self.engine.acquire(request, ttl, |decided| {
+            self.note(by, request, &decided, asked_at);
+            let held = if decided.lease.is_some() { "held" } else { "nothing_held" };
+            self.metrics.operated("acquire", held);
+            answered(&decided)
+        });
+        let deciding = if asked_at.is_some() { deciding.timed() } else { deciding };
+        deciding.await.inspect_err(|_| self.metrics.rejected(by, TOO_MANY_LIMITS))
+    }
+
+    /// Answers as [`check`](Self::check) would that does not wait, and charges nothing. It is no decision, and is not
+    /// counted as one.
     pub fn peek<R>(
         &self,
         request: &Request<'_>,
         answered: impl FnOnce(&Answer<'_>) -> R,
     ) -> Result<R, PlanFull> {
         let rules = self.engine.in_force();
-        rules.peek(request).map(|answer| answered(&answer))
+        let answer = self.operated("peek", rules.peek(request))?;
+        Ok(answered(&answer))
+    }
+
+    /// Lets a lease that the request acquired last longer.
+    pub fn renew(
+        &self,
+        request: &Request<'_>,
+        token: &LeaseToken,
+        ttl: Option<Nanos>,
+    ) -> Result<Renewal, PlanFull> {
+        let renewal = self.engine.in_force().renew(request, token, ttl);
+        let result = match renewal {
+            Ok(Renewal::Renewed(_)) => "renewed",
+            Ok(Renewal::AlreadyReleased) => "already_released",
+            Ok(Renewal::Expired) => "expired",
+            Ok(Renewal::WrongOwner) => "wrong_owner",
+            Err(PlanFull) => TOO_MANY_LIMITS,
+        };
+        self.metrics.operated("renew", result);
+        renewal
+    }
+
+    /// Gives back what a lease holds that the request acquired.
+    pub fn release(&self, request: &Request<'_>, token: &LeaseToken) -> Result<Release, PlanFull> {
+        let release = self.engine.in_force().release(request, token);
+        let result = match release {
+            Ok(Release::Released) => "released",
+            Ok(Release::AlreadyReleased) => "already_released",
+            Ok(Release::Expired) => "expired",
+            Ok(Release::WrongOwner) => "wrong_owner",
+            Err(PlanFull) => TOO_MANY_LIMITS,
+        };
+        self.metrics.operated("release", result);
+        release
+    }
+
+    /// Gives back what a request was charged and did not use.
+    pub fn refund(&self, request: &Request<'_>) -> Result<(), PlanFull> {
+        self.operated("refund", self.engine.in_force().refund(request))
+    }
+
+    /// Forgets all that the keys of a request used.
+    pub fn reset(&self, request: &Request<'_>) -> Result<(), PlanFull> {
+        self.operated("reset", self.engine.in_force().reset(request))
+    }
+
+    /// Explains what [`check`](Self::check) would answer that does not wait.
+    pub fn explain<R>(
+        &self,
+        request: &Request<'_>,
+        explained: impl FnOnce(&Explanation<'_>) -> R,
+    ) -> Result<R, PlanFull> {
+        let rules = self.engine.in_force();
+        let explanation = self.operated("explain", rules.explain(request))?;
+        Ok(explained(&explanation))
+    }
+
+    /// All metrics, as Prometheus reads them; of the type
+    /// [`metrics::CONTENT_TYPE`](super::metrics::CONTENT_TYPE).
+    pub fn metrics_page(&self) -> String {
+        self.metrics.page(self)
+    }
+
+    /// When this request was asked, if its time is to be taken.
+    fn asked_at(&self) -> Option<Timestamp> {
+        self.metrics.is_timed().then(|| self.engine.clock().now())
+    }
+
+    /// Counts and logs a decision.
+    fn note(&self, by: Protocol, request: &Request<'_>, decided: &Decided<'_>, asked_at: Option<Timestamp>) {
+        let now = || self.engine.clock().now();
+        let has_rules = || self.engine.in_force().ruleset().domain(request.domain).is_some();
+        self.metrics.decided(by, request.domain, &decided.answer, has_rules);
+        if let (Some(asked_at), Some(stages)) = (asked_at, decided.stages) {
+            let waited_ns = u64::try_from(decided.waited.get()).unwrap_or(u64::MAX);
+            let took_ns = now().as_nanos().saturating_sub(asked_at.as_nanos());
+            self.metrics.took(by, Took { decision_ns: took_ns.saturating_sub(waited_ns), stages });
+        }
+        self.denials.note(by, request, &decided.answer, now);
+    }
+
+    fn operated<T>(&self, operation: &'static str, result: Result<T, PlanFull>) -> Result<T, PlanFull> {
+        self.metrics.operated(operation, if result.is_ok() { "done" } else { TOO_MANY_LIMITS });
+        result
     }
 }

@@ -1,11 +1,16 @@
 //! The end of the server, as everybody learns of it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tokio_util::sync::CancellationToken;
 
 /// Says when it is time to finish. Cheap to clone; all clones know the same.
 #[derive(Clone, Debug, Default)]
 pub struct Drain {
     token: CancellationToken,
+    /// The same, for those who look at it with every request: the token takes a lock.
+    is_on: Arc<AtomicBool>,
 }
 
 impl Drain {
@@ -16,6 +21,7 @@ impl Drain {
 
     /// Begins: who waits for it learns of it, and whoever asks from now on.
     pub fn begin(&self) {
+        self.is_on.store(true, Ordering::Release);
         self.token.cancel();
     }
 
@@ -26,6 +32,6 @@ impl Drain {
 
     /// Whether it has begun.
     pub fn is_on(&self) -> bool {
-        self.token.is_cancelled()
+        self.is_on.load(Ordering::Acquire)
     }
 }

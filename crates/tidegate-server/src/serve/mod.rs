@@ -9,12 +9,14 @@
 //!
 //! Listeners never see rules, only answers; nothing outside a listener knows its wire format.
 
+pub mod admin;
 pub mod app;
 pub mod drain;
 pub mod grpc;
 pub mod http;
 pub mod limit_headers;
 pub mod listening;
+pub mod logs;
 pub mod metrics;
 pub mod protocol;
 pub mod reloads;

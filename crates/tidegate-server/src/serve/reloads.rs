@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use tidegate::rules::Reload;
 use tokio::sync::{mpsc, oneshot};
 
-use super::listening::TlsError;
+use super::listening::CertificateReload;
 
 /// How many may have asked and not been answered yet. Whoever comes after them waits.
 const ASKED_MAX: usize = 16;
@@ -27,17 +27,6 @@ pub struct Reloaded {
     pub rules: Reload,
     /// Of the certificate.
     pub certificate: CertificateReload,
-}
-
-/// What became of the certificate in use.
-#[derive(Clone, Debug)]
-pub enum CertificateReload {
-    /// Nothing: there is none, or its files are as they were.
-    Unchanged,
-    /// The files are others, and what they hold is in use for connections to come.
-    Replaced,
-    /// The files are others, and cannot be used: the one before stays.
-    Kept(TlsError),
 }
 
 /// Nobody reads files any more: the server is about to stop.

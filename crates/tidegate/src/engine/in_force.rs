@@ -1,13 +1,15 @@
 //! The rules in force, and what they decide.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use arc_swap::Guard;
 use tidegate_core::rules::{Answer, LimitAnswer, Request, Ruleset, Touches};
-use tidegate_core::{Plan, PlanFull, Timestamp};
+use tidegate_core::{Nanos, Plan, PlanFull, Timestamp};
 
 use super::Engine;
-use crate::{Clock, Outcomes};
+use super::stages::Watch;
+use crate::{Clock, Lease, Outcomes};
 
 /// The rules that were in force when this was taken. Answers point into them.
 pub struct InForce<'e, C> {
@@ -16,10 +18,21 @@ pub struct InForce<'e, C> {
 }
 
 /// Whether an answer changes anything.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asking {
-    ToCharge,
-    ToKnow,
+#[derive(Clone, Copy)]
+pub(super) enum Asking<'h> {
+    /// It charges what it is asked for.
+    Charge,
+    /// It does not.
+    Look,
+    /// It charges, and what concurrency limits give is to be given back.
+    Hold(&'h Hold),
+}
+
+/// What a request holds if it is admitted.
+pub(super) struct Hold {
+    /// How long it is wanted for, if that is less than the limits would give.
+    pub ttl: Option<Nanos>,
+    pub lease: Cell<Option<Lease>>,
 }
 
 impl<'e, C: Clock> InForce<'e, C> {
@@ -36,13 +49,16 @@ impl<'e, C: Clock> InForce<'e, C> {
     ///
     /// Does not wait. A request that is over a limit with the action `delay` is denied here, with how long it would
     /// have had to wait. [`Engine::decide`] waits.
+    ///
+    /// What a concurrency limit gives to a check nobody can give back; it is held for the limit's ttl. To hold it and
+    /// give it back, [`acquire`](Self::acquire).
     pub fn check(&self, request: &Request<'_>) -> Result<Answer<'_>, PlanFull> {
         self.check_at(request, self.engine.clock.now())
     }
 
     /// As [`check`](Self::check), at an instant of the caller's.
     pub fn check_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Answer<'_>, PlanFull> {
-        self.decide(request, now, Asking::ToCharge)
+        self.decide(request, now, Asking::Charge)
     }
 
     /// Answers as [`check`](Self::check) would and changes nothing.
@@ -52,7 +68,7 @@ impl<'e, C: Clock> InForce<'e, C> {
 
     /// As [`peek`](Self::peek), at an instant of the caller's.
     pub fn peek_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Answer<'_>, PlanFull> {
-        self.decide(request, now, Asking::ToKnow)
+        self.decide(request, now, Asking::Look)
     }
 
     /// Gives back what a request was charged and did not use. Of an elastic limit with a pool, what is always granted gets
@@ -76,9 +92,18 @@ impl<'e, C: Clock> InForce<'e, C> {
         self.engine.clock.now()
     }
 
-    fn decide(&self, request: &Request<'_>, now: Timestamp, asking: Asking) -> Result<Answer<'_>, PlanFull> {
+    pub(super) fn engine(&self) -> &'e Engine<C> {
+        self.engine
+    }
+
+    pub(super) fn decide(
+        &self,
+        request: &Request<'_>,
+        now: Timestamp,
+        asking: Asking<'_>,
+    ) -> Result<Answer<'_>, PlanFull> {
         let touches = self.rules.touched_by(request);
-        let mut answer = self.engine.settle(&touches, now, asking)?;
+        let mut answer = self.engine.settle(&touches, now, asking, Watch::OFF)?;
         self.engine.try_candidates(&touches, &mut answer, now, asking);
         Ok(answer)
     }
@@ -90,19 +115,21 @@ impl<C: Clock> Engine<C> {
         &self,
         touches: &Touches<'r>,
         now: Timestamp,
-        asking: Asking,
+        asking: Asking<'_>,
+        watch: Watch<'_>,
     ) -> Result<Answer<'r>, PlanFull> {
+        let ask = |plan: &Plan<'_>, asking| watch.store(&self.clock, || self.ask(plan, now, asking));
         let mut turned: Option<Touches<'r>> = None;
         // Once, and once more for each limit that turns to a pool.
         loop {
             let touches = turned.as_ref().unwrap_or(touches);
             let drawn = touches.plan(now)?;
-            let foresees = asking == Asking::ToCharge && drawn.is_to_be_foreseen(touches);
-            let first = if foresees { Asking::ToKnow } else { asking };
-            let mut outcomes = self.ask(&drawn.plan, now, first);
+            let foresees = !matches!(asking, Asking::Look) && drawn.is_to_be_foreseen(touches);
+            let first = if foresees { Asking::Look } else { asking };
+            let mut outcomes = ask(&drawn.plan, first);
             let mut turning = drawn.turning(touches, &outcomes, now);
             if foresees && turning.is_empty() {
-                outcomes = self.ask(&drawn.plan, now, asking);
+                outcomes = ask(&drawn.plan, asking);
                 turning = drawn.turning(touches, &outcomes, now);
             }
             if turning.is_empty() {
@@ -115,26 +142,32 @@ impl<C: Clock> Engine<C> {
         }
     }
 
-    fn ask(&self, plan: &Plan<'_>, now: Timestamp, asking: Asking) -> Outcomes {
+    fn ask(&self, plan: &Plan<'_>, now: Timestamp, asking: Asking<'_>) -> Outcomes {
         match asking {
-            Asking::ToCharge => self.store.check(plan, now),
-            Asking::ToKnow => self.store.peek(plan, now),
+            Asking::Charge => self.store.check(plan, now),
+            Asking::Look => self.store.peek(plan, now),
+            Asking::Hold(hold) => {
+                let (outcomes, lease) = self.store.acquire(plan, now, hold.ttl);
+                hold.lease.set(lease);
+                outcomes
+            }
         }
     }
 
     /// Asks the limits that are only tried out what they would have said in place of their rule's own: they are charged
-    /// where they admit the request, unless another rule keeps it from passing.
+    /// where they admit the request, unless another rule keeps it from passing. What they hold nobody gives back.
     pub(super) fn try_candidates<'r>(
         &self,
         touches: &Touches<'r>,
         answer: &mut Answer<'r>,
         now: Timestamp,
-        asking: Asking,
+        asking: Asking<'_>,
     ) {
+        let asking = if let Asking::Hold(_) = asking { Asking::Charge } else { asking };
         for candidate in touches.candidates() {
             let is_other = |limit: &&LimitAnswer<'_>| !std::ptr::eq(limit.rule, candidate.rule);
             let blocked = answer.limits.iter().filter(is_other).any(|limit| !limit.fate.passes());
-            let asking = if blocked { Asking::ToKnow } else { asking };
+            let asking = if blocked { Asking::Look } else { asking };
             let outcome = touches.candidate_charge(candidate).map(|charge| {
                 let mut plan = Plan::new();
                 // An empty plan has room for one.

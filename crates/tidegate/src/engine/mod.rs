@@ -26,20 +26,23 @@
 //! ```
 
 mod explain;
+mod holding;
 mod in_force;
+mod stages;
 mod waiting;
 
 pub use explain::{
     EXPLAINED_RULES_MAX, ExplainedDescriptor, ExplainedLimit, ExplainedRule, Explanation, Standing,
 };
 pub use in_force::InForce;
+pub use stages::StageTimes;
 pub use waiting::{Decided, Deciding};
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use tidegate_core::rules::{Domain, Level, Ruleset, RulesetError};
+use tidegate_core::rules::{Domain, Level, Ruleset, RulesetError, Signal};
 
 use crate::memory::{MEMORY_BYTES_DEFAULT, MemoryStats, MemoryStore};
 use crate::waiting::{Kin, QUEUE_MAX_DEFAULT, Queues};
@@ -62,6 +65,15 @@ pub struct Engine<C = SystemClock> {
 /// What all engines over one store are kin by.
 const KIN: &str = "\u{1f}engine";
 
+/// A signal, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignalLevel {
+    /// Its name.
+    pub name: String,
+    /// Its level; none if nothing was pushed yet.
+    pub level: Option<Level>,
+}
+
 /// There is no rule that moves with the signal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownSignal {
@@ -83,6 +95,15 @@ impl<C: Clock> Engine<C> {
         let queues = Arc::new(Queues::new(QUEUE_MAX_DEFAULT));
         let kin = store.kins().join(KIN, &queues);
         Ok(Self { rules, replacing: Mutex::new(()), store, queues, kin, changes: AtomicU64::new(0), clock })
+    }
+
+    /// The same with another bound of how many requests wait for one key of a limit with the action `delay`, instead of
+    /// [`QUEUE_MAX_DEFAULT`]. None of them is held that comes when so many wait.
+    #[must_use]
+    pub fn with_queue_max(mut self, queue_max: usize) -> Self {
+        self.queues = Arc::new(Queues::new(queue_max));
+        self.kin = self.store.kins().join(KIN, &self.queues);
+        self
     }
 
     /// The rules in force. Whoever holds them goes on with them, also when others take their place.
@@ -116,6 +137,21 @@ impl<C: Clock> Engine<C> {
                 Err(UnknownSignal { name: name.to_owned(), known })
             }
         }
+    }
+
+    /// The signals that rules move with, by name, and where they are.
+    pub fn signals(&self) -> Vec<SignalLevel> {
+        let rules = self.rules.load();
+        let level = |name: &str| rules.signal(name).and_then(Signal::level);
+        let mut signals: Vec<SignalLevel> =
+            rules.signals().map(|name| SignalLevel { name: name.to_owned(), level: level(name) }).collect();
+        signals.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        signals
+    }
+
+    /// How many requests are held at this moment.
+    pub fn held(&self) -> u64 {
+        self.queues.waiters()
     }
 
     /// The store that the rules count in, for what is limited without rules.

@@ -11,6 +11,7 @@
 //! A [`snapshot`] brings it over a restart.
 
 mod budget;
+mod census;
 mod foresight;
 #[cfg(all(test, not(loom)))]
 mod foresight_tests;
@@ -44,7 +45,9 @@ use seed::Seed;
 use shards::{Kept, Shard, Shards, Share, shard_of};
 use table::Table;
 
-pub use snapshot::{Found, Restored, SNAPSHOT_EVERY_MIN, SnapshotError, SnapshotReport, SnapshotWriter};
+pub use snapshot::{
+    Found, Restored, SNAPSHOT_EVERY_MIN, SnapshotAttempts, SnapshotError, SnapshotReport, SnapshotWriter,
+};
 
 /// One outcome per charge of a plan, in its order.
 pub type Outcomes = SmallVec<[Outcome; 4]>;
@@ -86,6 +89,8 @@ struct Place<'a, S> {
 pub struct MemoryStats {
     /// Bytes in use for counters.
     pub bytes_used: u64,
+    /// Bytes that may be.
+    pub bytes_max: u64,
     /// Counters given up while they still mattered, because memory was full.
     pub live_evictions: u64,
 }
@@ -247,6 +252,7 @@ impl MemoryStore {
     pub fn stats(&self) -> MemoryStats {
         MemoryStats {
             bytes_used: self.budget.used().saturating_sub(self.ledgers.spare() + self.leases.spare()),
+            bytes_max: self.budget.max(),
             live_evictions: self.live_evictions.load(Ordering::Relaxed),
         }
     }

@@ -108,6 +108,11 @@ impl<S: Kept> Shards<S> {
         self.share.reserved.saturating_sub(self.bytes_used.load(Ordering::Relaxed))
     }
 
+    /// How many shards there are.
+    pub(super) fn count(&self) -> usize {
+        self.shards.len()
+    }
+
     pub(super) fn lock(&self, shard: usize) -> MutexGuard<'_, Shard<S>> {
         lock(&self.shards[shard])
     }
@@ -277,6 +282,16 @@ impl<S: Kept> Held<S> {
 }
 
 impl<S: Kept> Shard<S> {
+    /// How many states there are.
+    pub(super) fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Whether the state at this place still matters.
+    pub(super) fn is_live(&self, place: usize, now: Timestamp) -> bool {
+        self.held.get_index(place).is_some_and(|(_, held)| held.idle_from > now)
+    }
+
     pub(super) fn holds(&self, tag: u64) -> bool {
         self.held.contains_key(&tag)
     }

@@ -108,6 +108,11 @@ impl Table {
         }
     }
 
+    /// How many pages are in use.
+    pub(super) fn pages(&self) -> u32 {
+        self.pages.load(Ordering::Acquire)
+    }
+
     /// Whether no page can be added.
     pub(super) fn is_at_max(&self, budget: &Budget) -> bool {
         self.pages.load(Ordering::Relaxed) == self.pages_max || !budget.has_for_pages(PAGE_BYTES)

@@ -126,9 +126,9 @@ fn masked(text: &str, secrets: &[&str]) -> String {
         shown.push_str(&line[..open]);
         for c in line[open..].chars() {
             if c.is_whitespace() {
-                shown.push(c)
+                shown.push(c);
             } else {
-                shown.extend(std::iter::repeat_n('*', c.len_utf8()))
+                shown.extend(std::iter::repeat_n('*', c.len_utf8()));
             }
         }
     }

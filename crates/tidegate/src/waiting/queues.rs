@@ -63,6 +63,12 @@ impl Queues {
         self.queue_max
     }
 
+    /// How many wait, in all lines.
+    #[cfg(feature = "rules")]
+    pub(crate) fn waiters(&self) -> u64 {
+        self.waiters.load(Ordering::Relaxed)
+    }
+
     /// A request comes: it leaves at once if nobody waits and it is admitted; else it gets in line or is refused.
     pub(crate) fn arrive<R: Request>(&self, request: &R, waiter: Waiter) -> Arrival<R::Given> {
         // Locked while the store is asked: who gives units back after that finds the request in line.

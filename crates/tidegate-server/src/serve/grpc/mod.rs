@@ -1,19 +1,57 @@
-//! The grpc listener.
+//! The gRPC listener: Envoy's rate limit service, health and reflection.
+//!
+//! ```text
+//! connection.rs   HTTP/2 by the crate h2; everything of a connection in one task       ->  streams
+//! head.rs         which method, from the headers                                       ->  Method
+//! framing.rs      a message out of a body                                              ->  bytes
+//! messages/       protobuf, by wire/                                                   ->  RlsRequest
+//! serve/rls       the decision                                                         ->  RlsResponse
+//! messages/, framing.rs, status.rs                                                     ->  frames
+//! calls/          what takes longer: half a body, a request that is held, a stream of answers
+//! ```
+//!
+//! A connection first takes all streams that have arrived, then answers all of them, and only then writes: so what
+//! came together leaves together, with one call of the kernel. Nothing is spawned for a stream.
+
+mod calls;
+mod connection;
+mod framing;
+mod head;
+mod health;
+mod messages;
+mod reflection;
+mod status;
+mod wire;
 
 use std::sync::Arc;
 
 use super::listening::{Serves, Stream};
-use super::{App, Protocol};
+use super::rls::Details;
+use super::{App, Bounds, Protocol};
 
-/// Speaks grpc.
+pub use connection::{BODIES_BYTES_MAX, HEADER_LIST_BYTES_MAX, STREAMS_MAX};
+
+/// Speaks gRPC.
 pub struct Grpc {
+    shared: Arc<Shared>,
+}
+
+/// What all connections share.
+struct Shared {
     app: Arc<App>,
+    bounds: Bounds,
+    details: Details,
 }
 
 impl Grpc {
     /// In front of this.
     pub fn new(app: Arc<App>) -> Self {
-        Self { app }
+        Self::with(app, Bounds::default(), Details::default())
+    }
+
+    /// In front of this, within these bounds, with so much said in headers and metadata.
+    pub fn with(app: Arc<App>, bounds: Bounds, details: Details) -> Self {
+        Self { shared: Arc::new(Shared { app, bounds, details }) }
     }
 }
 
@@ -21,6 +59,6 @@ impl Serves for Grpc {
     const PROTOCOL: Protocol = Protocol::Grpc;
 
     async fn serve(&self, stream: Stream) {
-        let _ = (&self.app, stream);
+        connection::serve(stream, Arc::clone(&self.shared)).await;
     }
 }

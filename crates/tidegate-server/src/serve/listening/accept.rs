@@ -1,18 +1,23 @@
 //! A socket that is listened on, and its connections: so many at most.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-use super::{Address, Stream};
+use super::socket::Socket;
+use super::{Address, BindError, Stream, Tls};
 use crate::serve::{App, Protocol};
 
 /// How long to wait after a connection could not be taken, as when the process has no file left for it.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(50);
+/// How often that is worth a line in the log.
+const ACCEPT_FAILED_LOGGED_EVERY: Duration = Duration::from_secs(1);
+/// How long a client may take to agree on encryption.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is done with a connection, until it ends. It watches [`App::drain`] by itself.
 pub trait Serves: Send + Sync + 'static {
@@ -30,26 +35,22 @@ pub struct Listener {
     address: Address,
 }
 
-#[derive(Debug)]
-enum Socket {
-    Tcp(TcpListener),
-    Unix(UnixListener),
+/// How connections are let in.
+#[derive(Clone)]
+pub struct LettingIn {
+    /// So many at a time. Those beyond are closed at once.
+    pub connections_max: usize,
+    /// For addresses that are encrypted.
+    pub tls: Option<Arc<Tls>>,
+    /// Has those that are served.
+    pub tasks: TaskTracker,
 }
 
 impl Listener {
     /// Binds; none if the address is `off`.
-    pub async fn bind(address: &Address) -> io::Result<Option<Self>> {
-        let (socket, address) = match address {
-            Address::Off => return Ok(None),
-            Address::Tcp(wanted) | Address::Tls(wanted) => {
-                let socket = TcpListener::bind(wanted).await?;
-                let bound = socket.local_addr()?;
-                let is_tls = matches!(address, Address::Tls(_));
-                (Socket::Tcp(socket), if is_tls { Address::Tls(bound) } else { Address::Tcp(bound) })
-            }
-            Address::Unix(path) => (Socket::Unix(UnixListener::bind(path)?), address.clone()),
-        };
-        Ok(Some(Self { socket, address }))
+    pub async fn bind(protocol: Protocol, address: &Address) -> Result<Option<Self>, BindError> {
+        let bound = Socket::bind(protocol, address).await?;
+        Ok(bound.map(|(socket, address)| Self { socket, address }))
     }
 
     /// The address that was really bound.
@@ -57,41 +58,70 @@ impl Listener {
         &self.address
     }
 
-    /// Takes connections until the server drains; `tasks` has those that are served.
-    pub async fn run<S: Serves>(self, app: Arc<App>, serves: S, tasks: TaskTracker, connections_max: usize) {
+    /// Takes connections until the server drains.
+    pub async fn run<S: Serves>(self, app: Arc<App>, serves: S, letting_in: LettingIn) {
         let serves = Arc::new(serves);
-        let room = Arc::new(Semaphore::new(connections_max));
+        let room = Arc::new(Semaphore::new(letting_in.connections_max));
+        let tls = letting_in.tls.filter(|_| matches!(self.address, Address::Tls(_)));
+        let mut log_again_at = None;
         loop {
             let accepted = tokio::select! {
+                biased;
                 () = app.drain.begun() => return,
-                accepted = self.accept() => accepted,
+                accepted = self.socket.accept() => accepted,
             };
-            let Ok(stream) = accepted else {
-                tokio::time::sleep(ACCEPT_AGAIN_AFTER).await;
-                continue;
+            let stream = match accepted {
+                Ok(stream) => stream,
+                Err(error) => {
+                    if log_again_at.is_none_or(|at| Instant::now() >= at) {
+                        log_again_at = Some(Instant::now() + ACCEPT_FAILED_LOGGED_EVERY);
+                        let (protocol, address) = (S::PROTOCOL.as_str(), &self.address);
+                        tracing::error!(
+                            protocol, %address, %error,
+                            "cannot take connections (hint: may the process have more files open?)"
+                        );
+                    }
+                    tokio::time::sleep(ACCEPT_AGAIN_AFTER).await;
+                    continue;
+                }
             };
             let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
                 app.metrics.turned_away(S::PROTOCOL);
                 continue;
             };
-            let (app, serves) = (Arc::clone(&app), Arc::clone(&serves));
-            tasks.spawn(async move {
+            let (app, serves, tls) = (Arc::clone(&app), Arc::clone(&serves), tls.clone());
+            letting_in.tasks.spawn(async move {
                 app.metrics.connected(S::PROTOCOL);
-                serves.serve(stream).await;
+                if let Some(stream) = greeted(&app, S::PROTOCOL, stream, tls.as_deref()).await {
+                    serves.serve(stream).await;
+                }
                 app.metrics.disconnected(S::PROTOCOL);
                 drop(place);
             });
         }
     }
+}
 
-    async fn accept(&self) -> io::Result<Stream> {
-        match &self.socket {
-            Socket::Tcp(socket) => {
-                let (stream, _) = socket.accept().await?;
-                stream.set_nodelay(true)?;
-                Ok(Stream::Tcp(stream))
-            }
-            Socket::Unix(socket) => Ok(Stream::Unix(socket.accept().await?.0)),
-        }
+/// The connection, encrypted where it is to be; none if the client and the server do not come to terms, or the server
+/// is to stop before they do.
+async fn greeted(app: &App, protocol: Protocol, stream: Stream, tls: Option<&Tls>) -> Option<Stream> {
+    let (stream, tls) = match (stream, tls) {
+        (Stream::Tcp(stream), Some(tls)) => (stream, tls),
+        (stream, _) => return Some(stream),
+    };
+    tokio::select! {
+        encrypted = handshake(protocol, stream, tls) => encrypted,
+        () = app.drain.begun() => None,
     }
+}
+
+async fn handshake(protocol: Protocol, stream: TcpStream, tls: &Tls) -> Option<Stream> {
+    let greeting = tls.acceptor(protocol).accept(stream);
+    let why = match tokio::time::timeout(HANDSHAKE_TIMEOUT, greeting).await {
+        Ok(Ok(stream)) => return Some(Stream::Tls(Box::new(stream))),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("the client took longer than {HANDSHAKE_TIMEOUT:?}"),
+    };
+    tracing::debug!(protocol = protocol.as_str(), why, "a connection could not be encrypted");
+    None
 }

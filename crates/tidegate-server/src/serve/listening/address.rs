@@ -24,6 +24,27 @@ pub struct NotAnAddress {
     written: String,
 }
 
+impl Address {
+    /// Whether only what runs on this machine can come in by it.
+    pub fn is_this_machine(&self) -> bool {
+        match self {
+            Self::Tcp(address) | Self::Tls(address) => address.ip().to_canonical().is_loopback(),
+            Self::Unix(_) | Self::Off => true,
+        }
+    }
+
+    /// Whether both cannot be listened on at once.
+    pub fn is_same_place(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Tcp(one) | Self::Tls(one), Self::Tcp(other) | Self::Tls(other)) => {
+                one == other && one.port() != 0
+            }
+            (Self::Unix(one), Self::Unix(other)) => one == other,
+            _ => false,
+        }
+    }
+}
+
 impl FromStr for Address {
     type Err = NotAnAddress;
 

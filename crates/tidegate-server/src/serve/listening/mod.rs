@@ -2,10 +2,14 @@
 
 mod accept;
 mod address;
+mod socket;
 mod stream;
+mod tls;
 mod tls_error;
 
-pub use accept::{Listener, Serves};
+pub use accept::{LettingIn, Listener, Serves};
 pub use address::{Address, NotAnAddress};
+pub use socket::BindError;
 pub use stream::Stream;
+pub use tls::{CertificateReload, Tls, TlsFiles};
 pub use tls_error::TlsError;

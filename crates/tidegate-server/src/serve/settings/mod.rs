@@ -1,17 +1,134 @@
 //! What can be set, by flags, by the environment and in a file.
 //!
 //! ```text
-//! args.rs     every setting, once
-//! values.rs   what their values may be; secret.rs those that are not shown
-//! bounds.rs   what listeners are told of them
+//! args.rs       every setting, once: its flag, environment name, default and help
+//! values.rs     what their values may be; secret.rs those that are not shown
+//! file.rs       the settings file, by what args.rs says
+//! together.rs   what does not go together
+//! bounds.rs     what listeners are told of it
 //! ```
 
 mod args;
 mod bounds;
+mod environment;
+mod file;
 mod secret;
+mod together;
 mod values;
 
 pub use args::ServeArgs;
 pub use bounds::{BODY_BYTES_MAX, Bounds};
+pub use environment::{nearly_settings, variable_of};
 pub use secret::{EmptySecret, Secret};
 pub use values::{LogFormat, LogKeys, LogLevel, PrintAddresses, RlsDetails};
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::{CommandFactory as _, FromArgMatches as _};
+use tidegate::rules::Report;
+
+use file::FileError;
+
+/// The largest file with a secret, in bytes.
+const SECRET_FILE_BYTES_MAX: u64 = 4 << 10;
+
+/// What was set, all of it in order.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Flags over the environment over the file over defaults.
+    pub args: ServeArgs,
+    /// The token of operators, wherever it was from.
+    pub admin_token: Option<Secret>,
+    /// The password of clients of the protocol of Redis, wherever it was from.
+    pub resp_password: Option<Secret>,
+}
+
+/// Why settings are of no use.
+#[derive(Debug)]
+pub enum SettingsError {
+    /// The call, which says how it would be right; or a call for help.
+    Call(Box<clap::Error>),
+    /// The file.
+    File(Report),
+    /// All else, each with a hint.
+    Problems(Vec<String>),
+}
+
+impl Settings {
+    /// From what was written after `tidegate serve`, the environment, and the file that either may name.
+    pub fn gather(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, SettingsError> {
+        let call = |error: clap::Error| SettingsError::Call(Box::new(error));
+        let command = ServeArgs::command();
+        let mut arguments: Vec<OsString> =
+            std::iter::once("tidegate serve".into()).chain(arguments).collect();
+        let given = command.clone().try_get_matches_from(&arguments).map_err(call)?;
+        if let Some(path) = given.get_one::<PathBuf>("config") {
+            arguments.extend(file::arguments(path, &command, &given)?);
+        }
+        let matches = command.try_get_matches_from(&arguments).map_err(call)?;
+        Self::of(ServeArgs::from_arg_matches(&matches).map_err(call)?)
+    }
+
+    /// These, if they go together.
+    pub fn of(args: ServeArgs) -> Result<Self, SettingsError> {
+        let mut problems = together::problems(&args);
+        let mut from_file = |name: &str, path: &Option<PathBuf>| {
+            let read = path.as_deref().map(|path| secret_of(name, path)).transpose();
+            read.unwrap_or_else(|problem| {
+                problems.push(problem);
+                None
+            })
+        };
+        let admin_token = from_file("admin_token_file", &args.admin_token_file);
+        let resp_password = from_file("resp_password_file", &args.resp_password_file);
+        if !problems.is_empty() {
+            return Err(SettingsError::Problems(problems));
+        }
+        Ok(Self {
+            admin_token: args.admin_token.clone().or(admin_token),
+            resp_password: args.resp_password.clone().or(resp_password),
+            args,
+        })
+    }
+
+    /// What a connection may take.
+    pub fn bounds(&self) -> Bounds {
+        Bounds {
+            header_timeout: self.args.header_timeout,
+            idle_timeout: self.args.idle_timeout,
+            ..Bounds::default()
+        }
+    }
+}
+
+impl From<FileError> for SettingsError {
+    fn from(error: FileError) -> Self {
+        match error {
+            FileError::Wrong(report) => Self::File(report),
+            FileError::Unread { path, error } => Self::Problems(vec![format!(
+                "the settings file `{}` cannot be read: {error} (hint: check the path given by --config or \
+                 TIDEGATE_CONFIG)",
+                path.display()
+            )]),
+        }
+    }
+}
+
+/// A secret from a file, without the end of its line.
+fn secret_of(name: &str, path: &Path) -> Result<Secret, String> {
+    use std::io::Read as _;
+    let mut text = String::new();
+    let read = std::fs::File::open(path)
+        .and_then(|file| file.take(SECRET_FILE_BYTES_MAX + 1).read_to_string(&mut text));
+    let shown = path.display();
+    match read {
+        Err(error) => Err(format!("{name} `{shown}` cannot be read: {error} (hint: check the path)")),
+        Ok(bytes) if bytes as u64 > SECRET_FILE_BYTES_MAX => Err(format!(
+            "{name} `{shown}` has more than {SECRET_FILE_BYTES_MAX} bytes (hint: put the secret alone into it)"
+        )),
+        Ok(_) => {
+            text.trim_end_matches(['\r', '\n']).parse().map_err(|error| format!("{name} `{shown}`: {error}"))
+        }
+    }
+}

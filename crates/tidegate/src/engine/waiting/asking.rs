@@ -7,6 +7,7 @@ use tidegate_core::{Nanos, Plan, PlanFull, Timestamp};
 use crate::Clock;
 use crate::engine::Engine;
 use crate::engine::in_force::Asking as Purpose;
+use crate::engine::stages::Watch;
 use crate::memory::{Foreseen, Foresight, MemoryStore, Pending};
 use crate::waiting::{Attempt, Request};
 
@@ -23,6 +24,9 @@ pub(super) struct Asking<'p, 't, 'r, C> {
     pub line: &'p [u8],
     /// When it gives up.
     pub deadline: Timestamp,
+    /// What it asks for when it is its turn.
+    pub purpose: Purpose<'p>,
+    pub watch: Watch<'p>,
 }
 
 /// What it leaves the line with.
@@ -59,8 +63,8 @@ impl<'r, C: Clock> Asking<'_, '_, 'r, C> {
         }
     }
 
-    fn settle(&self, at: Timestamp, purpose: Purpose) -> Attempt<Given<'r>> {
-        match self.engine.settle(self.touches, at, purpose) {
+    fn settle(&self, at: Timestamp, purpose: Purpose<'_>) -> Attempt<Given<'r>> {
+        match self.engine.settle(self.touches, at, purpose, self.watch) {
             Ok(answer) => self.judge(answer),
             Err(full) => Attempt::Declined(Given::Full(full)),
         }
@@ -88,11 +92,11 @@ impl<'r, C: Clock> Request for Asking<'_, '_, 'r, C> {
         // A request that waits makes one attempt, when it leaves: it asks without asking until then.
         if self.counts_denied(at)
             && let waits @ (Attempt::Wait(_) | Attempt::Declined(Given::WaitsFor(_))) =
-                self.settle(at, Purpose::ToKnow)
+                self.settle(at, Purpose::Look)
         {
             return waits;
         }
-        self.settle(at, Purpose::ToCharge)
+        self.settle(at, self.purpose)
     }
 
     /// It waits for its turn alone.

@@ -1,5 +1,6 @@
 //! The future: a request that comes, stands in line, and leaves with an answer.
 
+use std::cell::Cell;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -8,8 +9,9 @@ use tidegate_core::{Nanos, PlanFull, Timestamp, Wait};
 
 use super::asking::{Asking, Delays, Given};
 use super::{Decided, line};
-use crate::engine::Engine;
-use crate::engine::in_force::Asking as Purpose;
+use crate::engine::in_force::{Asking as Purpose, Hold};
+use crate::engine::stages::Watch;
+use crate::engine::{Engine, StageTimes};
 use crate::waiting::{Arrival, Exit, Nap, Step, Ticket, Waiter};
 use crate::{Refusal, Timer};
 
@@ -20,6 +22,10 @@ pub struct Deciding<'a, C: Timer, F> {
     request: Request<'a>,
     /// Taken when it is done.
     answered: Option<F>,
+    /// What it holds when it is done, if it is to hold what it is given.
+    hold: Option<Hold>,
+    /// How long its stages took, if somebody wants to know.
+    stages: Option<Cell<StageTimes>>,
     arrived: Option<Timestamp>,
     /// When it gives up: the earliest that any limit says which it waited for.
     deadline: Timestamp,
@@ -61,16 +67,24 @@ enum Next<'r> {
 }
 
 impl<'a, C: Timer, F> Deciding<'a, C, F> {
-    pub(super) fn new(engine: &'a Engine<C>, request: Request<'a>, answered: F) -> Self {
+    pub(super) fn new(engine: &'a Engine<C>, request: Request<'a>, answered: F, hold: Option<Hold>) -> Self {
         Self {
             engine,
             request,
             answered: Some(answered),
+            hold,
+            stages: None,
             arrived: None,
             deadline: Timestamp::from_nanos(u64::MAX),
             ticket: None,
             standing: None,
         }
+    }
+
+    /// Has its stages timed, which costs a few looks at the clock.
+    pub fn timed(mut self) -> Self {
+        self.stages = Some(Cell::default());
+        self
     }
 
     /// Goes as far as it can by these rules.
@@ -81,13 +95,14 @@ impl<'a, C: Timer, F> Deciding<'a, C, F> {
     ) -> Poll<Result<Decided<'r>, PlanFull>> {
         let mut next = if self.standing.is_some() { Next::Step } else { Next::Arrive(None) };
         loop {
-            let now = self.engine.clock.now();
+            let now = || self.engine.clock.now();
             next = match next {
-                Next::Arrive(at) => self.arrive(view, at, now, context),
-                Next::Step => self.step(view, now, context),
+                Next::Arrive(at) => self.arrive(view, at, now(), context),
+                Next::Step => self.step(view, now(), context),
                 Next::Sleep => return Poll::Pending,
                 Next::Answer(answer, at) => return Poll::Ready(Ok(self.decided(view, answer, at, None))),
                 Next::Refuse { delay, refusal, since } => {
+                    let now = now();
                     let answer = self.refused(view, &view.delays[delay], refusal, since, now);
                     return Poll::Ready(answer.map(|answer| self.decided(view, answer, now, Some(refusal))));
                 }
@@ -107,7 +122,7 @@ impl<'a, C: Timer, F> Deciding<'a, C, F> {
         let arrived = *self.arrived.get_or_insert(now);
         let number = at.or_else(|| self.earlier_in(view)).unwrap_or(0);
         let Some(delay) = view.delays.get(number) else {
-            return match self.engine.settle(view.touches, now, Purpose::ToCharge) {
+            return match self.engine.settle(view.touches, now, self.purpose(), self.watch()) {
                 Ok(answer) => Next::Answer(answer, now),
                 Err(full) => Next::Full(full),
             };
@@ -206,7 +221,17 @@ impl<'a, C: Timer, F> Deciding<'a, C, F> {
         line: &'p [u8],
     ) -> Asking<'p, 't, 'r, C> {
         let View { touches, delays } = view;
-        Asking { engine: self.engine, touches, delays, delay, line, deadline: self.deadline }
+        let purpose = self.purpose();
+        let (engine, deadline, watch) = (self.engine, self.deadline, self.watch());
+        Asking { engine, touches, delays, delay, line, deadline, purpose, watch }
+    }
+
+    fn watch(&self) -> Watch<'_> {
+        Watch(self.stages.as_ref())
+    }
+
+    fn purpose(&self) -> Purpose<'_> {
+        self.hold.as_ref().map_or(Purpose::Charge, Purpose::Hold)
     }
 
     /// The answer to a request that is not held, or no longer, though it is not admitted.
@@ -218,7 +243,7 @@ impl<'a, C: Timer, F> Deciding<'a, C, F> {
         since: Timestamp,
         now: Timestamp,
     ) -> Result<Answer<'r>, PlanFull> {
-        let mut answer = self.engine.settle(view.touches, now, Purpose::ToKnow)?;
+        let mut answer = self.engine.settle(view.touches, now, Purpose::Look, self.watch())?;
         let retry_after = match refusal {
             Refusal::Never => Wait::NEVER,
             Refusal::TooLong { wait: Some(wait) } => at_least(span(now, since.saturating_add(wait))),
@@ -236,9 +261,11 @@ impl<'a, C: Timer, F> Deciding<'a, C, F> {
         refusal: Option<Refusal>,
     ) -> Decided<'r> {
         // Once, not each time that it asks.
-        self.engine.try_candidates(view.touches, &mut answer, at, Purpose::ToCharge);
+        self.engine.try_candidates(view.touches, &mut answer, at, Purpose::Charge);
         let waited = self.arrived.map_or(Nanos::ZERO, |arrived| span(arrived, at));
-        Decided { answer, waited, refusal }
+        let lease = self.hold.as_ref().and_then(|hold| hold.lease.get());
+        let stages = self.stages.as_ref().map(Cell::get);
+        Decided { answer, waited, refusal, lease, stages }
     }
 }
 
@@ -251,7 +278,7 @@ impl<C: Timer, R, F: FnOnce(Decided<'_>) -> R> Future for Deciding<'_, C, F> {
         loop {
             let changes = this.engine.changes();
             let rules = this.engine.rules.load();
-            let touches = rules.touched_by(&this.request);
+            let touches = this.watch().matching(&this.engine.clock, || rules.touched_by(&this.request));
             let view = View { touches: &touches, delays: touches.delays().collect() };
             if let Poll::Ready(decided) = this.go_on(&view, context) {
                 let answered = this.answered.take();
@@ -273,7 +300,9 @@ impl<C: Timer, F> Unpin for Deciding<'_, C, F> {}
 /// Whoever is dropped steps out of the line and has charged nothing.
 impl<C: Timer, F> Drop for Deciding<'_, C, F> {
     fn drop(&mut self) {
-        self.leave(self.engine.clock.now());
+        if self.standing.is_some() {
+            self.leave(self.engine.clock.now());
+        }
     }
 }
 

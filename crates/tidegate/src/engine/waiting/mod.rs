@@ -15,15 +15,17 @@ mod deciding;
 
 pub use deciding::Deciding;
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 use tidegate_core::rules::{Answer, Delay, Request, Touches};
 use tidegate_core::{Nanos, PlanFull, Timestamp};
 
-use super::Engine;
+use super::in_force::Hold;
+use super::{Engine, StageTimes};
 use crate::blocking::block_on;
-use crate::{Clock, Refusal, Timer};
+use crate::{Clock, Lease, Refusal, Timer};
 
 /// The answer to a request that may have been held.
 #[derive(Clone, Debug)]
@@ -34,6 +36,10 @@ pub struct Decided<'r> {
     pub waited: Nanos,
     /// Why it was not held, or no longer, if a limit would have held it that denied it instead.
     pub refusal: Option<Refusal>,
+    /// What it holds, if it asked [to hold](Engine::acquire) what it is given.
+    pub lease: Option<Lease>,
+    /// How long its stages took, if it is [timed](Deciding::timed).
+    pub stages: Option<StageTimes>,
 }
 
 /// Deciding, with a wait where a rule says so.
@@ -72,7 +78,21 @@ impl<C: Timer> Engine<C> {
     where
         F: FnOnce(Decided<'_>) -> R,
     {
-        Deciding::new(self, *request, answered)
+        Deciding::new(self, *request, answered, None)
+    }
+
+    /// As [`decide`](Self::decide), with the [lease](Decided::lease) of what concurrency limits gave, as of
+    /// [`InForce::acquire`](super::InForce::acquire). A lease that is given back wakes the request in front.
+    pub fn acquire<'a, R, F>(
+        &'a self,
+        request: &Request<'a>,
+        ttl: Option<Nanos>,
+        answered: F,
+    ) -> Deciding<'a, C, F>
+    where
+        F: FnOnce(Decided<'_>) -> R,
+    {
+        Deciding::new(self, *request, answered, Some(Hold { ttl, lease: Cell::new(None) }))
     }
 
     /// As [`decide`](Self::decide), with the thread at hand.
@@ -88,7 +108,7 @@ impl<C: Timer> Engine<C> {
 impl<C: Clock> Engine<C> {
     /// Tells whoever is in front of a line for what these touches touch that units may have come back.
     pub(super) fn nudge(&self, touches: &Touches<'_>, now: Timestamp) {
-        touches.delays().for_each(|delay| self.kin.nudge(&line(&delay), now));
+        touches.lines().for_each(|delay| self.kin.nudge(&line(&delay), now));
     }
 
     /// The rules or a signal have changed: those who wait are to look at them.

@@ -39,4 +39,4 @@ mod writer;
 pub use error::SnapshotError;
 pub use restore::{Found, Restored};
 pub use write::SnapshotReport;
-pub use writer::{SNAPSHOT_EVERY_MIN, SnapshotWriter};
+pub use writer::{SNAPSHOT_EVERY_MIN, SnapshotAttempts, SnapshotWriter};

@@ -5,6 +5,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use tidegate_core::Timestamp;
+
 use super::error::{Problem, SnapshotError};
 use super::write::SnapshotReport;
 use crate::Clock;
@@ -50,7 +52,17 @@ struct Shared {
 #[derive(Default)]
 struct State {
     phase: Phase,
+    attempts: SnapshotAttempts,
     last: Option<Result<SnapshotReport, SnapshotError>>,
+}
+
+/// How often a [`SnapshotWriter`] has tried, and how long the last attempt took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotAttempts {
+    /// Attempts that are over, whatever came of them.
+    pub made: u64,
+    /// How long the last of them took: about what a last one, before a program ends, will take.
+    pub last_took: Duration,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -73,7 +85,7 @@ impl SnapshotWriter {
         let shared = Arc::new(Shared::default());
         let work = {
             let (shared, path) = (Arc::clone(&shared), path.clone());
-            move || shared.write_until_stopped(every, || store.snapshot(&path, clock.now()))
+            move || shared.write_until_stopped(every, &clock, |now| store.snapshot(&path, now))
         };
         match thread::Builder::new().name("tidegate-snapshot".to_owned()).spawn(work) {
             Ok(thread) => Ok(Self { shared, path, thread: Some(thread) }),
@@ -90,6 +102,11 @@ impl SnapshotWriter {
             return Some(Err(SnapshotError::new(&self.path, Problem::Panicked)));
         }
         self.shared.lock().last.clone()
+    }
+
+    /// How often it has tried so far, and how long the last attempt took.
+    pub fn attempts(&self) -> SnapshotAttempts {
+        self.shared.lock().attempts
     }
 
     /// Where the snapshots are written.
@@ -127,15 +144,21 @@ impl Shared {
     fn write_until_stopped(
         &self,
         every: Duration,
-        write: impl Fn() -> Result<SnapshotReport, SnapshotError>,
+        clock: &impl Clock,
+        write: impl Fn(Timestamp) -> Result<SnapshotReport, SnapshotError>,
     ) {
         let mut phase = Phase::Running;
         while phase == Phase::Running {
             let waited =
                 self.wake.wait_timeout_while(self.lock(), every, |state| state.phase == Phase::Running);
             phase = waited.unwrap_or_else(PoisonError::into_inner).0.phase;
-            let last = write();
-            self.lock().last = Some(last);
+            let began = clock.now();
+            let last = write(began);
+            let took_ns = clock.now().as_nanos().saturating_sub(began.as_nanos());
+            let mut state = self.lock();
+            state.last = Some(last);
+            state.attempts.made += 1;
+            state.attempts.last_took = Duration::from_nanos(took_ns);
         }
     }
 

@@ -1,0 +1,111 @@
+//! `envoy.service.ratelimit.v3.RateLimitRequest`.
+
+use tidegate::rules::Entry;
+use tidegate_core::rules::RequestLimit;
+
+use crate::serve::grpc::wire::{Reader, Value, WireError};
+use crate::serve::rls::{Hits, RlsDescriptor, RlsError, RlsRequest, RlsUnit};
+
+/// Reads a request. It borrows from `bytes`. Fields that nobody here knows are stepped over.
+pub fn read_request(bytes: &[u8]) -> Result<RlsRequest<'_>, RlsError> {
+    let mut request = RlsRequest::default();
+    let mut fields = Reader::new(bytes);
+    while let Some(field) = fields.next()? {
+        match (field.number, field.value) {
+            (1, Value::Bytes { bytes, .. }) => request.set_domain(text(bytes, "`domain`")?),
+            (2, Value::Bytes { bytes, at }) => read_descriptor(Reader::within(bytes, at), &mut request)?,
+            (3, Value::Varint(hits)) => request.set_hits_addend(low_32(hits)),
+            _ => {}
+        }
+    }
+    request.checked()
+}
+
+fn read_descriptor<'a>(mut fields: Reader<'a>, request: &mut RlsRequest<'a>) -> Result<(), RlsError> {
+    let mut descriptor = RlsDescriptor::default();
+    let mut limit: Option<Limit> = None;
+    while let Some(field) = fields.next()? {
+        match (field.number, field.value) {
+            (1, Value::Bytes { bytes, at }) => request.push_entry(read_entry(Reader::within(bytes, at))?)?,
+            // Of a message that stands twice, what is in either counts, the later first.
+            (2, Value::Bytes { bytes, at }) => {
+                read_limit(Reader::within(bytes, at), limit.get_or_insert_default())?;
+            }
+            (3, Value::Bytes { bytes, at }) => {
+                let hits = read_number(Reader::within(bytes, at))?;
+                descriptor.hits_addend = hits.or(descriptor.hits_addend).or(Some(0));
+            }
+            (4, Value::Varint(is_negative)) => {
+                descriptor.hits = if is_negative == 0 { Hits::Charged } else { Hits::GivenBack };
+            }
+            _ => {}
+        }
+    }
+    descriptor.limit = limit.map(Limit::checked).transpose()?;
+    request.push_descriptor(descriptor)
+}
+
+fn read_entry<'a>(mut fields: Reader<'a>) -> Result<Entry<'a>, RlsError> {
+    let mut entry = Entry { key: "", value: "" };
+    while let Some(field) = fields.next()? {
+        match (field.number, field.value) {
+            (1, Value::Bytes { bytes, .. }) => entry.key = text(bytes, "the key of an entry")?,
+            (2, Value::Bytes { bytes, .. }) => entry.value = text(bytes, "the value of an entry")?,
+            _ => {}
+        }
+    }
+    Ok(entry)
+}
+
+/// A limit that a descriptor brings along, as it was written.
+#[derive(Clone, Copy, Debug, Default)]
+struct Limit {
+    requests_per_unit: u32,
+    unit: u64,
+}
+
+impl Limit {
+    fn checked(self) -> Result<RequestLimit, RlsError> {
+        let unit = RlsUnit::of_number(self.unit).and_then(RlsUnit::unit);
+        let per = unit.ok_or(RlsError::UnknownUnit(self.unit))?;
+        Ok(RequestLimit { units: self.requests_per_unit, per })
+    }
+}
+
+fn read_limit(mut fields: Reader<'_>, limit: &mut Limit) -> Result<(), RlsError> {
+    while let Some(field) = fields.next()? {
+        match (field.number, field.value) {
+            (1, Value::Varint(units)) => limit.requests_per_unit = low_32(units),
+            (2, Value::Varint(unit)) => limit.unit = unit,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A number in a message of its own, so that zero is told from nothing.
+fn read_number(mut fields: Reader<'_>) -> Result<Option<u64>, RlsError> {
+    let mut number = None;
+    while let Some(field) = fields.next()? {
+        if let (1, Value::Varint(said)) = (field.number, field.value) {
+            number = Some(said);
+        }
+    }
+    Ok(number)
+}
+
+fn text<'a>(bytes: &'a [u8], what: &'static str) -> Result<&'a str, RlsError> {
+    std::str::from_utf8(bytes).map_err(|_| RlsError::NotUtf8(what))
+}
+
+/// Numbers of 32 bits are read as all readers of protobuf do: what does not fit is cut off.
+#[allow(clippy::cast_possible_truncation, reason = "that is what is meant")]
+fn low_32(number: u64) -> u32 {
+    number as u32
+}
+
+impl From<WireError> for RlsError {
+    fn from(WireError { what, at }: WireError) -> Self {
+        Self::Malformed { what, at }
+    }
+}

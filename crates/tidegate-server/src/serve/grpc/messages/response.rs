@@ -1,0 +1,97 @@
+//! `envoy.service.ratelimit.v3.RateLimitResponse`.
+
+use crate::serve::grpc::wire::Writer;
+use crate::serve::rls::{CurrentLimit, Header, Metadata, RlsResponse, Status};
+
+/// Writes an answer.
+pub fn write_response(out: &mut Writer<'_>, response: &RlsResponse<'_>) {
+    out.varint(1, response.overall as u64);
+    for status in &response.statuses {
+        out.message(2, |out| write_status(out, status));
+    }
+    for header in &response.response_headers {
+        out.message(3, |out| write_header(out, header));
+    }
+    for header in &response.request_headers {
+        out.message(4, |out| write_header(out, header));
+    }
+    if let Some(metadata) = &response.metadata {
+        out.message(6, |out| write_metadata(out, metadata));
+    }
+}
+
+fn write_status(out: &mut Writer<'_>, status: &Status<'_>) {
+    out.varint(1, status.code as u64);
+    if let Some(limit) = &status.limit {
+        out.message(2, |out| write_limit(out, limit));
+    }
+    out.varint(3, status.remaining.into());
+    if let Some(seconds) = status.until_reset_seconds {
+        // A `google.protobuf.Duration` of whole seconds.
+        out.message(4, |out| out.varint(1, seconds));
+    }
+}
+
+fn write_limit(out: &mut Writer<'_>, limit: &CurrentLimit<'_>) {
+    out.varint(1, limit.requests_per_unit.into());
+    out.varint(2, limit.unit as u64);
+    out.text(3, limit.name);
+}
+
+fn write_header(out: &mut Writer<'_>, header: &Header) {
+    out.text(1, header.name);
+    out.text(2, &header.value);
+}
+
+/// A `google.protobuf.Struct`.
+fn write_metadata(out: &mut Writer<'_>, metadata: &Metadata<'_>) {
+    let mut object = Struct { out };
+    object.text("decision", metadata.decision);
+    object.truth("degraded", metadata.degraded);
+    object.number("delay_ms", metadata.delay_ms);
+    if let Some(limit) = metadata.limit {
+        object.text("limit", &limit.to_string());
+    }
+    if !metadata.carried.is_empty() {
+        object.object("metadata", |mut inner| {
+            metadata.carried.iter().for_each(|(name, value)| inner.text(name, value));
+        });
+    }
+    if let Some(wait) = metadata.retry_after_ms {
+        object.number("retry_after_ms", wait);
+    }
+    if let Some(rule) = metadata.rule {
+        object.text("rule", rule);
+    }
+}
+
+/// A `google.protobuf.Struct` that is being written.
+struct Struct<'w, 'b> {
+    out: &'w mut Writer<'b>,
+}
+
+impl Struct<'_, '_> {
+    fn text(&mut self, name: &str, text: &str) {
+        self.value(name, |value| value.bytes_or_empty(3, text.as_bytes()));
+    }
+
+    fn truth(&mut self, name: &str, truth: bool) {
+        self.value(name, |value| value.varint_or_zero(4, truth.into()));
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "a struct has no other numbers")]
+    fn number(&mut self, name: &str, number: u64) {
+        self.value(name, |value| value.double_or_zero(2, number as f64));
+    }
+
+    fn object(&mut self, name: &str, write: impl FnOnce(Struct<'_, '_>)) {
+        self.value(name, |value| value.message(5, |out| write(Struct { out })));
+    }
+
+    fn value(&mut self, name: &str, write: impl FnOnce(&mut Writer<'_>)) {
+        self.out.message(1, |entry| {
+            entry.text(1, name);
+            entry.message(2, write);
+        });
+    }
+}

@@ -1,0 +1,12 @@
+//! Protobuf as it is on the wire: fields, one after the other, each with its number and its value.
+//!
+//! Written by hand: the few messages that are spoken here are read without copying them and written in one go.
+
+mod reader;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use reader::{Reader, Value, WireError};
+pub use writer::Writer;

@@ -1,0 +1,81 @@
+//! An answer as JSON.
+
+use tidegate::rules::{Answer, Asked, LimitAnswer, LimitId};
+use tidegate::{Nanos, Wait};
+
+use super::json;
+use crate::serve::rounded;
+
+/// What one limit's answer takes, in bytes, about.
+pub(super) const LIMIT_BYTES: usize = 256;
+
+/// Writes the fields of an answer, without the braces around them.
+pub(super) fn write_fields(out: &mut Vec<u8>, answer: &Answer<'_>, waited: Nanos) {
+    out.extend_from_slice(br#""decision":""#);
+    out.extend_from_slice(answer.fate.as_str().as_bytes());
+    match answer.decider() {
+        Some(decider) => {
+            out.extend_from_slice(br#"","rule":"#);
+            json::text(out, &decider.rule.name);
+            out.extend_from_slice(br#","limit":"#);
+            write_id(out, decider.id);
+            out.extend_from_slice(br#","remaining":"#);
+            json::number(out, answer.remaining);
+        }
+        None => out.extend_from_slice(br#"","rule":null,"limit":null,"remaining":null"#),
+    }
+    write_wait(out, answer.retry_after);
+    write_span(out, br#","reset_after_ms":"#, answer.reset_after);
+    write_span(out, br#","delay_ms":"#, answer.delay);
+    write_span(out, br#","waited_ms":"#, waited);
+    out.extend_from_slice(br#","degraded":false,"limits":"#);
+    json::list(out, &answer.limits, write_limit);
+    if !answer.candidates.is_empty() {
+        out.extend_from_slice(br#","candidates":"#);
+        json::list(out, &answer.candidates, write_limit);
+    }
+}
+
+fn write_limit(out: &mut Vec<u8>, limit: &LimitAnswer<'_>) {
+    out.extend_from_slice(br#"{"rule":"#);
+    json::text(out, &limit.rule.name);
+    out.extend_from_slice(br#","limit":"#);
+    write_id(out, limit.id);
+    out.extend_from_slice(br#","descriptor":"#);
+    json::number(out, limit.descriptor as u64);
+    out.extend_from_slice(br#","decision":""#);
+    out.extend_from_slice(limit.fate.as_str().as_bytes());
+    out.extend_from_slice(br#"","cost":"#);
+    json::number(out, limit.cost);
+    out.extend_from_slice(br#","remaining":"#);
+    json::number(out, limit.outcome.remaining);
+    write_wait(out, limit.outcome.retry_after);
+    write_span(out, br#","reset_after_ms":"#, limit.outcome.reset_after);
+    write_span(out, br#","delay_ms":"#, limit.outcome.delay);
+    if limit.asked == Asked::KeyMissing {
+        out.extend_from_slice(br#","key_missing":true"#);
+    }
+    out.extend_from_slice(br#","spec":"#);
+    json::text(out, &limit.limit.limit.to_string());
+    out.push(b'}');
+}
+
+/// The limit's name, or its place from 1.
+fn write_id(out: &mut Vec<u8>, id: &LimitId) {
+    match id {
+        LimitId::Name(name) => json::text(out, name),
+        LimitId::Place(place) => json::number(out, *place as u64 + 1),
+    }
+}
+
+fn write_wait(out: &mut Vec<u8>, wait: Wait) {
+    match wait.span() {
+        Some(span) => write_span(out, br#","retry_after_ms":"#, span),
+        None => out.extend_from_slice(br#","retry_after_ms":null"#),
+    }
+}
+
+fn write_span(out: &mut Vec<u8>, name: &[u8], span: Nanos) {
+    out.extend_from_slice(name);
+    json::number(out, rounded::millis(span));
+}

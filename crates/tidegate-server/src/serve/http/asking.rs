@@ -1,0 +1,71 @@
+//! What is asked, read from the body of a request.
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use tidegate_core::PlanFull;
+
+use super::body::{self, BodyError};
+use super::connection::Asked;
+use super::reply::{Problem, Reply};
+use super::routes::{self, JsonType};
+use crate::request_json::RequestError;
+use crate::serve::settings::Bounds;
+
+/// The body of a request, which is to be JSON; or what is said of it instead.
+pub(in crate::serve) async fn json_body(
+    asked: &mut Asked,
+    bounds: &Bounds,
+    wanted: JsonType,
+) -> Result<Bytes, Reply> {
+    routes::is_json(asked, wanted)?;
+    body(asked, bounds).await
+}
+
+/// The body of a request, whatever it is.
+pub(in crate::serve) async fn body(asked: &mut Asked, bounds: &Bounds) -> Result<Bytes, Reply> {
+    body::read(asked, bounds).await.map_err(|error| of_body(error, bounds).reply())
+}
+
+/// What is said of a body that is not there.
+fn of_body(error: BodyError, bounds: &Bounds) -> Problem {
+    match error {
+        BodyError::TooLarge => {
+            let most = bounds.body_bytes_max;
+            let message =
+                format!("the body is larger than {most} bytes (hint: send fewer requests at a time)");
+            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message).closing()
+        }
+        BodyError::Late => {
+            let most = bounds.header_timeout;
+            let message = format!("the body did not come within {most:?} (hint: is content-length right?)");
+            Problem::new(StatusCode::REQUEST_TIMEOUT, message).closing()
+        }
+        BodyError::Broken => {
+            let message = "the body ended before it was over (hint: is content-length right?)";
+            Problem::new(StatusCode::BAD_REQUEST, message).closing()
+        }
+    }
+}
+
+/// What is said of a request that cannot be read.
+#[cold]
+pub(in crate::serve) fn of_request(error: &RequestError) -> Reply {
+    let problem = Problem::new(StatusCode::BAD_REQUEST, error.message.as_str());
+    match error.place {
+        Some(place) => {
+            problem.number("line", place.line as u64).number("column", place.column as u64).reply()
+        }
+        None => problem.reply(),
+    }
+}
+
+/// What is said of a request that touches more limits than one may.
+#[cold]
+pub(in crate::serve) fn of_plan(full: &PlanFull) -> Reply {
+    problem_of_plan(full).reply()
+}
+
+/// The same, to put elsewhere.
+pub(in crate::serve) fn problem_of_plan(full: &PlanFull) -> Problem {
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, full.to_string())
+}

@@ -1,0 +1,70 @@
+//! JSON, written straight into a buffer.
+
+/// `"text"`, with escapes where it needs them.
+pub(in crate::serve) fn text(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    // Pieces without escapes are copied whole. Whatever needs one is a byte of its own, so pieces stay UTF-8.
+    let mut rest = text.as_bytes();
+    while let Some(place) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f)) {
+        out.extend_from_slice(&rest[..place]);
+        match rest[place] {
+            byte @ (b'"' | b'\\') => out.extend_from_slice(&[b'\\', byte]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            byte => {
+                const DIGITS: &[u8; 16] = b"0123456789abcdef";
+                out.extend_from_slice(b"\\u00");
+                out.extend_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+            }
+        }
+        rest = &rest[place + 1..];
+    }
+    out.extend_from_slice(rest);
+    out.push(b'"');
+}
+
+/// A number.
+pub(in crate::serve) fn number(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// `[..., ...]`
+pub(in crate::serve) fn list<T>(
+    out: &mut Vec<u8>,
+    all: impl IntoIterator<Item = T>,
+    mut write: impl FnMut(&mut Vec<u8>, T),
+) {
+    out.push(b'[');
+    for (place, one) in all.into_iter().enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        write(out, one);
+    }
+    out.push(b']');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_character_comes_back() {
+        let every: String = ('\0'..='\u{2ff}').chain(['\u{2028}', '😀', '\u{10ffff}']).collect();
+        for one in [every.as_str(), "", "plain", "\"", "\\", "ends in \n"] {
+            let mut out = Vec::new();
+            text(&mut out, one);
+            assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), one, "{out:?}");
+        }
+    }
+
+    #[test]
+    fn lists() {
+        let written = |numbers: &[u64]| {
+            let mut out = Vec::new();
+            list(&mut out, numbers, |out, one| number(out, *one));
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(written(&[]), "[]");
+        assert_eq!(written(&[0, u64::MAX]), "[0,18446744073709551615]");
+    }
+}

@@ -1,0 +1,144 @@
+//! A socket that is bound, and why one is not.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use tokio::net::{TcpListener, UnixListener, UnixStream};
+
+use super::{Address, Stream};
+use crate::serve::Protocol;
+
+/// Who may connect to a Unix socket: its owner and its group.
+const UNIX_MODE: u32 = 0o660;
+
+/// A socket that is bound.
+#[derive(Debug)]
+pub(super) enum Socket {
+    Tcp(TcpListener),
+    Unix { socket: UnixListener, _file: SocketFile },
+}
+
+/// Why an address cannot be listened on.
+#[derive(Debug)]
+pub struct BindError {
+    protocol: Protocol,
+    address: Address,
+    problem: String,
+    hint: String,
+}
+
+/// The file of a Unix socket, gone when it is dropped, unless somebody has put another in its place.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    identity: Identity,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Socket {
+    /// Binds, and says which address it became; none if it is `off`.
+    pub async fn bind(protocol: Protocol, address: &Address) -> Result<Option<(Self, Address)>, BindError> {
+        let failed = |error: io::Error| BindError::of(protocol, address, &error);
+        match address {
+            Address::Off => Ok(None),
+            Address::Tcp(wanted) | Address::Tls(wanted) => {
+                let socket = TcpListener::bind(wanted).await.map_err(failed)?;
+                let bound = socket.local_addr().map_err(failed)?;
+                let is_tls = matches!(address, Address::Tls(_));
+                let bound = if is_tls { Address::Tls(bound) } else { Address::Tcp(bound) };
+                Ok(Some((Self::Tcp(socket), bound)))
+            }
+            Address::Unix(path) => {
+                free(path).await.map_err(failed)?;
+                let socket = UnixListener::bind(path).map_err(failed)?;
+                fs::set_permissions(path, fs::Permissions::from_mode(UNIX_MODE)).map_err(failed)?;
+                let file = SocketFile { path: path.clone(), identity: identity(path).map_err(failed)? };
+                Ok(Some((Self::Unix { socket, _file: file }, address.clone())))
+            }
+        }
+    }
+
+    /// The next connection.
+    pub async fn accept(&self) -> io::Result<Stream> {
+        match self {
+            Self::Tcp(socket) => {
+                let (stream, _) = socket.accept().await?;
+                stream.set_nodelay(true)?;
+                Ok(Stream::Tcp(stream))
+            }
+            Self::Unix { socket, .. } => Ok(Stream::Unix(socket.accept().await?.0)),
+        }
+    }
+}
+
+/// Makes room for a socket where a server that is dead has left one. Nothing else is touched.
+async fn free(path: &Path) -> io::Result<()> {
+    let what = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        what => what?,
+    };
+    if !what.file_type().is_socket() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a file that is no socket"));
+    }
+    match UnixStream::connect(path).await {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        _ => Err(io::ErrorKind::AddrInUse.into()),
+    }
+}
+
+fn identity(path: &Path) -> io::Result<Identity> {
+    fs::symlink_metadata(path).map(|what| Identity { device: what.dev(), inode: what.ino() })
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if identity(&self.path).is_ok_and(|now| now == self.identity) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl BindError {
+    fn of(protocol: Protocol, address: &Address, error: &io::Error) -> Self {
+        let flag = protocol.as_str();
+        let hint = match (error.kind(), address) {
+            (io::ErrorKind::AddrInUse, Address::Unix(_)) => {
+                "another process listens on it; stop it, or name another path".to_owned()
+            }
+            (io::ErrorKind::AddrInUse, _) => format!(
+                "another process listens on it; stop it, choose another port (--{flag} 127.0.0.1:0 takes any that is \
+                 free), or do without (--{flag} off)"
+            ),
+            (io::ErrorKind::AlreadyExists, _) => "name a path where nothing is yet".to_owned(),
+            (io::ErrorKind::AddrNotAvailable, _) => "this machine has no such address".to_owned(),
+            (io::ErrorKind::PermissionDenied, Address::Unix(_)) => {
+                "check who may write to its directory".to_owned()
+            }
+            (io::ErrorKind::PermissionDenied, _) => "choose a port from 1024 up".to_owned(),
+            (io::ErrorKind::NotFound, _) => "create its directory".to_owned(),
+            _ => "choose another address".to_owned(),
+        };
+        let problem = match error.kind() {
+            io::ErrorKind::AddrInUse => "it is in use".to_owned(),
+            _ => error.to_string(),
+        };
+        Self { protocol, address: address.clone(), problem, hint }
+    }
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { protocol, address, problem, hint } = self;
+        write!(f, "{}: cannot listen on {address}: {problem} (hint: {hint})", protocol.as_str())
+    }
+}
+
+impl std::error::Error for BindError {}

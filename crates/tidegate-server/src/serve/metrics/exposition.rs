@@ -1,0 +1,118 @@
+//! The text that Prometheus reads: its exposition format, version 0.0.4.
+//!
+//! Families of samples, each with a help and a type, one sample a line. Label values are escaped; names are ours and
+//! need no escaping.
+
+use std::fmt::{Display, Write};
+
+/// The content type of the format.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// What a family counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// How often what was how large.
+    Histogram,
+}
+
+/// Names and values that tell the samples of a family apart.
+pub type Labels<'a> = &'a [(&'a str, &'a str)];
+
+/// The page as it is written.
+#[derive(Debug, Default)]
+pub struct Exposition {
+    text: String,
+}
+
+impl Exposition {
+    /// Begins a family. Its samples follow.
+    pub fn family(&mut self, name: &str, kind: Kind, help: &str) {
+        let kind = match kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        };
+        self.push(&["# HELP ", name, " "]);
+        for c in help.chars() {
+            match c {
+                '\\' => self.text.push_str("\\\\"),
+                '\n' => self.text.push_str("\\n"),
+                c => self.text.push(c),
+            }
+        }
+        self.push(&["\n# TYPE ", name, " ", kind, "\n"]);
+    }
+
+    /// A sample.
+    pub fn sample(&mut self, name: &str, labels: Labels<'_>, value: impl Display) {
+        self.text.push_str(name);
+        self.labels(labels);
+        // Writing to a string does not fail.
+        let _ = writeln!(self.text, " {value}");
+    }
+
+    /// A family of one sample.
+    pub fn single(&mut self, name: &str, kind: Kind, help: &str, value: impl Display) {
+        self.family(name, kind, help);
+        self.sample(name, &[], value);
+    }
+
+    /// All of it.
+    pub fn into_text(self) -> String {
+        self.text
+    }
+
+    fn labels(&mut self, labels: Labels<'_>) {
+        let mut separator = "{";
+        for (name, value) in labels {
+            self.push(&[separator, name, "=\""]);
+            for c in value.chars() {
+                match c {
+                    '\\' => self.text.push_str("\\\\"),
+                    '"' => self.text.push_str("\\\""),
+                    '\n' => self.text.push_str("\\n"),
+                    c => self.text.push(c),
+                }
+            }
+            self.text.push('"');
+            separator = ",";
+        }
+        if !labels.is_empty() {
+            self.text.push('}');
+        }
+    }
+
+    fn push(&mut self, parts: &[&str]) {
+        parts.iter().for_each(|part| self.text.push_str(part));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_have_a_help_and_a_type_and_their_samples_labels() {
+        let mut page = Exposition::default();
+        page.family("a_total", Kind::Counter, "What\nis \\ counted.");
+        page.sample("a_total", &[("rule", "x"), ("domain", "y")], 5);
+        page.sample("a_total", &[], 2.5);
+        page.single("b", Kind::Gauge, "B.", 1);
+        assert_eq!(
+            page.into_text(),
+            "# HELP a_total What\\nis \\\\ counted.\n# TYPE a_total counter\na_total{rule=\"x\",domain=\"y\"} 5\na_total 2.5\n\
+             # HELP b B.\n# TYPE b gauge\nb 1\n"
+        );
+    }
+
+    #[test]
+    fn what_would_end_a_label_is_escaped() {
+        let mut page = Exposition::default();
+        page.sample("a", &[("rule", "q\"\\\nü")], 1);
+        assert_eq!(page.into_text(), "a{rule=\"q\\\"\\\\\\nü\"} 1\n");
+    }
+}

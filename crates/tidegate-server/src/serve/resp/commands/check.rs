@@ -1,0 +1,167 @@
+//! `TIDEGATE.CHECK domain key value [key value ...] [COST n]`, and `TIDEGATE.PEEK`.
+//!
+//! The last pair is the cost if its key is `COST`, in any case. So an attribute of that name is not the last, or has a
+//! cost behind it: `TIDEGATE.CHECK api cost high COST 1`.
+
+use std::fmt;
+
+use smallvec::SmallVec;
+use tidegate::rules::{Answer, Descriptor, Entry, Request};
+use tidegate_core::{Nanos, Wait};
+
+use super::{Context, Step};
+use crate::serve::resp::parse::Arguments;
+use crate::serve::resp::reply::Replies;
+use crate::serve::rounded;
+
+/// "Never", and "as much as you like".
+const NONE: i64 = -1;
+
+/// What is asked.
+pub(in crate::serve::resp) struct Asked<'a> {
+    domain: &'a str,
+    /// Those of nearly all requests fit without an allocation.
+    entries: SmallVec<[Entry<'a>; 8]>,
+    cost: u64,
+}
+
+/// What is wrong with a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum BadCall {
+    EmptyDomain,
+    NoAttribute,
+    NoValue(String),
+    NoCost(String),
+    NoText { place: usize },
+}
+
+/// `TIDEGATE.CHECK`.
+#[inline]
+pub(super) fn check<'a>(arguments: &Arguments<'a>, context: &mut Context<'_>) -> Step<'a> {
+    match asked(arguments) {
+        Ok(asked) => Step::Check(asked),
+        Err(bad) => {
+            context.replies.error(bad);
+            Step::Next
+        }
+    }
+}
+
+/// `TIDEGATE.PEEK`.
+pub(super) fn peek(arguments: &Arguments<'_>, context: &mut Context<'_>) {
+    let asked = match asked(arguments) {
+        Ok(asked) => asked,
+        Err(bad) => return context.replies.error(bad),
+    };
+    let replies = &mut *context.replies;
+    let peeked =
+        asked.lend(|request| context.server.app.peek(request, |answer| write_answer(replies, answer)));
+    if let Err(full) = peeked {
+        context.replies.error(format_args!("ERR {full}"));
+    }
+}
+
+impl Asked<'_> {
+    /// Lends it as a request.
+    #[inline]
+    pub fn lend<R>(&self, to: impl FnOnce(&Request<'_>) -> R) -> R {
+        to(&Request { domain: self.domain, descriptors: &[self.descriptor()] })
+    }
+
+    /// Whose rules apply.
+    #[inline]
+    pub fn domain(&self) -> &str {
+        self.domain
+    }
+
+    /// What is known of it.
+    #[inline]
+    pub fn descriptor(&self) -> Descriptor<'_> {
+        Descriptor::new(&self.entries, self.cost)
+    }
+}
+
+#[inline]
+fn asked<'a>(arguments: &Arguments<'a>) -> Result<Asked<'a>, BadCall> {
+    let text = |place: usize| {
+        let bytes = arguments.get(place).unwrap_or_default();
+        str::from_utf8(bytes).map_err(|_| BadCall::NoText { place })
+    };
+    let domain = text(1)?;
+    if domain.is_empty() {
+        return Err(BadCall::EmptyDomain);
+    }
+    let mut end = arguments.len();
+    if end % 2 == 1 {
+        return Err(BadCall::NoValue(super::shortened(arguments.get(end - 1).unwrap_or_default())));
+    }
+    let mut cost = 1;
+    if text(end - 2)?.eq_ignore_ascii_case("COST") {
+        let written = text(end - 1)?;
+        cost = written.parse().map_err(|_| BadCall::NoCost(super::shortened(written.as_bytes())))?;
+        end -= 2;
+    }
+    if end == 2 {
+        return Err(BadCall::NoAttribute);
+    }
+    let mut entries = SmallVec::new();
+    for place in (2..end).step_by(2) {
+        entries.push(Entry { key: text(place)?, value: text(place + 1)? });
+    }
+    Ok(Asked { domain, entries, cost })
+}
+
+/// Six answers: decision, remaining, retry_after_ms, reset_after_ms, delay_ms, rule.
+#[inline]
+pub(in crate::serve::resp) fn write_answer(replies: &mut Replies, answer: &Answer<'_>) {
+    let decider = answer.decider();
+    replies.array(6);
+    replies.bulk(answer.fate.as_str().as_bytes());
+    replies.integer(match decider {
+        Some(_) => i64::try_from(answer.remaining).unwrap_or(i64::MAX),
+        None => NONE,
+    });
+    replies.integer(wait_milliseconds(answer.retry_after));
+    replies.integer(milliseconds(answer.reset_after));
+    replies.integer(milliseconds(answer.delay));
+    match decider {
+        Some(limit) => replies.bulk(limit.rule.name.as_bytes()),
+        None => replies.null(),
+    }
+}
+
+#[inline]
+fn wait_milliseconds(wait: Wait) -> i64 {
+    wait.span().map_or(NONE, milliseconds)
+}
+
+#[inline]
+fn milliseconds(span: Nanos) -> i64 {
+    i64::try_from(rounded::millis(span)).unwrap_or(i64::MAX)
+}
+
+impl fmt::Display for BadCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ERR ")?;
+        match self {
+            Self::EmptyDomain => {
+                f.write_str("the domain is empty (hint: the name after `domain:` in a rules file)")
+            }
+            Self::NoAttribute => f.write_str(
+                "there is no attribute (hint: TIDEGATE.CHECK domain key value [key value ...] [COST n])",
+            ),
+            Self::NoValue(key) => write!(
+                f,
+                "attribute '{key}' has no value (hint: keys and values come in pairs; a value may be empty)"
+            ),
+            Self::NoCost(text) => write!(
+                f,
+                "COST '{text}' is no whole number from 0 to {} (hint: if it is an attribute, add COST 1 behind it)",
+                u64::MAX
+            ),
+            Self::NoText { place } => {
+                write!(f, "argument {place} is not UTF-8 (hint: domains and attributes are text)")
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! `HELLO` and `AUTH`: who asks, and in which version.
+
+use super::Context;
+use super::client::{BAD_NAME, is_a_name};
+use super::throttle::integer;
+use crate::serve::resp::parse::{Arguments, Trust};
+use crate::serve::resp::reply::Version;
+
+/// The one user there is.
+const USER: &[u8] = b"default";
+const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+
+/// What a `HELLO` asks for.
+#[derive(Default)]
+struct Wanted<'a> {
+    version: Option<Version>,
+    login: Option<Login<'a>>,
+    name: Option<&'a [u8]>,
+}
+
+struct Login<'a> {
+    user: &'a [u8],
+    password: &'a [u8],
+}
+
+/// `AUTH password`, `AUTH default password`.
+pub(super) fn auth(arguments: &Arguments<'_>, context: &mut Context<'_>) {
+    let login = match (arguments.get(1), arguments.get(2), arguments.len()) {
+        (Some(_), None, _) if context.server.password.is_none() => {
+            return context.replies.error(
+                "ERR AUTH <password> called without any password configured for the default user. \
+                 Are you sure your configuration is correct?",
+            );
+        }
+        (Some(password), None, _) => Login { user: USER, password },
+        (Some(user), Some(password), 3) => Login { user, password },
+        _ => return context.replies.error("ERR syntax error"),
+    };
+    match login.is_right(context) {
+        true => {
+            context.session.trust = Trust::Known;
+            context.replies.simple("OK");
+        }
+        false => context.replies.error(WRONG_PASSWORD),
+    }
+}
+
+/// `HELLO [2|3 [AUTH user password] [SETNAME name]]`.
+pub(super) fn hello(arguments: &Arguments<'_>, context: &mut Context<'_>) {
+    let wanted = match wanted(arguments) {
+        Ok(wanted) => wanted,
+        Err(error) => return context.replies.error(error),
+    };
+    if let Some(login) = wanted.login {
+        if !login.is_right(context) {
+            return context.replies.error(WRONG_PASSWORD);
+        }
+        context.session.trust = Trust::Known;
+    }
+    if context.session.trust == Trust::Stranger {
+        return context.replies.error(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
+             <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the \
+             same time",
+        );
+    }
+    if let Some(name) = wanted.name {
+        if !is_a_name(name) {
+            return context.replies.error(BAD_NAME);
+        }
+        context.session.name = name.to_vec();
+    }
+    if let Some(version) = wanted.version {
+        context.replies.speak(version);
+    }
+    introduce(context);
+}
+
+fn wanted<'a>(arguments: &Arguments<'a>) -> Result<Wanted<'a>, String> {
+    let mut wanted = Wanted::default();
+    let Some(version) = arguments.get(1) else { return Ok(wanted) };
+    wanted.version = Some(match integer(version) {
+        Some(2) => Version::Resp2,
+        Some(3) => Version::Resp3,
+        Some(_) => return Err("NOPROTO unsupported protocol version".to_owned()),
+        None => return Err("ERR Protocol version is not an integer or out of range".to_owned()),
+    });
+    let mut place = 2;
+    while let Some(option) = arguments.get(place) {
+        let values = (arguments.get(place + 1), arguments.get(place + 2));
+        if option.eq_ignore_ascii_case(b"AUTH")
+            && let (Some(user), Some(password)) = values
+        {
+            wanted.login = Some(Login { user, password });
+            place += 3;
+        } else if option.eq_ignore_ascii_case(b"SETNAME")
+            && let (Some(name), _) = values
+        {
+            wanted.name = Some(name);
+            place += 2;
+        } else {
+            return Err(format!("ERR Syntax error in HELLO option '{}'", super::shortened(option)));
+        }
+    }
+    Ok(wanted)
+}
+
+fn introduce(context: &mut Context<'_>) {
+    let (id, replies) = (context.session.id, &mut *context.replies);
+    replies.map(7);
+    replies.bulk(b"server");
+    replies.bulk(b"tidegate");
+    replies.bulk(b"version");
+    replies.bulk(env!("CARGO_PKG_VERSION").as_bytes());
+    replies.bulk(b"proto");
+    replies.integer(match replies.version() {
+        Version::Resp2 => 2,
+        Version::Resp3 => 3,
+    });
+    replies.bulk(b"id");
+    replies.integer(i64::try_from(id).unwrap_or(i64::MAX));
+    replies.bulk(b"mode");
+    replies.bulk(b"standalone");
+    replies.bulk(b"role");
+    replies.bulk(b"master");
+    replies.bulk(b"modules");
+    replies.array(0);
+}
+
+impl Login<'_> {
+    /// Without a password everybody is let in, by the name of the one user there is.
+    fn is_right(&self, context: &Context<'_>) -> bool {
+        let right = context.server.password.as_ref().is_none_or(|password| password.is(self.password));
+        right && self.user == USER
+    }
+}

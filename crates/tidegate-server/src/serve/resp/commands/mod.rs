@@ -1,0 +1,128 @@
+//! What can be asked: a file for each command, or for a few small ones.
+
+mod check;
+mod client;
+mod command;
+mod config;
+mod connection;
+mod described;
+mod hello;
+mod info;
+mod throttle;
+
+pub(super) use check::{Asked, write_answer};
+pub use throttle::{BadThrottle, Quota, Throttled, Throttles};
+
+use super::Server;
+use super::inline;
+use super::parse::{Arguments, Trust};
+use super::reply::Replies;
+use super::session::Session;
+use described::{Described, Verb};
+
+/// How much of a name or an argument an error shows, in bytes; as in Redis.
+const SHOWN_BYTES_MAX: usize = 128;
+
+/// What a command works with.
+pub(super) struct Context<'a> {
+    pub server: &'a Server,
+    pub session: &'a mut Session,
+    pub replies: &'a mut Replies,
+}
+
+/// What is to be done after a command.
+#[allow(clippy::large_enum_variant, reason = "it stays on the stack, where a box would be an allocation")]
+pub(super) enum Step<'a> {
+    /// It was answered.
+    Next,
+    /// It was answered, and is the last.
+    Close,
+    /// It is none of ours, and gets no answer.
+    Http,
+    /// A request is to be decided, which may take a wait.
+    Check(Asked<'a>),
+}
+
+/// Runs a command.
+#[inline]
+pub(super) fn run<'a>(arguments: Arguments<'a>, mut context: Context<'_>) -> Step<'a> {
+    let name = arguments.get(0).unwrap_or_default();
+    let Some(described) = Described::find(name) else {
+        if inline::is_http(name) {
+            return Step::Http;
+        }
+        unknown(&arguments, context.replies);
+        return Step::Next;
+    };
+    if !described.takes(arguments.len()) {
+        wrong_number_of_arguments(described.name, context.replies);
+        return Step::Next;
+    }
+    if context.session.trust == Trust::Stranger && !described.verb.is_for_strangers() {
+        context.replies.error("NOAUTH Authentication required.");
+        return Step::Next;
+    }
+    match described.verb {
+        Verb::Throttle => throttle::run(&arguments, &mut context),
+        Verb::Check => return check::check(&arguments, &mut context),
+        Verb::Peek => check::peek(&arguments, &mut context),
+        Verb::Ping => connection::ping(&arguments, context.replies),
+        Verb::Echo => context.replies.bulk(arguments.get(1).unwrap_or_default()),
+        Verb::Select => connection::select(&arguments, context.replies),
+        Verb::Auth => hello::auth(&arguments, &mut context),
+        Verb::Hello => hello::hello(&arguments, &mut context),
+        Verb::Client => client::run(&arguments, &mut context),
+        Verb::Command => command::run(&arguments, context.replies),
+        Verb::Config => config::run(&arguments, context.replies),
+        Verb::Info => info::run(&arguments, &mut context),
+        Verb::Reset => connection::reset(&mut context),
+        Verb::Quit => {
+            context.replies.simple("OK");
+            return Step::Close;
+        }
+    }
+    Step::Next
+}
+
+/// There is no such command; in the words of Redis, which clients look for.
+#[cold]
+fn unknown(arguments: &Arguments<'_>, replies: &mut Replies) {
+    let mut shown = String::new();
+    for argument in arguments.iter().skip(1) {
+        if shown.len() >= SHOWN_BYTES_MAX {
+            break;
+        }
+        let room = SHOWN_BYTES_MAX - shown.len();
+        shown.push_str(&format!("'{}' ", text(&argument[..argument.len().min(room)])));
+    }
+    let name = shortened(arguments.get(0).unwrap_or_default());
+    replies.error(format_args!("ERR unknown command '{name}', with args beginning with: {shown}"));
+}
+
+/// A command of several has no such part.
+#[cold]
+fn unknown_subcommand(command: &str, subcommand: &[u8], replies: &mut Replies) {
+    let (subcommand, command) = (shortened(subcommand), command.to_uppercase());
+    replies.error(format_args!("ERR unknown subcommand '{subcommand}'. Try {command} HELP."));
+}
+
+#[cold]
+fn wrong_number_of_arguments(command: &str, replies: &mut Replies) {
+    replies.error(format_args!("ERR wrong number of arguments for '{command}' command"));
+}
+
+/// What `COMMAND HELP` and the like answer.
+fn help(command: &str, lines: &[&str], replies: &mut Replies) {
+    replies.array(lines.len() + 1);
+    replies.simple(&format!("{command} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
+    lines.iter().for_each(|line| replies.simple(line));
+}
+
+/// An argument as errors show it.
+fn shortened(argument: &[u8]) -> String {
+    text(&argument[..argument.len().min(SHOWN_BYTES_MAX)])
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,227 @@
+//! `CL.THROTTLE key max_burst count period [quantity]`: the command of redis-cell, as that answers it.
+//!
+//! A key has one arrival time, whatever it is asked with. It is decided in the exact integers of the core, so rates that
+//! redis-cell is too coarse for, below a microsecond for each unit, are enforced too.
+
+use std::fmt;
+
+use tidegate::{Clock as _, MemoryStore};
+use tidegate_core::{Charge, Counter, LimitSpec, Nanos, Role, Timestamp, UNITS_MAX, Verdict, WINDOW_NS_MAX};
+
+use super::Context;
+use crate::serve::resp::parse::Arguments;
+
+/// What the counters of all calls are known by. No rule has a control character in its name.
+const RULE: &str = "\u{1f}cl.throttle";
+/// Rates that a connection remembers.
+const REMEMBERED_MAX: usize = 4;
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+const NANOS_PER_MILLISECOND: u64 = 1_000_000;
+
+/// The limit that a call comes with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// What may come at once after a first unit.
+    pub max_burst: i64,
+    /// Units per period.
+    pub count: i64,
+    /// In seconds.
+    pub period: i64,
+}
+
+/// The answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Throttled {
+    /// Whether it passes.
+    pub verdict: Verdict,
+    /// All that may come at once.
+    pub limit: i64,
+    /// What of it is left.
+    pub remaining: i64,
+    /// Seconds until it would pass; -1 if it does, or never would.
+    pub retry_after_seconds: i64,
+    /// Seconds until all of it is there again.
+    pub reset_after_seconds: i64,
+}
+
+/// What is wrong with a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BadThrottle {
+    /// A count or a period of zero.
+    ZeroRate,
+    /// A number is out of range.
+    OutOfRange {
+        /// Which one.
+        what: &'static str,
+        /// The least it can be.
+        least: i64,
+        /// The most it can be.
+        most: i64,
+    },
+    /// It is no number.
+    NotAnInteger(String),
+    /// There are too few arguments, or too many.
+    Usage,
+}
+
+/// The rates that were asked with last, ready to be asked again.
+#[derive(Debug, Default)]
+pub struct Throttles {
+    remembered: [Option<Remembered>; REMEMBERED_MAX],
+    /// Which of them gives way to the next one.
+    oldest: usize,
+}
+
+#[derive(Debug)]
+struct Remembered {
+    quota: Quota,
+    counter: Counter,
+}
+
+/// `CL.THROTTLE`.
+#[inline]
+pub(super) fn run(arguments: &Arguments<'_>, context: &mut Context<'_>) {
+    let engine = &context.server.app.engine;
+    let answer = call(arguments).and_then(|call| {
+        let Call { key, quota, quantity } = call;
+        context.session.throttles.ask(engine.store(), engine.clock().now(), key, quota, quantity)
+    });
+    let replies = &mut *context.replies;
+    match answer {
+        Ok(answer) => {
+            context.server.app.metrics.throttled(answer.verdict);
+            replies.array(5);
+            replies.integer(i64::from(answer.verdict == Verdict::Denied));
+            replies.integer(answer.limit);
+            replies.integer(answer.remaining);
+            replies.integer(answer.retry_after_seconds);
+            replies.integer(answer.reset_after_seconds);
+        }
+        Err(bad) => replies.error(bad),
+    }
+}
+
+/// What is asked.
+struct Call<'a> {
+    key: &'a [u8],
+    quota: Quota,
+    quantity: i64,
+}
+
+#[inline]
+fn call<'a>(arguments: &Arguments<'a>) -> Result<Call<'a>, BadThrottle> {
+    let number = |place| {
+        let argument = arguments.get(place).ok_or(BadThrottle::Usage)?;
+        integer(argument).ok_or_else(|| BadThrottle::NotAnInteger(super::shortened(argument)))
+    };
+    if !(5..=6).contains(&arguments.len()) {
+        return Err(BadThrottle::Usage);
+    }
+    let key = arguments.get(1).ok_or(BadThrottle::Usage)?;
+    let quota = Quota { max_burst: number(2)?, count: number(3)?, period: number(4)? };
+    let quantity = if arguments.len() == 6 { number(5)? } else { 1 };
+    Ok(Call { key, quota, quantity })
+}
+
+impl Throttles {
+    /// Asks for so many units of a key, at this instant; none asks what is left.
+    #[inline]
+    pub fn ask(
+        &mut self,
+        store: &MemoryStore,
+        now: Timestamp,
+        key: &[u8],
+        quota: Quota,
+        quantity: i64,
+    ) -> Result<Throttled, BadThrottle> {
+        let counter = self.counter(quota)?;
+        let Ok(cost) = u64::try_from(quantity) else {
+            return Err(BadThrottle::OutOfRange { what: "quantity", least: 0, most: i64::MAX });
+        };
+        let outcome = store.check_one(&Charge { key, counter, cost, role: Role::Enforced }, now);
+        Ok(Throttled {
+            verdict: outcome.verdict,
+            limit: quota.max_burst + 1,
+            remaining: i64::try_from(outcome.remaining).unwrap_or(i64::MAX),
+            retry_after_seconds: match (outcome.verdict, outcome.retry_after.span()) {
+                (Verdict::Denied, Some(span)) => seconds(span),
+                _ => -1,
+            },
+            reset_after_seconds: seconds(outcome.reset_after),
+        })
+    }
+
+    #[inline]
+    fn counter(&mut self, quota: Quota) -> Result<&Counter, BadThrottle> {
+        let same = |held: &Option<Remembered>| held.as_ref().is_some_and(|held| held.quota == quota);
+        let place = match self.remembered.iter().position(same) {
+            Some(place) => place,
+            None => self.remember(quota)?,
+        };
+        self.remembered[place].as_ref().map(|held| &held.counter).ok_or(BadThrottle::ZeroRate)
+    }
+
+    #[cold]
+    fn remember(&mut self, quota: Quota) -> Result<usize, BadThrottle> {
+        let counter = quota.counter()?;
+        let place = self.oldest;
+        self.remembered[place] = Some(Remembered { quota, counter });
+        self.oldest = (place + 1) % REMEMBERED_MAX;
+        Ok(place)
+    }
+}
+
+impl Quota {
+    /// Limits in the core's range are all that redis-cell can tell apart, and more.
+    fn counter(self) -> Result<Counter, BadThrottle> {
+        if self.count == 0 || self.period == 0 {
+            return Err(BadThrottle::ZeroRate);
+        }
+        let units_max = i64::try_from(UNITS_MAX).unwrap_or(i64::MAX);
+        let seconds_max = i64::try_from(WINDOW_NS_MAX / NANOS_PER_SECOND).unwrap_or(i64::MAX);
+        let within = |what, number, least: i64, most: i64| match u64::try_from(number) {
+            Ok(units) if (least..=most).contains(&number) => Ok(units),
+            _ => Err(BadThrottle::OutOfRange { what, least, most }),
+        };
+        let max_burst = within("max_burst", self.max_burst, 0, units_max - 1)?;
+        let count = within("count", self.count, 1, units_max)?;
+        let period = within("period", self.period, 1, seconds_max)?;
+        let spec = LimitSpec::new(count, period * NANOS_PER_SECOND);
+        let limit = LimitSpec { burst: Some(max_burst + 1), ..spec }.build();
+        // All of it is in range, and gcra is what a limit is by default.
+        limit.ok().and_then(|limit| Counter::of_arrivals(RULE, limit)).ok_or(BadThrottle::ZeroRate)
+    }
+}
+
+/// As redis-cell rounds: up, but for what is less than a millisecond past a whole second.
+#[inline]
+fn seconds(span: Nanos) -> i64 {
+    let (whole, nanos) = match u64::try_from(span.get()) {
+        Ok(nanos) => (u128::from(nanos / NANOS_PER_SECOND), u128::from(nanos % NANOS_PER_SECOND)),
+        Err(_) => (span.get() / u128::from(NANOS_PER_SECOND), span.get() % u128::from(NANOS_PER_SECOND)),
+    };
+    let seconds = whole + u128::from(nanos >= u128::from(NANOS_PER_MILLISECOND));
+    i64::try_from(seconds).unwrap_or(i64::MAX)
+}
+
+/// A whole number, as Rust reads it and with it redis-cell: with a sign or zeros in front, if need be.
+#[inline]
+pub(super) fn integer(bytes: &[u8]) -> Option<i64> {
+    str::from_utf8(bytes).ok()?.parse().ok()
+}
+
+impl fmt::Display for BadThrottle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cell error: ")?;
+        match self {
+            Self::ZeroRate => f.write_str("Zero rates are not supported"),
+            Self::OutOfRange { what, least, most } => write!(f, "{what} goes from {least} to {most}"),
+            Self::NotAnInteger(text) => write!(f, "Couldn't parse as integer: {text}"),
+            Self::Usage => {
+                f.write_str("Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BadThrottle {}

@@ -1,0 +1,213 @@
+//! One connection: reads, answers all that was read, and writes the answers at once.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::Poll;
+
+use tidegate::Clock as _;
+use tidegate::rules::Request;
+use tokio::io::AsyncWriteExt as _;
+
+use super::commands::{self, Asked, Context, Step, write_answer};
+use super::held::{self, Ended};
+use super::idle::Idle;
+use super::input::Input;
+use super::output::{Gone, Output};
+use super::parse::{Parsed, Parser, Trust};
+use super::protocol_error::{Foreign, ProtocolError};
+use super::reply::Replies;
+use super::session::Session;
+use super::{Protocol, Server, Stream};
+
+/// One connection.
+struct Connection<'s> {
+    server: &'s Server,
+    stream: Stream,
+    input: Input,
+    parser: Parser,
+    session: Session,
+    output: Output,
+    deciding: Deciding,
+    idle: Idle,
+}
+
+/// What a request that is being decided has of its own, for the rest is lent to it.
+#[derive(Debug, Default)]
+struct Deciding {
+    answer: Replies,
+    /// What was read while it was held.
+    ahead: Vec<u8>,
+}
+
+/// Why a connection ends.
+enum End {
+    /// It is to, once all is written.
+    Due,
+    /// There is nobody to write to, or nobody who should be.
+    AtOnce,
+}
+
+/// Serves a connection until it ends.
+pub(super) async fn serve(server: &Server, stream: Stream, id: u64) {
+    let mut connection = Connection {
+        server,
+        stream,
+        input: Input::default(),
+        parser: Parser::default(),
+        session: Session::new(id, server.trust_at_first()),
+        output: Output::new(server.bounds.write_timeout),
+        deciding: Deciding::default(),
+        idle: Idle::after(server.bounds.unused_timeout),
+    };
+    if let End::Due = connection.run().await
+        && let Ok(()) = connection.output.write(&mut connection.stream).await
+    {
+        // Says good-bye where that is done, as in TLS. The connection ends either way.
+        let _ = connection.stream.shutdown().await;
+    }
+}
+
+impl Connection<'_> {
+    async fn run(&mut self) -> End {
+        let server = self.server;
+        let mut draining = pin!(server.app.drain.begun());
+        loop {
+            if let Err(end) = self.read(draining.as_mut()).await {
+                return end;
+            }
+            if let Err(end) = self.answer_all().await {
+                return end;
+            }
+            if server.app.drain.is_on() {
+                return End::Due;
+            }
+        }
+    }
+
+    /// Writes what waits to be written, and reads what there is as soon as there is something, unless too much waits.
+    async fn read(&mut self, mut draining: Pin<&mut impl Future<Output = ()>>) -> Result<(), End> {
+        let Self { server, stream, input, output, idle, .. } = self;
+        input.make_room();
+        poll_fn(|context| {
+            if let Poll::Ready(Err(Gone)) = output.poll_write(stream, context) {
+                return Poll::Ready(Err(End::AtOnce));
+            }
+            if output.waiting() < server.bounds.output_bytes_max
+                && let Poll::Ready(read) = input.poll_read(stream, context)
+            {
+                return Poll::Ready(match read {
+                    Ok(1..) => Ok(()),
+                    Ok(0) | Err(_) => Err(End::AtOnce),
+                });
+            }
+            match draining.as_mut().poll(context).is_ready() || idle.poll(context).is_ready() {
+                true => Poll::Ready(Err(End::Due)),
+                false => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// Answers every command that is there in whole.
+    async fn answer_all(&mut self) -> Result<(), End> {
+        let bounds = &self.server.bounds;
+        let mut in_a_row = 0;
+        while let Parsed::Command { length } | Parsed::Nothing { length } = self.answer_next().await? {
+            self.input.advance(length);
+            self.input.append(&mut self.deciding.ahead);
+            self.idle.disturb();
+            in_a_row += 1;
+            if self.output.waiting() >= bounds.output_bytes_max {
+                self.output.write_down_to(bounds.output_bytes_max, &mut self.stream).await?;
+            }
+            if in_a_row == bounds.commands_in_a_row_max {
+                in_a_row = 0;
+                self.output.write_down_to(bounds.output_bytes_max, &mut self.stream).await?;
+                tokio::task::yield_now().await;
+            }
+        }
+        if in_a_row > 0 && self.session.trust == Trust::Known {
+            self.idle.change(bounds.idle_timeout);
+        }
+        Ok(())
+    }
+
+    /// Answers the next command, if it is there in whole.
+    #[inline]
+    async fn answer_next(&mut self) -> Result<Parsed, End> {
+        let rest = self.input.rest();
+        let parsed = match self.parser.parse(rest, self.session.trust) {
+            Ok(parsed @ Parsed::Command { .. }) => parsed,
+            Ok(other) => return Ok(other),
+            Err(ProtocolError::Foreign(foreign)) => return Err(self.foreign(foreign)),
+            Err(error) => {
+                self.output.replies.error(format_args!("ERR {error}"));
+                return Err(End::Due);
+            }
+        };
+        let context =
+            Context { server: self.server, session: &mut self.session, replies: &mut self.output.replies };
+        match commands::run(self.parser.arguments(rest), context) {
+            Step::Next => {}
+            Step::Close => return Err(End::Due),
+            Step::Http => return Err(self.foreign(Foreign::Http)),
+            Step::Check(asked) => {
+                let (stream, output) = (&mut self.stream, &mut self.output);
+                self.deciding.decide(self.server, &asked, stream, output).await?;
+            }
+        }
+        Ok(parsed)
+    }
+
+    /// Another protocol is spoken.
+    #[cold]
+    fn foreign(&self, foreign: Foreign) -> End {
+        let app = &self.server.app;
+        app.metrics.foreign(Protocol::Resp, foreign.as_str());
+        self.server.foreigners.add(foreign, app.engine.clock().now());
+        End::AtOnce
+    }
+}
+
+impl Deciding {
+    /// Decides a request, which takes a wait if a rule says so.
+    #[inline]
+    async fn decide(
+        &mut self,
+        server: &Server,
+        asked: &Asked<'_>,
+        stream: &mut Stream,
+        output: &mut Output,
+    ) -> Result<(), End> {
+        let Self { answer, ahead } = self;
+        answer.speak(output.replies.version());
+        let descriptors = [asked.descriptor()];
+        let request = Request { domain: asked.domain(), descriptors: &descriptors };
+        let decided = {
+            let answered = |decided: &tidegate::Decided<'_>| write_answer(answer, &decided.answer);
+            let mut deciding = pin!(server.app.check(Protocol::Resp, &request, answered));
+            match poll_fn(|context| Poll::Ready(deciding.as_mut().poll(context))).await {
+                Poll::Ready(decided) => decided,
+                Poll::Pending => {
+                    // Earlier answers do not wait with it.
+                    output.write(stream).await?;
+                    match held::wait(deciding.as_mut(), stream, ahead).await {
+                        Ended::Answered(decided) => decided,
+                        Ended::Gone => return Err(End::AtOnce),
+                    }
+                }
+            }
+        };
+        match decided {
+            Ok(()) => output.replies.append(answer),
+            Err(full) => output.replies.error(format_args!("ERR {full}")),
+        }
+        Ok(())
+    }
+}
+
+impl From<Gone> for End {
+    fn from(_: Gone) -> Self {
+        Self::AtOnce
+    }
+}

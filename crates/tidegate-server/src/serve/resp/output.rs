@@ -1,0 +1,114 @@
+//! Answers on their way out.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::AsyncWrite;
+use tokio::time::{Sleep, sleep};
+
+use super::buffer::Fit;
+use super::reply::Replies;
+
+/// Answers that have yet to be written, or to be read by who asked.
+#[derive(Debug)]
+pub(super) struct Output {
+    pub replies: Replies,
+    /// What of them is written.
+    written: usize,
+    fit: Fit,
+    /// How long the client may leave them unread.
+    timeout: Duration,
+    /// Since when it does.
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+/// The client has gone, or does not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gone;
+
+impl Output {
+    /// To a client that may leave it unread for so long.
+    pub fn new(timeout: Duration) -> Self {
+        Self { replies: Replies::default(), written: 0, fit: Fit::default(), timeout, stalled: None }
+    }
+
+    /// How many bytes have yet to be written.
+    #[inline]
+    pub fn waiting(&self) -> usize {
+        self.replies.bytes().len() - self.written
+    }
+
+    /// Writes what the stream takes; ready when all of it is written.
+    #[inline]
+    pub fn poll_write(
+        &mut self,
+        stream: &mut (impl AsyncWrite + Unpin),
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Gone>> {
+        if self.waiting() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        match self.poll_all(stream, context) {
+            Poll::Pending => self.poll_stalled(context),
+            ready => {
+                self.stalled = None;
+                ready
+            }
+        }
+    }
+
+    /// Writes all of it.
+    pub async fn write(&mut self, stream: &mut (impl AsyncWrite + Unpin)) -> Result<(), Gone> {
+        poll_fn(|context| self.poll_write(stream, context)).await
+    }
+
+    /// Writes until no more than so many bytes are left.
+    pub async fn write_down_to(
+        &mut self,
+        bytes_max: usize,
+        stream: &mut (impl AsyncWrite + Unpin),
+    ) -> Result<(), Gone> {
+        poll_fn(|context| match self.poll_write(stream, context) {
+            Poll::Pending if self.waiting() <= bytes_max => Poll::Ready(Ok(())),
+            other => other,
+        })
+        .await
+    }
+
+    #[inline]
+    fn poll_all(
+        &mut self,
+        stream: &mut (impl AsyncWrite + Unpin),
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Gone>> {
+        while self.waiting() > 0 {
+            let bytes = &self.replies.bytes()[self.written..];
+            match ready!(Pin::new(&mut *stream).poll_write(context, bytes)) {
+                Ok(written @ 1..) => {
+                    self.written += written;
+                    // The client reads.
+                    self.stalled = None;
+                }
+                Ok(0) | Err(_) => return Poll::Ready(Err(Gone)),
+            }
+        }
+        let used = self.written;
+        self.written = 0;
+        self.replies.buffer().clear();
+        self.fit.settle(self.replies.buffer(), used);
+        Pin::new(stream).poll_flush(context).map_err(|_| Gone)
+    }
+
+    /// Gone once it has not read for too long.
+    #[cold]
+    fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+        // What is written is not kept for the sake of what is not.
+        let written = std::mem::take(&mut self.written);
+        self.replies.buffer().drain(..written);
+        let timeout = self.timeout;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(timeout)));
+        stalled.as_mut().poll(context).map(|()| Err(Gone))
+    }
+}

@@ -1,0 +1,311 @@
+//! Commands out of bytes, as they come in: arrays of bulk strings, and lines as a person types them.
+//!
+//! Nothing is copied out of what was read, but for the arguments of a line, which may be quoted. A command that is
+//! there in part is gone on with where it ended: how far it was understood is kept, and what is looked at again is
+//! never more than the digits of one length.
+
+use super::inline;
+use super::protocol_error::{Foreign, ProtocolError};
+
+/// The most arguments of a command: its name, a domain, 64 attributes with their values, a cost.
+pub const ARGUMENTS_MAX: usize = 2 + 2 * 64 + 2;
+/// The most bytes of a command's arguments together.
+pub const COMMAND_BYTES_MAX: usize = 1 << 20;
+/// The longest line, in bytes; as in Redis.
+pub const INLINE_BYTES_MAX: usize = 64 << 10;
+/// The most arguments of who has yet to say the password; as in Redis.
+pub const STRANGER_ARGUMENTS_MAX: usize = 10;
+/// The most bytes of a command of who has yet to say the password.
+pub const STRANGER_BYTES_MAX: usize = 16 << 10;
+
+/// A length in decimal, with a sign.
+const LENGTH_DIGITS_MAX: usize = 20;
+
+/// Who is to be understood.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Somebody who has yet to say the password, which takes few and short arguments.
+    Stranger,
+    /// Somebody who may ask.
+    #[default]
+    Known,
+}
+
+/// What was made out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// Not the whole of a command yet.
+    Partial,
+    /// A command without even a name: an empty line or array, which asks for nothing.
+    Nothing {
+        /// How many bytes it took.
+        length: usize,
+    },
+    /// A command; [`Parser::arguments`] has what it consists of.
+    Command {
+        /// How many bytes it took.
+        length: usize,
+    },
+}
+
+/// Makes out one command after the other.
+#[derive(Debug, Default)]
+pub struct Parser {
+    stage: Stage,
+    /// How far the command was understood, from its first byte.
+    at: usize,
+    /// The arguments that an array has still to come with.
+    missing: usize,
+    /// The bytes of the arguments that are there.
+    bytes: usize,
+    spans: Vec<Span>,
+    /// The arguments of a line, freed of their quotes.
+    unquoted: Vec<u8>,
+    source: Source,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// Before a command's first byte.
+    #[default]
+    Start,
+    /// In the length of an array.
+    Count,
+    /// Between arguments of an array.
+    Arguments,
+    /// In a line.
+    Inline,
+}
+
+/// What spans point into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Source {
+    #[default]
+    Read,
+    Unquoted,
+}
+
+/// Where an argument is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub start: usize,
+    pub end: usize,
+}
+
+/// The arguments of a command, its name first.
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments<'a> {
+    spans: &'a [Span],
+    bytes: &'a [u8],
+}
+
+impl Parser {
+    /// Looks for a command at the beginning of `bytes`. If it is there in part, the next call is to bring the same bytes
+    /// and more; else those that come after it.
+    #[inline]
+    pub fn parse(&mut self, bytes: &[u8], trust: Trust) -> Result<Parsed, ProtocolError> {
+        if self.stage == Stage::Start {
+            let Some(first) = bytes.first() else { return Ok(Parsed::Partial) };
+            self.begin(*first)?;
+        }
+        let parsed = match self.stage {
+            Stage::Inline => self.line(bytes),
+            _ => self.array(bytes, trust),
+        };
+        if !matches!(parsed, Ok(Parsed::Partial)) {
+            self.stage = Stage::Start;
+        }
+        parsed
+    }
+
+    /// The arguments of the command that was found at the beginning of these bytes.
+    #[inline]
+    pub fn arguments<'a>(&'a self, bytes: &'a [u8]) -> Arguments<'a> {
+        let bytes = match self.source {
+            Source::Read => bytes,
+            Source::Unquoted => &self.unquoted,
+        };
+        Arguments { spans: &self.spans, bytes }
+    }
+
+    #[inline]
+    fn begin(&mut self, first: u8) -> Result<(), ProtocolError> {
+        self.spans.clear();
+        (self.at, self.bytes) = (0, 0);
+        (self.stage, self.source) = match first {
+            b'*' => (Stage::Count, Source::Read),
+            inline::TLS_HANDSHAKE => return Err(ProtocolError::Foreign(Foreign::Tls)),
+            _ => (Stage::Inline, Source::Unquoted),
+        };
+        Ok(())
+    }
+
+    #[inline]
+    fn array(&mut self, bytes: &[u8], trust: Trust) -> Result<Parsed, ProtocolError> {
+        if self.stage == Stage::Count {
+            let Some(count) = Length::read(bytes, 1, ProtocolError::COUNT)? else {
+                return Ok(Parsed::Partial);
+            };
+            let Ok(number @ 1..) = usize::try_from(count.number) else {
+                return Ok(Parsed::Nothing { length: count.end });
+            };
+            if trust == Trust::Stranger && number > STRANGER_ARGUMENTS_MAX {
+                return Err(ProtocolError::StrangersArguments);
+            }
+            if number > ARGUMENTS_MAX {
+                return Err(ProtocolError::InvalidCount);
+            }
+            (self.missing, self.at, self.stage) = (number, count.end, Stage::Arguments);
+        }
+        while self.missing > 0 {
+            let Some(end) = self.bulk(bytes, trust)? else { return Ok(Parsed::Partial) };
+            self.at = end;
+            self.missing -= 1;
+        }
+        Ok(Parsed::Command { length: self.at })
+    }
+
+    /// Takes the next bulk string, if it is there, and says where it ends.
+    #[inline]
+    fn bulk(&mut self, bytes: &[u8], trust: Trust) -> Result<Option<usize>, ProtocolError> {
+        match bytes.get(self.at) {
+            None => return Ok(None),
+            Some(b'$') => {}
+            Some(other) => return Err(ProtocolError::NoBulk { got: *other }),
+        }
+        let Some(length) = Length::read(bytes, self.at + 1, ProtocolError::BULK)? else { return Ok(None) };
+        let room = match trust {
+            Trust::Known => COMMAND_BYTES_MAX,
+            Trust::Stranger => STRANGER_BYTES_MAX,
+        } - self.bytes;
+        let size = match usize::try_from(length.number) {
+            Ok(size) if size <= room => size,
+            Ok(size) if trust == Trust::Stranger && size <= COMMAND_BYTES_MAX => {
+                return Err(ProtocolError::StrangersBulk);
+            }
+            _ => return Err(ProtocolError::InvalidBulk),
+        };
+        let span = Span { start: length.end, end: length.end + size };
+        match bytes.get(span.end..span.end + 2) {
+            Some(b"\r\n") => {
+                self.spans.push(span);
+                self.bytes += size;
+                Ok(Some(span.end + 2))
+            }
+            Some(_) => Err(ProtocolError::BulkWithoutEnd),
+            None => Ok(None),
+        }
+    }
+
+    fn line(&mut self, bytes: &[u8]) -> Result<Parsed, ProtocolError> {
+        let Some(rest) = bytes[self.at..].iter().position(|byte| *byte == b'\n') else {
+            self.at = bytes.len();
+            return if self.at > INLINE_BYTES_MAX {
+                Err(ProtocolError::LongLine)
+            } else {
+                Ok(Parsed::Partial)
+            };
+        };
+        let end = self.at + rest;
+        if end > INLINE_BYTES_MAX {
+            return Err(ProtocolError::LongLine);
+        }
+        let line = &bytes[..end];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        inline::split(line, &mut self.unquoted, &mut self.spans)?;
+        let length = end + 1;
+        if self.spans.is_empty() {
+            return Ok(Parsed::Nothing { length });
+        }
+        inline::refuse_http(&self.arguments(bytes))?;
+        Ok(Parsed::Command { length })
+    }
+}
+
+impl<'a> Arguments<'a> {
+    /// How many there are, with the name.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether there is none, not even a name.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The argument at this place; the name is at 0.
+    #[inline]
+    pub fn get(&self, place: usize) -> Option<&'a [u8]> {
+        self.spans.get(place).map(|span| &self.bytes[span.start..span.end])
+    }
+
+    /// All of them, the name first.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let bytes = self.bytes;
+        self.spans.iter().map(move |span| &bytes[span.start..span.end])
+    }
+}
+
+/// A length that was read.
+struct Length {
+    number: i64,
+    /// Where what follows it begins.
+    end: usize,
+}
+
+/// What is wrong with a length.
+#[derive(Clone, Copy)]
+pub(super) struct LengthErrors {
+    /// It goes on and on.
+    pub endless: ProtocolError,
+    /// It is no number.
+    pub invalid: ProtocolError,
+}
+
+impl Length {
+    /// Reads a number up to the end of its line; none if that is not there yet.
+    #[inline]
+    fn read(bytes: &[u8], start: usize, errors: LengthErrors) -> Result<Option<Self>, ProtocolError> {
+        let rest = bytes.get(start..).unwrap_or_default();
+        let Some(digits) = rest.iter().take(LENGTH_DIGITS_MAX + 1).position(|byte| *byte == b'\r') else {
+            return if rest.len() > LENGTH_DIGITS_MAX { Err(errors.endless) } else { Ok(None) };
+        };
+        match rest.get(digits + 1) {
+            None => Ok(None),
+            Some(b'\n') => {
+                let number = number(&rest[..digits]).ok_or(errors.invalid)?;
+                Ok(Some(Self { number, end: start + digits + 2 }))
+            }
+            Some(_) => Err(errors.invalid),
+        }
+    }
+}
+
+/// A number as Redis reads it: no plus, no zeros in front, no minus zero.
+#[inline]
+fn number(digits: &[u8]) -> Option<i64> {
+    let (negative, digits) = match digits {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    match digits {
+        [] => return None,
+        [b'0', _, ..] => return None,
+        [b'0'] if negative => return None,
+        _ => {}
+    }
+    let mut number: i64 = 0;
+    for digit in digits {
+        let value = digit.wrapping_sub(b'0');
+        if value > 9 {
+            return None;
+        }
+        number = number.checked_mul(10)?.checked_add(i64::from(value))?;
+    }
+    Some(if negative { -number } else { number })
+}
+
+#[cfg(test)]
+mod tests;

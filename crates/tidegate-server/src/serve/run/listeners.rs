@@ -1,0 +1,87 @@
+//! All addresses bound, then served.
+
+use std::sync::Arc;
+
+use tokio_util::task::TaskTracker;
+
+use crate::serve::admin::Admin;
+use crate::serve::grpc::Grpc;
+use crate::serve::http::Http;
+use crate::serve::listening::{LettingIn, Listener, Serves, Tls};
+use crate::serve::resp::{Password, Resp, RespBounds};
+use crate::serve::settings::{Bounds, ServeArgs, Settings};
+use crate::serve::status::Listening;
+use crate::serve::{App, Protocol};
+
+/// Sockets that are bound. Connections wait in them until they are [run](Self::run).
+pub struct Bound {
+    listeners: Vec<(Protocol, Listener)>,
+}
+
+impl Bound {
+    /// Binds all addresses, or says of each that cannot be bound why.
+    pub async fn by(args: &ServeArgs) -> Result<Self, Vec<String>> {
+        let (mut listeners, mut problems) = (Vec::new(), Vec::new());
+        for (protocol, address) in args.addresses() {
+            match Listener::bind(protocol, address).await {
+                Ok(bound) => listeners.extend(bound.map(|listener| (protocol, listener))),
+                Err(error) => problems.push(error.to_string()),
+            }
+        }
+        if problems.is_empty() { Ok(Self { listeners }) } else { Err(problems) }
+    }
+
+    /// What was bound.
+    pub fn listening(&self) -> Vec<Listening> {
+        let listening = |(protocol, listener): &(Protocol, Listener)| Listening {
+            protocol: *protocol,
+            address: listener.address().clone(),
+        };
+        self.listeners.iter().map(listening).collect()
+    }
+
+    /// Takes connections from now on, until the server drains. They are in the tracker.
+    pub fn run(self, settings: &Settings, app: &Arc<App>, tls: Option<&Arc<Tls>>) -> TaskTracker {
+        let letting_in = LettingIn {
+            connections_max: settings.args.connections_max.get(),
+            tls: tls.cloned(),
+            tasks: TaskTracker::new(),
+        };
+        let (bounds, details) = (settings.bounds(), settings.args.rls_details);
+        let password = settings.resp_password.as_ref().map(|secret| Password::new(secret.reveal()));
+        for (protocol, listener) in self.listeners {
+            let serving = Serving { listener, app: Arc::clone(app), letting_in: letting_in.clone() };
+            match protocol {
+                Protocol::Http => serving.with(Http::with(Arc::clone(app), bounds, details)),
+                Protocol::Grpc => serving.with(Grpc::with(Arc::clone(app), bounds, details)),
+                Protocol::Resp => {
+                    serving.with(Resp::with(Arc::clone(app), of_resp(bounds), password.clone()))
+                }
+                Protocol::Admin => {
+                    serving.with(Admin::with(Arc::clone(app), bounds, settings.admin_token.clone()));
+                }
+            }
+        }
+        letting_in.tasks
+    }
+}
+
+/// A listener that is about to be served.
+struct Serving {
+    listener: Listener,
+    app: Arc<App>,
+    letting_in: LettingIn,
+}
+
+impl Serving {
+    fn with(self, serves: impl Serves) {
+        tokio::spawn(self.listener.run(self.app, serves, self.letting_in));
+    }
+}
+
+/// What is said of all connections, in the words of the protocol of Redis.
+fn of_resp(bounds: Bounds) -> RespBounds {
+    let usual = RespBounds::default();
+    let unused = usual.unused_timeout.map_or(bounds.idle_timeout, |unused| unused.min(bounds.idle_timeout));
+    RespBounds { idle_timeout: Some(bounds.idle_timeout), unused_timeout: Some(unused), ..usual }
+}

@@ -1,0 +1,126 @@
+//! From settings to a server that runs, and to its end.
+//!
+//! ```text
+//! start.rs       files and counters  ->  what listeners share
+//! listeners.rs   addresses  ->  sockets  ->  connections
+//! announce.rs    says where it listens; first_minute.rs what to try
+//! reload.rs      looks at rules and certificates again; snapshots.rs at what becomes of snapshots
+//! stop.rs        the end, by signals
+//! ```
+
+mod announce;
+mod data_dir;
+mod first_minute;
+mod listeners;
+mod reload;
+mod snapshots;
+mod start;
+mod stop;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+
+use super::settings::{Settings, SettingsError, nearly_settings};
+use crate::output::{self, Failure, Verdict};
+use listeners::Bound;
+use start::Started;
+use stop::{Signals, Stopped};
+
+/// How long what runs on threads of its own, such as a look at many files, may take when everything else has ended.
+const RUNTIME_SHUTDOWN_MAX: Duration = Duration::from_millis(100);
+
+/// Runs the server until it is told to stop. The arguments are those after `tidegate serve`.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let settings = match Settings::gather(arguments) {
+        Ok(settings) => settings,
+        Err(SettingsError::Call(error)) => return crate::usage(&error),
+        Err(SettingsError::File(report)) => {
+            output::show(&report);
+            return output::exit(Ok(Verdict::Unusable));
+        }
+        Err(SettingsError::Problems(problems)) => return output::exit(Err(several(&problems))),
+    };
+    output::exit(run(&settings))
+}
+
+fn run(settings: &Settings) -> Result<Verdict, Failure> {
+    log_to_standard_error(settings);
+    for variable in nearly_settings() {
+        tracing::warn!("{variable}");
+    }
+    let mut started = match Started::by(settings)? {
+        Ok(started) => started,
+        Err(verdict) => return Ok(verdict),
+    };
+    let runtime = runtime(settings)?;
+    let stopped = runtime.block_on(serve(settings, &mut started))?;
+    // Whatever is left is cut off here, so that nothing is decided that the last snapshot misses.
+    runtime.shutdown_timeout(RUNTIME_SHUTDOWN_MAX);
+    let snapshot = started.finish();
+    match stopped {
+        Stopped::Finished => tracing::info!("stopped"),
+        Stopped::CutOff { connections } => tracing::warn!(connections, "stopped, with connections cut off"),
+    }
+    snapshot.map(|()| Verdict::Fine).map_err(|error| Failure::problem(error.to_string()))
+}
+
+async fn serve(settings: &Settings, started: &mut Started) -> Result<Stopped, Failure> {
+    // From here on no signal ends the process unawares.
+    let mut signals = Signals::new()?;
+    let app = Arc::clone(&started.app);
+    let bound = Bound::by(&settings.args).await.map_err(|problems| several(&problems))?;
+    app.status.bound(bound.listening());
+    announce::announce(settings, &bound.listening());
+    let tasks = bound.run(settings, &app, started.tls.as_ref());
+    let files = std::mem::take(&mut started.files);
+    tokio::spawn(reload::keep_up(
+        Arc::clone(&app),
+        files,
+        settings.args.reload_every,
+        signals.take_hangups(),
+    ));
+    if let Some(writer) = &started.snapshots {
+        tokio::spawn(snapshots::watch(Arc::clone(&app), Arc::downgrade(writer)));
+    }
+    tracing::info!(version = app.status.version(), "ready");
+    signals.told_to_stop().await;
+    let drain_max = started.drain_max(settings.args.drain_timeout);
+    Ok(stop::drain(&app, &tasks, drain_max, &mut signals).await)
+}
+
+fn runtime(settings: &Settings) -> Result<Runtime, Failure> {
+    let mut builder = Builder::new_multi_thread();
+    if let Some(workers) = settings.args.workers {
+        builder.worker_threads(workers.get());
+    }
+    builder.enable_all().build().map_err(|error| {
+        Failure::usage(format!(
+            "cannot start threads: {error} (hint: set fewer --workers, or let it have more)"
+        ))
+    })
+}
+
+/// Several problems as one failure, each on a line of its own.
+fn several(problems: &[String]) -> Failure {
+    Failure::usage(problems.join("\nerror: "))
+}
+
+fn log_to_standard_error(settings: &Settings) {
+    use super::settings::{LogFormat, LogLevel};
+    let level = match settings.args.log_level {
+        LogLevel::Error => tracing::Level::ERROR,
+        LogLevel::Warn => tracing::Level::WARN,
+        LogLevel::Info => tracing::Level::INFO,
+        LogLevel::Debug => tracing::Level::DEBUG,
+        LogLevel::Trace => tracing::Level::TRACE,
+    };
+    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(false);
+    let _ = match settings.args.log_format {
+        LogFormat::Text => log.try_init(),
+        LogFormat::Json => log.json().try_init(),
+    };
+}

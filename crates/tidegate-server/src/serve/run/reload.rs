@@ -1,0 +1,139 @@
+//! Rules and certificates are looked at again: from time to time, by SIGHUP, and when an operator asks.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::SystemClock;
+use tidegate::rules::{Reload, Reloader, Report};
+use tokio::signal::unix::Signal;
+use tokio::time::Instant;
+
+use crate::serve::App;
+use crate::serve::listening::{CertificateReload, Tls, TlsError};
+use crate::serve::reloads::Reloaded;
+use crate::serve::status::{CertificateStatus, Failed};
+
+/// Looking at many files takes a while. The pause after it is this many times as long, so that it takes no more than
+/// about a tenth of one processor...
+const PAUSE_TO_LOOK: u32 = 10;
+/// ...but no longer than this, for an edit has to take effect within five seconds.
+const PAUSE_MAX: Duration = Duration::from_secs(3);
+/// The most of a report that goes into the log, in bytes.
+const REPORT_BYTES_MAX: usize = 16 << 10;
+
+/// The files that may change while the server runs.
+#[derive(Default)]
+pub struct Files {
+    /// None if the rules are the built-in example.
+    pub reloader: Option<Reloader<SystemClock>>,
+    pub tls: Option<Arc<Tls>>,
+}
+
+/// Looks at the files until the server drains.
+pub async fn keep_up(app: Arc<App>, mut files: Files, every: Duration, hangups: Option<Signal>) {
+    let Some(mut asked) = app.reloads.take_asked() else { return };
+    let mut hangups = hangups;
+    let mut pause = every;
+    loop {
+        let answer = tokio::select! {
+            () = app.drain.begun() => return,
+            () = tokio::time::sleep(pause) => None,
+            () = next(&mut hangups) => {
+                tracing::info!("SIGHUP: rules and certificates are looked at");
+                None
+            }
+            Some(answer) = asked.recv() => Some(answer),
+        };
+        let began = Instant::now();
+        // It reads files, and compiles rules: not for a thread that serves connections.
+        let looked = tokio::task::spawn_blocking(move || {
+            let reloaded = files.look();
+            (files, reloaded)
+        });
+        let Ok((same_files, reloaded)) = looked.await else {
+            tracing::error!(
+                "rules and certificates are looked at no more: this is a bug in Tidegate, please report it"
+            );
+            return;
+        };
+        files = same_files;
+        pause = every.max((began.elapsed() * PAUSE_TO_LOOK).min(PAUSE_MAX));
+        note_rules(&app, &reloaded.rules);
+        note_certificate(&app, &reloaded.certificate);
+        if let Some(answer) = answer {
+            // Who asked may have gone away.
+            let _ = answer.send(reloaded);
+        }
+    }
+}
+
+impl Files {
+    fn look(&mut self) -> Reloaded {
+        Reloaded {
+            rules: self.reloader.as_mut().map_or(Reload::Unchanged, Reloader::reload),
+            certificate: self.tls.as_ref().map_or(CertificateReload::Unchanged, |tls| tls.reload()),
+        }
+    }
+}
+
+async fn next(hangups: &mut Option<Signal>) {
+    match hangups {
+        Some(hangups) => _ = hangups.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn note_rules(app: &App, reload: &Reload) {
+    match reload {
+        Reload::Unchanged => {}
+        Reload::Replaced(report) => {
+            app.status.rules_replaced(app.engine.in_force().ruleset());
+            let now = app.status.rules();
+            let (rules, domains) = (now.rules, now.domains.len());
+            if report.warnings() > 0 {
+                tracing::warn!(
+                    rules,
+                    domains,
+                    "other rules are in force, with warnings:\n{}",
+                    shortened(report)
+                );
+            } else {
+                tracing::info!(rules, domains, "other rules are in force");
+            }
+        }
+        Reload::Kept(report) => {
+            tracing::error!("the rules cannot be used, and those before go on:\n{}", shortened(report));
+            app.status.rules_refused(report.clone());
+        }
+    }
+}
+
+fn note_certificate(app: &App, reload: &CertificateReload) {
+    let Some(old) = app.status.certificate() else { return };
+    let (old, at) = (CertificateStatus::clone(&old), app.status.now());
+    match reload {
+        CertificateReload::Unchanged => {}
+        CertificateReload::Replaced => {
+            tracing::info!(path = %old.path.display(), "another certificate is in use");
+            let replaced = old.replaced + 1;
+            app.status.certificate_is(CertificateStatus { loaded_at: at, replaced, failure: None, ..old });
+        }
+        CertificateReload::Kept(error) => {
+            tracing::error!("the certificate cannot be used, and the one before stays: {error}");
+            let failure: Option<Failed<TlsError>> = Some(Failed { at, error: error.clone() });
+            app.status.certificate_is(CertificateStatus { refused: old.refused + 1, failure, ..old });
+        }
+    }
+}
+
+/// A report as the log takes it.
+fn shortened(report: &Report) -> String {
+    let mut text = report.to_string();
+    if text.len() > REPORT_BYTES_MAX {
+        let cut = text.len() - text.floor_char_boundary(REPORT_BYTES_MAX);
+        text.truncate(text.floor_char_boundary(REPORT_BYTES_MAX));
+        let _ = write!(text, "... and {cut} bytes more (hint: `tidegate check` shows all of it)");
+    }
+    text
+}

@@ -1,0 +1,56 @@
+//! What becomes of snapshots while the server runs.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tidegate::{SnapshotError, SnapshotReport, SnapshotWriter};
+
+use crate::serve::App;
+use crate::serve::status::{Failed, SnapshotStatus};
+
+/// How often it is looked at, at most.
+const LOOK_EVERY_MAX: Duration = Duration::from_secs(1);
+
+/// Takes note of what becomes of snapshots, until the server drains. The last one is somebody else's.
+pub async fn watch(app: Arc<App>, writer: Weak<SnapshotWriter>) {
+    let Some(every) = app.status.snapshots().map(|status| status.every.min(LOOK_EVERY_MAX)) else { return };
+    let mut known = 0;
+    loop {
+        tokio::select! {
+            () = app.drain.begun() => return,
+            () = tokio::time::sleep(every) => {}
+        }
+        let Some(writer) = writer.upgrade() else { return };
+        let made = writer.attempts().made;
+        if let (Some(last), Some(status)) = (writer.last(), app.status.snapshots())
+            && (made > known || last.is_err())
+        {
+            let attempts = made - std::mem::replace(&mut known, made);
+            note(&app, &status, last, attempts);
+        }
+    }
+}
+
+/// Takes note of the last of so many attempts; of those between two looks there is seldom more than one.
+fn note(app: &App, old: &SnapshotStatus, last: Result<SnapshotReport, SnapshotError>, attempts: u64) {
+    let mut status = old.clone();
+    match last {
+        Ok(report) => {
+            if status.failure.take().is_some() {
+                tracing::info!(path = %status.path.display(), "snapshots are written again");
+            }
+            tracing::debug!(counters = report.entries, bytes = report.bytes, "a snapshot is written");
+            status.written += attempts;
+            status.last = Some(report);
+        }
+        Err(error) => {
+            // The same every few seconds is no news.
+            if status.failure.as_ref().is_none_or(|failed| failed.error != error) {
+                tracing::error!("{error}");
+            }
+            status.failed += attempts;
+            status.failure = Some(Failed { at: app.status.now(), error });
+        }
+    }
+    app.status.snapshots_are(status);
+}
