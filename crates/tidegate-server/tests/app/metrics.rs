@@ -58,7 +58,7 @@ fn decisions_are_counted_by_the_rule_that_made_them() {
 fn protocols_are_told_apart() {
     let app = app(RULES);
     for (by, times) in Protocol::ALL.into_iter().zip(1..) {
-        (0..times).for_each(|number| drop(check(&app, by, "api", &format!("user={number}"))));
+        (0..times).for_each(|number| _ = check(&app, by, "api", &format!("user={number}")));
     }
     app.metrics.throttled(Verdict::Denied);
     let samples = samples(&app);
@@ -97,7 +97,7 @@ fn more_rules_than_are_told_apart_are_counted_together() {
     };
     let many = PAIRS_MAX + 100;
     let app = app(&format!("domain: api\nrules:\n{}", (0..many).map(rule).collect::<String>()));
-    (0..many).for_each(|number| drop(check(&app, Protocol::Http, "api", &format!("n={number}"))));
+    (0..many).for_each(|number| _ = check(&app, Protocol::Http, "api", &format!("n={number}")));
     let samples = samples(&app);
     let all: Vec<(&String, &f64)> =
         samples.iter().filter(|(name, _)| name.starts_with("tidegate_decisions_total")).collect();

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
-use super::settings::{Settings, SettingsError};
+use super::settings::{Settings, SettingsError, nearly_settings};
 use crate::output::{self, Failure, Verdict};
 use listeners::Bound;
 use start::Started;
@@ -49,6 +49,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn run(settings: &Settings) -> Result<Verdict, Failure> {
     log_to_standard_error(settings);
+    for variable in nearly_settings() {
+        tracing::warn!("{variable}");
+    }
     let mut started = match Started::by(settings)? {
         Ok(started) => started,
         Err(verdict) => return Ok(verdict),
