@@ -14,6 +14,7 @@
 
 use std::fmt::{self, Write as _};
 
+use smallvec::SmallVec;
 use tidegate::rules::{Action, Answer, Fate, LimitAnswer, LimitId};
 use tidegate::{AlgorithmName, Wait};
 
@@ -63,7 +64,7 @@ impl fmt::Display for PolicyName<'_> {
 
 /// Hands each header that an answer has to `add`, by its name in lower case. None if no limit was touched.
 pub fn each(answer: &Answer<'_>, mut add: impl FnMut(&'static str, &str)) {
-    let Some(decider) = answer.decider() else { return };
+    let Some(main) = main_of(answer) else { return };
     let mut text = String::with_capacity(128);
     let mut number = itoa::Buffer::new();
     if let (Fate::Denied, Some(wait)) = (answer.fate, answer.retry_after.span()) {
@@ -71,28 +72,50 @@ pub fn each(answer: &Answer<'_>, mut add: impl FnMut(&'static str, &str)) {
         add(RETRY_AFTER, wait);
         add(X_RETRY_AFTER, wait);
     }
-    add(LIMIT, number.format(decider.limit_now()));
+    add(LIMIT, number.format(main.limit_now()));
     add(REMAINING, number.format(answer.remaining));
     add(RESET, number.format(rounded::seconds(answer.reset_after)));
-    list(&mut text, answer, write_policy);
+    list(&mut text, main, answer, write_policy);
     add(POLICY, &text);
     text.clear();
-    list(&mut text, answer, write_state);
+    list(&mut text, main, answer, write_state);
     add(STATE, &text);
 }
 
-/// Writes the limits that are the client's business, the one that decided first, then the others in their order.
-fn list(text: &mut String, answer: &Answer<'_>, write: impl Fn(&mut String, &LimitAnswer<'_>)) {
-    let decided_by = answer.decided_by;
-    let others = answer.limits.iter().enumerate().filter(|(place, limit)| {
-        Some(*place) != decided_by && !matches!(limit.limit.action, Action::Shadow | Action::Quota)
-    });
-    let all = answer.decider().into_iter().chain(others.map(|(_, limit)| limit));
-    for (count, limit) in all.take(LISTED_MAX).enumerate() {
-        if count > 0 {
-            text.push_str(", ");
+/// The limit that decided. If that one only looks on, the one with the least left of those that do not.
+fn main_of<'s, 'r>(answer: &'s Answer<'r>) -> Option<&'s LimitAnswer<'r>> {
+    let decider = answer.decider()?;
+    if is_shown(decider) {
+        return Some(decider);
+    }
+    let shown = answer.limits.iter().filter(|limit| is_shown(limit));
+    Some(shown.min_by_key(|limit| limit.outcome.remaining).unwrap_or(decider))
+}
+
+/// Whether a limit is the client's business.
+fn is_shown(limit: &LimitAnswer<'_>) -> bool {
+    !matches!(limit.limit.action, Action::Shadow | Action::Quota)
+}
+
+/// Writes the limits that are the client's business, this one first, then the others in their order.
+fn list(
+    text: &mut String,
+    first: &LimitAnswer<'_>,
+    answer: &Answer<'_>,
+    write: impl Fn(&mut String, &LimitAnswer<'_>),
+) {
+    let all = std::iter::once(first).chain(answer.limits.iter().filter(|limit| is_shown(limit)));
+    // Two descriptors may have touched one limit, which is listed once.
+    let mut listed: SmallVec<[&LimitAnswer<'_>; LISTED_MAX]> = SmallVec::new();
+    for limit in all {
+        let is_new = !listed.iter().any(|known| std::ptr::eq(known.id, limit.id));
+        if is_new && listed.len() < LISTED_MAX {
+            if !listed.is_empty() {
+                text.push_str(", ");
+            }
+            write(text, limit);
+            listed.push(limit);
         }
-        write(text, limit);
     }
 }
 
@@ -195,8 +218,10 @@ rules:
                 r#"ratelimit: "login/per-ip";r=1;t=31, "say \"?\"/1";r=4;t=1"#,
             ]
         );
-        // The dry run is over: its mark decides, so it is named.
-        let _ = headers_of(&engine, &entries);
+        // The dry run is over, of which the client hears nothing.
+        let dry = headers_of(&engine, &entries);
+        assert_eq!(dry[..2], ["x-ratelimit-limit: 2", "x-ratelimit-remaining: 0"]);
+        assert_eq!(dry[3], policies);
         let denied = headers_of(&engine, &entries);
         assert_eq!(denied[..2], ["retry-after: 31", "x-ratelimit-retry-after: 31"]);
         assert_eq!(denied[3..6], ["x-ratelimit-remaining: 0", "x-ratelimit-reset: 31", policies]);
