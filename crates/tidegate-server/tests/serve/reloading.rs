@@ -1,6 +1,7 @@
 //! Rules change while the server runs.
 
 use crate::files::{by_rename, in_place};
+use crate::server::{ask, connect};
 use crate::{Directory, RULES, Server, wait_until};
 
 const BROKEN: &str = "domain: api\nrules: [ { name: all, limit: 5 per sekond } ]\n";
@@ -56,6 +57,23 @@ fn sighup_takes_effect_at_once() {
     server.signal("HUP");
     wait_until("the edit is in force", || server.check("ann") == 429);
     assert!(server.log().contains("SIGHUP"));
+}
+
+#[test]
+fn an_operator_who_asks_learns_what_became_of_it() {
+    let Setup { server, path, _directory } = setup("1h");
+    let ask = || {
+        let answer = ask(connect(server.address("admin")), "POST", "/v1/reload", "");
+        (answer.status, answer.body)
+    };
+    assert_eq!(ask().0, 200);
+    in_place(&path, &rules(0));
+    assert_eq!(ask().0, 200);
+    assert_eq!(server.check("ann"), 429, "it was in force when it was said to be");
+    in_place(&path, BROKEN);
+    let (status, said) = ask();
+    assert!(status >= 400 && said.contains("sekond"), "{status} {said}");
+    assert_eq!(server.check("ann"), 429);
 }
 
 #[test]

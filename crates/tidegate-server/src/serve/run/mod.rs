@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
+use super::logs;
 use super::settings::{Settings, SettingsError, nearly_settings};
 use crate::output::{self, Failure, Verdict};
 use listeners::Bound;
@@ -48,7 +49,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn run(settings: &Settings) -> Result<Verdict, Failure> {
-    log_to_standard_error(settings);
+    logs::start(settings.args.log_level, settings.args.log_format);
     for variable in nearly_settings() {
         tracing::warn!("{variable}");
     }
@@ -107,20 +108,4 @@ fn runtime(settings: &Settings) -> Result<Runtime, Failure> {
 /// Several problems as one failure, each on a line of its own.
 fn several(problems: &[String]) -> Failure {
     Failure::usage(problems.join("\nerror: "))
-}
-
-fn log_to_standard_error(settings: &Settings) {
-    use super::settings::{LogFormat, LogLevel};
-    let level = match settings.args.log_level {
-        LogLevel::Error => tracing::Level::ERROR,
-        LogLevel::Warn => tracing::Level::WARN,
-        LogLevel::Info => tracing::Level::INFO,
-        LogLevel::Debug => tracing::Level::DEBUG,
-        LogLevel::Trace => tracing::Level::TRACE,
-    };
-    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(false);
-    let _ = match settings.args.log_format {
-        LogFormat::Text => log.try_init(),
-        LogFormat::Json => log.json().try_init(),
-    };
 }

@@ -16,6 +16,7 @@ use crate::check::is_unread;
 use crate::output::{self, Failure, Verdict};
 use crate::serve::App;
 use crate::serve::listening::{Tls, TlsFiles};
+use crate::serve::logs::Denials;
 use crate::serve::settings::{ServeArgs, Settings};
 use crate::serve::status::{CertificateStatus, SnapshotStatus};
 
@@ -51,7 +52,8 @@ impl Started {
         let (store, found) = counters(args, data_dir.as_ref(), &clock);
         let engine = Engine::over(domains, Arc::clone(&store), clock.clone())
             .map_err(|error| Failure::problem(error.to_string()))?;
-        let app = Arc::new(App::new(Arc::new(engine)));
+        let denials = Denials::new(args.log_denials, args.log_keys);
+        let app = Arc::new(App::new(Arc::new(engine)).with_denials(denials));
         app.status.rules_loaded(args.rules.clone(), app.engine.in_force().ruleset());
         if let Some(tls) = &tls {
             let path = tls.files().cert.clone();
