@@ -2,9 +2,9 @@
 
 import os
 import re
-import shlex
 
 import pytest
+from harness.documents import grpcurl_by
 from harness.processes import Process
 from harness.waiting import wait_for
 
@@ -48,12 +48,6 @@ def test_redis_cli(printed, run):
 
 
 def test_grpcurl(printed, run, parts):
-    """buf stands in for grpcurl: it asks for what there is by reflection as well."""
-    grpcurl = f"""
-        grpcurl() {{
-            [ "$1 $2" = "-plaintext -d" ] || return 1
-            {shlex.quote(str(parts / "venv/bin/buf"))} curl --protocol grpc --http2-prior-knowledge -d "$3" "http://$4/$5"
-        }}
-    """
+    grpcurl = grpcurl_by(parts / "venv/bin/buf")
     shown = run("bash", "-c", grpcurl + command(printed, "grpcurl")).stdout
     assert re.findall(r'"overallCode": *"(\w+)"', shown) == ["OK"] * 3 + ["OVER_LIMIT"], shown

@@ -58,7 +58,9 @@ fn decisions_are_counted_by_the_rule_that_made_them() {
 fn protocols_are_told_apart() {
     let app = app(RULES);
     for (by, times) in Protocol::ALL.into_iter().zip(1..) {
-        (0..times).for_each(|number| _ = check(&app, by, "api", &format!("user={number}")));
+        for number in 0..times {
+            check(&app, by, "api", &format!("user={number}"));
+        }
     }
     app.metrics.throttled(Verdict::Denied);
     let samples = samples(&app);
@@ -97,7 +99,9 @@ fn more_rules_than_are_told_apart_are_counted_together() {
     };
     let many = PAIRS_MAX + 100;
     let app = app(&format!("domain: api\nrules:\n{}", (0..many).map(rule).collect::<String>()));
-    (0..many).for_each(|number| _ = check(&app, Protocol::Http, "api", &format!("n={number}")));
+    for number in 0..many {
+        check(&app, Protocol::Http, "api", &format!("n={number}"));
+    }
     let samples = samples(&app);
     let all: Vec<(&String, &f64)> =
         samples.iter().filter(|(name, _)| name.starts_with("tidegate_decisions_total")).collect();
@@ -208,10 +212,9 @@ fn refused_rules_and_snapshots_are_there() {
 
 #[test]
 fn requests_that_touch_too_many_limits_are_rejected_and_counted() {
-    let limits = vec!["5 per hour"; 40].join(", ");
-    let app = app(&format!(
-        "domain: api\nrules:\n  - {{ name: a, limits: [ {limits} ] }}\n  - {{ name: b, limits: [ {limits} ] }}\n"
-    ));
+    let limits = vec!["5 per hour"; 30].join(", ");
+    let rules = ["a", "b", "c"].map(|name| format!("  - {{ name: {name}, limits: [ {limits} ] }}\n"));
+    let app = app(&format!("domain: api\nrules:\n{}", rules.concat()));
     let checked = with_request("api", "a=1", |request| at_once(app.check(Protocol::Http, request, |_| ())));
     assert!(checked.is_err());
     assert_eq!(

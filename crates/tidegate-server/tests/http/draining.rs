@@ -29,13 +29,3 @@ fn idle_connections_are_closed_and_requests_finish() {
     assert_eq!(held.rest(), "");
     eventually(&server, "nobody is left", || server.tasks.is_empty());
 }
-
-#[test]
-fn not_ready_while_it_drains() {
-    let server = Server::new(HELD);
-    // Both requests are there before the first is answered, so the second is read while the server drains.
-    assert_eq!(post(&server, "/v1/check", BODY).status, 200);
-    server.app.drain.begin();
-    let health = tidegate_server::serve::Drain::is_on(&server.app.drain);
-    assert!(health);
-}

@@ -76,7 +76,8 @@ fn leases_that_are_not_there() {
     }
     let short = token(&post(&server, "/v1/acquire", &of("9", r#", "ttl": 1"#)));
     let expired = of("9", &format!(r#", "token": "{short}""#));
-    eventually(&server, "it is over", || post(&server, "/v1/renew", &expired).status == 409);
+    eventually(&server, "it is over", || post(&server, "/v1/peek", &of("9", "")).status == 200);
+    post(&server, "/v1/renew", &expired).assert_problem(409, &[r#""result":"expired""#]);
     post(&server, "/v1/release", &expired).assert_problem(409, &[r#""result":"expired""#]);
 }
 

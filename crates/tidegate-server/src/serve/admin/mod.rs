@@ -22,7 +22,7 @@ use hyper::StatusCode;
 
 use super::http::connection::{self, Asked, Handles};
 use super::http::pace::Busy;
-use super::http::reply::{Kind, Reply, reply};
+use super::http::reply::{self, Kind, Reply, reply};
 use super::http::routes::{self, JsonType, Route};
 use super::http::{asking, health};
 use super::listening::{Serves, Stream};
@@ -102,7 +102,9 @@ struct Guarded<'a> {
 
 impl Handles for Guarded<'_> {
     async fn handle(&self, asked: Asked, _busy: Busy<'_>) -> Result<Reply, Infallible> {
-        Ok(self.answer(asked).await.unwrap_or_else(|reply| reply))
+        let reply = self.answer(asked).await.unwrap_or_else(|reply| reply);
+        reply::note(&self.admin.app, Protocol::Admin, &reply);
+        Ok(reply)
     }
 }
 

@@ -138,3 +138,23 @@ fn failure(at: Timestamp, error: &impl std::fmt::Display) -> Value {
 fn millis(at: Timestamp) -> Option<u64> {
     (at > NEVER).then(|| at.as_nanos() / 1_000_000)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tidegate::Engine;
+
+    use super::*;
+
+    #[test]
+    fn not_ready_while_it_drains() {
+        let app = App::new(Arc::new(Engine::new(Vec::new()).unwrap()));
+        app.status.rules_loaded(Vec::new(), app.engine.in_force().ruleset());
+        assert_eq!((readyz(&app).status(), healthcheck(&app).status()), (StatusCode::OK, StatusCode::OK));
+        app.drain.begin();
+        assert_eq!(readyz(&app).status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(healthcheck(&app).status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(verbose(&app)["draining"], true);
+    }
+}

@@ -104,19 +104,20 @@ impl Serves for Http {
 
 impl Handles for Http {
     async fn handle(&self, mut asked: Asked, _busy: Busy<'_>) -> Result<Reply, Infallible> {
-        let endpoint = match routes::find(&ROUTES, &asked, admin::has) {
-            Ok(endpoint) => endpoint,
-            Err(reply) => return Ok(reply),
-        };
         // What is asked for most has the others out of its way, and their states out of its future.
-        let answered = match endpoint {
-            Endpoint::Check => match asking::json_body(&mut asked, &self.bounds, JsonType::Likely).await {
-                Ok(body) => Ok(check::check(&self.app, body).await),
-                Err(reply) => Err(reply),
-            },
-            _ => Box::pin(self.answer(endpoint, asked)).await,
+        let answered = match routes::find(&ROUTES, &asked, admin::has) {
+            Ok(Endpoint::Check) => {
+                match asking::json_body(&mut asked, &self.bounds, JsonType::Likely).await {
+                    Ok(body) => Ok(check::check(&self.app, body).await),
+                    Err(reply) => Err(reply),
+                }
+            }
+            Ok(endpoint) => Box::pin(self.answer(endpoint, asked)).await,
+            Err(reply) => Err(reply),
         };
-        Ok(answered.unwrap_or_else(|reply| reply))
+        let reply = answered.unwrap_or_else(|reply| reply);
+        reply::note(&self.app, Protocol::Http, &reply);
+        Ok(reply)
     }
 }
 

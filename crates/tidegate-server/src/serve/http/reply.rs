@@ -6,7 +6,7 @@ use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
 use super::json;
-use crate::serve::metrics;
+use crate::serve::{App, Protocol, metrics};
 
 /// An answer over HTTP.
 pub(in crate::serve) type Reply = Response<Full<Bytes>>;
@@ -43,6 +43,24 @@ pub(in crate::serve) fn reply(status: StatusCode, kind: Kind, body: impl Into<By
 /// 200 with JSON.
 pub(in crate::serve) fn json(value: &serde_json::Value) -> Reply {
     reply(StatusCode::OK, Kind::Json, value.to_string())
+}
+
+/// Counts a reply that is none to what was asked.
+pub(in crate::serve) fn note(app: &App, by: Protocol, reply: &Reply) {
+    let reason = match reply.status() {
+        StatusCode::BAD_REQUEST => "bad_request",
+        StatusCode::UNAUTHORIZED => "unauthorized",
+        StatusCode::NOT_FOUND => "not_found",
+        StatusCode::METHOD_NOT_ALLOWED => "method_not_allowed",
+        StatusCode::REQUEST_TIMEOUT => "late",
+        StatusCode::PAYLOAD_TOO_LARGE => "too_large",
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => "wrong_type",
+        StatusCode::MISDIRECTED_REQUEST => "misdirected",
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "head_too_large",
+        // Answers, and what was counted where it was noticed.
+        _ => return,
+    };
+    app.metrics.rejected(by, reason);
 }
 
 /// What is wrong with a request, as RFC 9457 has it: problem+json.
