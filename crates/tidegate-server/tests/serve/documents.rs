@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::Server;
 use crate::binary::tidegate;
+use crate::outcome;
 
 fn document(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)).unwrap()
@@ -12,8 +12,7 @@ fn document(name: &str) -> String {
 
 /// The names of all settings, by the short help: `data-dir` and so on.
 fn flags() -> Vec<String> {
-    let run = Server::command(&[]).arg("-h").output().unwrap();
-    let help = String::from_utf8(run.stdout).unwrap();
+    let help = outcome(&["-h"], &[]).out;
     let words = help.split_whitespace().filter_map(|word| word.strip_prefix("--"));
     let mut flags: Vec<String> = words
         .filter(|word| word.chars().all(|c| c.is_ascii_lowercase() || c == '-'))
@@ -82,10 +81,6 @@ fn no_setting_is_in_the_table_that_there_is_not() {
 fn the_settings_file_of_the_examples_is_right() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/server/tidegate.yaml");
     // Wrong in nothing but what it is given here, which is said last.
-    let run = Server::command(&[])
-        .args(["--config", example.to_str().unwrap(), "--data-dir", "/dev/null/nowhere"])
-        .output()
-        .unwrap();
-    let error = String::from_utf8(run.stderr).unwrap();
-    assert!(error.contains("data_dir") && error.matches("error:").count() == 1, "{error}");
+    let run = outcome(&["--config", example.to_str().unwrap(), "--data-dir", "/dev/null/nowhere"], &[]);
+    assert!(run.err.contains("data_dir") && run.err.matches("error:").count() == 1, "{}", run.err);
 }

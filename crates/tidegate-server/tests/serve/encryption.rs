@@ -3,10 +3,11 @@
 use std::io::Read as _;
 use std::net::TcpStream;
 
+use crate::binary::Run;
 use crate::certificates::{Authority, Certificate, Client};
 use crate::files::by_rename;
-use crate::server::{ask, try_ask};
-use crate::{Directory, RULES, Server, wait_until};
+use crate::server::{ask, connect, try_ask};
+use crate::{Directory, HTTP_ALONE, RULES, Server, outcome, wait_until};
 
 const TLS: &str = "tls:127.0.0.1:0";
 
@@ -81,8 +82,10 @@ fn who_does_not_speak_tls_is_turned_away() {
     let mut answer = Vec::new();
     let _ = plain.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
-    let metrics = ask(crate::server::connect(server.address("admin")), "GET", "/metrics", "").body;
-    assert!(metrics.contains(r#"tidegate_connections_refused_total{protocol="http",reason="handshake"} 1"#));
+    let counted = r#"tidegate_connections_refused_total{protocol="http",reason="handshake"} 1"#;
+    wait_until("it is counted", || {
+        ask(connect(server.address("admin")), "GET", "/metrics", "").body.contains(counted)
+    });
     assert_eq!(check(&setup.client(&[]), &server).unwrap(), 200);
 }
 
@@ -149,7 +152,7 @@ fn sighup_looks_at_the_certificate_too() {
 
 /// What the admin listener says, which is not encrypted here.
 fn plain_health(server: &Server) -> serde_json::Value {
-    let connection = crate::server::connect(server.address("admin"));
+    let connection = connect(server.address("admin"));
     ask(connection, "GET", "/healthz?verbose", "").body.parse().unwrap()
 }
 
@@ -173,13 +176,9 @@ fn files_that_are_of_no_use_say_why() {
         (cert, &other_key, "other-key.pem", "it is not the key of the certificate"),
     ];
     for (cert, key, file, said) in cases {
-        let run = Server::command(&[])
-            .args(["--http", TLS, "--grpc", "off", "--resp", "off", "--admin", "off"])
-            .args(["--tls-cert", cert, "--tls-key", key])
-            .output()
-            .unwrap();
-        let error = String::from_utf8(run.stderr).unwrap();
-        assert_eq!(run.status.code(), Some(2), "{error}");
+        let args = ["--http", TLS, "--tls-cert", cert, "--tls-key", key];
+        let Run { code, err: error, .. } = outcome(&[&args, &HTTP_ALONE[..]].concat(), &[]);
+        assert_eq!(code, Some(2), "{error}");
         assert!(error.contains(file) && error.contains(said) && error.contains("(hint: "), "{said}: {error}");
     }
 }

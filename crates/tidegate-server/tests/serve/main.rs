@@ -19,7 +19,10 @@ mod stopping;
 mod wrong_settings;
 
 use directory::Directory;
-use server::{Server, wait_until};
+use server::{Server, outcome, wait_until};
+
+/// With these only HTTP is listened on.
+const HTTP_ALONE: [&str; 6] = ["--grpc", "off", "--resp", "off", "--admin", "off"];
 
 /// Three requests of a user in any day, of which no test lives to see the end.
 const RULES: &str = "

@@ -1,6 +1,6 @@
 //! A flag comes before the environment, that before the file, and that before the default.
 
-use crate::{Directory, Server};
+use crate::{Directory, HTTP_ALONE, Server};
 
 /// The address of HTTP by these, each a socket of its own name.
 fn http(file: Option<&str>, env: Option<&str>, flag: Option<&str>) -> String {
@@ -8,7 +8,7 @@ fn http(file: Option<&str>, env: Option<&str>, flag: Option<&str>) -> String {
     let socket = |name: &str| format!("unix:{}/{name}", directory.path());
     let config = file.map(|name| directory.write("tidegate.yaml", format!("http: unix:{name}\n")));
     let (env, flag) = (env.map(socket), flag.map(socket));
-    let mut args = vec!["--grpc", "off", "--resp", "off", "--admin", "off"];
+    let mut args = HTTP_ALONE.to_vec();
     args.extend(flag.iter().flat_map(|address| ["--http", address]));
     let mut variables: Vec<(&str, &str)> = env.iter().map(|address| ("TIDEGATE_HTTP", &**address)).collect();
     variables.extend(config.iter().map(|path| ("TIDEGATE_CONFIG", &**path)));

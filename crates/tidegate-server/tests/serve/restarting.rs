@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use crate::{Directory, RULES, Server, wait_until};
+use crate::binary::Run;
+use crate::{Directory, HTTP_ALONE, RULES, Server, outcome, wait_until};
 
 struct Setup {
     directory: Directory,
@@ -72,23 +73,9 @@ fn a_kill_before_the_first_snapshot_loses_what_there_was() {
 fn two_servers_do_not_share_a_directory() {
     let setup = Setup::new();
     let first = setup.start("1h");
-    let second = Server::command(&[])
-        .args([
-            "--data-dir",
-            &setup.data,
-            "--http",
-            "127.0.0.1:0",
-            "--grpc",
-            "off",
-            "--resp",
-            "off",
-            "--admin",
-            "off",
-        ])
-        .output()
-        .unwrap();
-    let error = String::from_utf8(second.stderr).unwrap();
-    assert_eq!(second.status.code(), Some(2), "{error}");
+    let args = ["--data-dir", &setup.data, "--http", "127.0.0.1:0"];
+    let Run { code, err: error, .. } = outcome(&[&args, &HTTP_ALONE[..]].concat(), &[]);
+    assert_eq!(code, Some(2), "{error}");
     assert!(
         error.contains(&format!("data_dir `{}` is in use: another server, process ", setup.data)),
         "{error}"

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::binary::Run;
+
 /// A server of a test's own, on free ports. Killed when it is dropped.
 pub struct Server {
     child: Child,
@@ -109,9 +111,9 @@ impl Server {
 
     /// Waits for its end. What is left on standard output is handed back, too.
     pub fn wait(mut self) -> (ExitStatus, String, String) {
+        let status = end_of(&mut self.child);
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).expect("it is text");
-        let status = self.child.wait().expect("it ends");
         wait_until("its log is complete", || Arc::strong_count(&self.log) == 1);
         (status, rest, self.log())
     }
@@ -136,6 +138,37 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// What becomes of `tidegate serve` with these arguments, in this environment, that is to end by itself. It is ended if it
+/// does not.
+pub fn outcome(args: &[&str], env: &[(&str, &str)]) -> Run {
+    struct Ending(Child);
+    impl Drop for Ending {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+    let mut command = Server::command(env);
+    command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("the binary runs");
+    let mut ending = Ending(child);
+    let out = follow(ending.0.stdout.take().expect("it is a pipe"));
+    let err = follow(ending.0.stderr.take().expect("it is a pipe"));
+    let status = end_of(&mut ending.0);
+    wait_until("all is read", || Arc::strong_count(&out) + Arc::strong_count(&err) == 2);
+    let text = |of: Arc<Mutex<String>>| of.lock().unwrap().clone();
+    Run { code: status.code(), out: text(out), err: text(err) }
+}
+
+fn end_of(child: &mut Child) -> ExitStatus {
+    let mut ended = None;
+    wait_until("it ends", || {
+        ended = child.try_wait().expect("it is a child");
+        ended.is_some()
+    });
+    ended.expect("it ended")
 }
 
 /// A connection, plain or within the machine.

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 
-use crate::{Directory, RULES, Server};
+use crate::{Directory, HTTP_ALONE, RULES, Server, outcome};
 
 fn setup() -> (Directory, String, String) {
     let directory = Directory::new();
@@ -38,12 +38,9 @@ fn what_a_dead_server_left_behind_is_replaced() {
 #[track_caller]
 fn refused(path: &str) -> String {
     let address = format!("unix:{path}");
-    let run = Server::command(&[])
-        .args(["--http", &address, "--grpc", "off", "--resp", "off", "--admin", "off"])
-        .output()
-        .unwrap();
-    assert_eq!(run.status.code(), Some(2));
-    String::from_utf8(run.stderr).unwrap()
+    let run = outcome(&[&["--http", &*address], &HTTP_ALONE[..]].concat(), &[]);
+    assert_eq!((run.code, &*run.out), (Some(2), ""));
+    run.err
 }
 
 #[test]

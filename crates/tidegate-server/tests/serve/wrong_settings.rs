@@ -1,14 +1,13 @@
 //! A setting that is wrong says what is wrong, where, and what to do, before anything is bound.
 
-use crate::{Directory, Server};
+use crate::{Directory, HTTP_ALONE, Server, outcome};
 
 /// What is said of settings that are refused, with this exit code and nothing on standard output.
 #[track_caller]
 fn refused_with(code: i32, args: &[&str], env: &[(&str, &str)]) -> String {
-    let run = Server::command(env).args(args).output().unwrap();
-    let said = String::from_utf8(run.stderr).unwrap();
-    assert_eq!((run.status.code(), run.stdout.as_slice()), (Some(code), &b""[..]), "{said}");
-    said
+    let run = outcome(args, env);
+    assert_eq!((run.code, &*run.out), (Some(code), ""), "{}", run.err);
+    run.err
 }
 
 #[track_caller]
@@ -50,7 +49,7 @@ fn values_in_the_environment_say_so() {
 
 #[test]
 fn a_variable_that_is_nearly_a_setting_is_warned_of() {
-    let args = ["--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off"];
+    let args = [&["--http", "127.0.0.1:0"], &HTTP_ALONE[..]].concat();
     let kubernetes = ("TIDEGATE_SERVICE_HOST", "10.0.0.1");
     let server = Server::start_exactly(&args, &[("TIDEGATE_DATADIR", "/data"), kubernetes]);
     let log = server.stop();
@@ -180,8 +179,8 @@ fn secrets_are_not_shown() {
     assert!(error.contains("admin_token_file") && error.contains("it is empty"), "{error}");
     assert!(error.contains("resp_password_file `no-such-file` cannot be read"), "{error}");
 
-    let help = Server::command(&[("TIDEGATE_ADMIN_TOKEN", "hunter2")]).arg("--help").output().unwrap();
-    assert!(help.status.success() && !String::from_utf8(help.stdout).unwrap().contains("hunter2"));
+    let help = outcome(&["--help"], &[("TIDEGATE_ADMIN_TOKEN", "hunter2")]);
+    assert!(help.code == Some(0) && !help.out.contains("hunter2"), "{}", help.out);
 
     let server =
         Server::start(&["--admin-token", "hunter2", "--resp-password", "hunter2", "--log-level", "trace"]);
