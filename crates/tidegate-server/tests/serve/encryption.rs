@@ -81,6 +81,8 @@ fn who_does_not_speak_tls_is_turned_away() {
     let mut answer = Vec::new();
     let _ = plain.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+    let metrics = ask(crate::server::connect(server.address("admin")), "GET", "/metrics", "").body;
+    assert!(metrics.contains(r#"tidegate_connections_refused_total{protocol="http",reason="handshake"} 1"#));
     assert_eq!(check(&setup.client(&[]), &server).unwrap(), 200);
 }
 

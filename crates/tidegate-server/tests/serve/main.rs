@@ -21,5 +21,11 @@ mod wrong_settings;
 use directory::Directory;
 use server::{Server, wait_until};
 
-/// As many requests as the limit of a user, which no test can wait for.
-const RULES: &str = "domain: api\nrules:\n  - { name: per-user, key: [user], limit: 3 per day }\n";
+/// Three requests of a user in any day, of which no test lives to see the end.
+const RULES: &str = "
+domain: api
+rules:
+  - name: per-user
+    key: [user]
+    limit: { limit: 3, per: day, algorithm: sliding_log }
+";

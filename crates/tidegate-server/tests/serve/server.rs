@@ -159,7 +159,7 @@ pub fn try_ask(mut connection: impl Connection, method: &str, path: &str, body: 
     let length = body.len();
     write!(
         connection,
-        "{method} {path} HTTP/1.1\r\nhost: tidegate\r\nconnection: close\r\ncontent-type: application/json\r\n\
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
          content-length: {length}\r\n\r\n{body}"
     )?;
     let mut answer = String::new();

@@ -77,16 +77,20 @@ fn with_a_request_held_for_long(args: &[&str]) -> (Server, TcpStream, Directory)
     assert_eq!(server.check("ann"), 200);
     let body = r#"{"domain": "api", "attributes": {"user": "ann"}}"#;
     let mut held = TcpStream::connect(server.address("http")).unwrap();
-    write!(held, "POST /v1/check HTTP/1.1\r\nhost: tidegate\r\ncontent-length: {}\r\n\r\n{body}", body.len())
-        .unwrap();
+    write!(
+        held,
+        "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
     wait_until("the request is held", || is_held(&server));
     (server, held, directory)
 }
 
-/// Whether a request of ann's is in line: then the next one would have to wait for longer.
+/// Whether a rule holds a request.
 fn is_held(server: &Server) -> bool {
     let metrics = ask(connect(server.address("admin")), "GET", "/metrics", "").body;
-    metrics.lines().any(|line| line.starts_with("tidegate_requests_waiting ") && !line.ends_with(" 0"))
+    metrics.lines().any(|line| line.starts_with("tidegate_held_requests ") && !line.ends_with(" 0"))
 }
 
 #[test]
