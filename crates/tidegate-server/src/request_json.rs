@@ -59,6 +59,7 @@ pub enum Form {
 
 /// One request, or several.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "one is the rule, and a box for it would be an allocation")]
 pub enum OneOrBatch<'j> {
     /// One.
     One(ReadRequest<'j>),

@@ -55,7 +55,7 @@ impl Bound {
                 Protocol::Http => serving.with(Http::with(Arc::clone(app), bounds, details)),
                 Protocol::Grpc => serving.with(Grpc::with(Arc::clone(app), bounds, details)),
                 Protocol::Resp => {
-                    serving.with(Resp::with(Arc::clone(app), of_resp(bounds), password.clone()))
+                    serving.with(Resp::with(Arc::clone(app), of_resp(bounds), password.clone()));
                 }
                 Protocol::Admin => {
                     serving.with(Admin::with(Arc::clone(app), bounds, settings.admin_token.clone()));
