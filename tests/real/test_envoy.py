@@ -131,6 +131,26 @@ rules:
     assert sorted(first.headers) == sorted(second.headers), "the client cannot tell"
 
 
+def test_what_clients_write_into_the_marks_can_be_taken_out_before(tidegate, envoy, upstream):
+    """Envoy adds headers for the upstream to those that are there, so the edge takes those of clients out."""
+    rules = """
+domain: edge
+rules:
+  - { name: ban, match: { user: { exists: true } }, key: [user], limit: 1 per hour, action: shadow_ban }
+"""
+    strip = {
+        "name": "strip",
+        "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.filters.http.header_mutation.v3.HeaderMutation",
+            "mutations": {"request_mutations": [{"remove": "x-tidegate-decision"}, {"remove": "x-tidegate-rule"}]},
+        },
+    }
+    edge = envoy(tidegate(rules), [descriptor("user")], filters=[strip])
+    assert statuses(edge, 2, user="mallory", tidegate_decision="allowed", tidegate_rule="none") == [200, 200]
+    assert [seen.get("x-tidegate-decision") for seen in upstream.seen] == [None, "shadow_banned"]
+    assert upstream.seen[1]["x-tidegate-rule"] == "ban"
+
+
 def test_soft_limits_pass_and_are_marked_for_both(tidegate, envoy, upstream):
     rules = """
 domain: edge

@@ -1,6 +1,10 @@
 """Metrics after traffic over every protocol, read by Prometheus' own tool."""
 
+import re
+import textwrap
+
 import requests
+from harness.waiting import wait_for
 
 RULES = """
 domain: api
@@ -43,10 +47,34 @@ def test_they_do_not_grow_with_the_keys(tidegate, clients):
     over = clients(server)
     for client in over:
         for number in range(3):
-            client.check("api", {"user": "first"})
+            client.check("api", {"user": f"first-{client.protocol}"})
+        client.check("no-such-domain", {"user": "x"})
     before = samples()
     for client in over:
         for number in range(100):
             client.check("api", {"user": f"user-{number}"})
             client.check(f"no-such-domain-{number}", {"user": "x"})
     assert samples() == before
+
+
+def test_alerts_in_the_documentation_can_be_used(root, run, parts, tmp_path):
+    page = (root / "docs/metrics.md").read_text()
+    alerts = textwrap.dedent(re.search(r"^    groups:\n(?:(?:    .*)?\n)*", page, re.M)[0])
+    path = tmp_path / "alerts.yaml"
+    path.write_text(alerts)
+    checked = run(parts / "bin/promtool", "check", "rules", path)
+    assert "SUCCESS" in checked.stdout and "0 rules found" not in checked.stdout
+
+
+def test_metrics_in_the_documentation_are_those_that_there_are(root, tidegate, tmp_path):
+    """Every name that is documented is there, but for what only happens otherwise; every one that is there is documented."""
+    server = tidegate(RULES, flags=["--data-dir", tmp_path / "data", "--snapshot-every", "1s"])
+    server.check({"user": "ann"}, domain="api")
+    wait_for("a snapshot", lambda: server.metric("tidegate_snapshots_total", result="written"))
+    there = set(re.findall(r"^# TYPE (\S+)", requests.get(server.admin + "/metrics", timeout=10).text, re.M))
+    table = (root / "docs/metrics.md").read_text().split("## Questions")[0]
+    documented = set(re.findall(r"`((?:tidegate|process)_[a-z_]+)`", table))
+    assert there <= documented, there - documented
+    # Nothing is encrypted here.
+    certificates = {name for name in documented if "certificate" in name}
+    assert documented - there <= certificates, documented - there - certificates

@@ -4,6 +4,7 @@ import os
 import signal
 
 import requests
+from harness.tidegate import Tidegate
 from harness.traffic import Traffic
 from harness.waiting import wait_for
 
@@ -47,7 +48,7 @@ def test_under_traffic_nothing_fails_and_nothing_is_forgotten(tidegate):
     assert not traffic.failures
     assert set(traffic.all()) == {"allowed"}
     assert stands(server) == (600_000, len(traffic.all())), "every request that was answered is counted, once"
-    assert server.metric("tidegate_rules_reloads_total", result="replaced") == 4
+    assert server.metric("tidegate_reloads_total", result="replaced") == 4
 
 
 def test_a_lower_limit_holds_at_once_for_what_was_used_before(tidegate):
@@ -63,7 +64,8 @@ def test_a_lower_limit_holds_at_once_for_what_was_used_before(tidegate):
         # Each client asks one at a time: once it is denied, it stays denied.
         first = answers.index("denied")
         assert set(answers[:first]) == {"allowed"} and set(answers[first:]) == {"denied"}
-    assert traffic.all().count("allowed") <= had
+    # Of each client one answer may have been on its way.
+    assert traffic.all().count("allowed") <= had + len(traffic.clients)
 
 
 def test_a_bad_file_is_reported_and_the_last_good_rules_go_on(tidegate):
@@ -74,7 +76,7 @@ def test_a_bad_file_is_reported_and_the_last_good_rules_go_on(tidegate):
         wait_for("the log says so", lambda: "5 per minut" in server.process.stderr())
         health = wait_for("/healthz?verbose says so", lambda: told(server, "minut"))
         assert "rules.yaml" in health
-        assert server.metric("tidegate_rules_reloads_total", result="refused") == 1
+        assert server.metric("tidegate_reloads_total", result="refused") == 1
         assert requests.get(server.url + "/healthz", timeout=10).status_code == 200
         assert server.is_ready(), "the rules before are in force"
         traffic.more(20)
@@ -118,8 +120,6 @@ def test_within_five_seconds_without_being_told_how_often(tidegate):
 
 
 def test_a_directory_of_rules(binary, tmp_path, stopping):
-    from harness.tidegate import Tidegate
-
     rules = tmp_path / "rules"
     rules.mkdir()
     (rules / "api.yaml").write_text(RULES.format(limit=1))
@@ -132,3 +132,24 @@ def test_a_directory_of_rules(binary, tmp_path, stopping):
     assert server.check({"user": "a"}, domain="api").status_code == 429, "the others go on as they were"
     (rules / "shop.yml").unlink()
     wait_for("the file is gone", lambda: server.check({"user": "a"}, domain="shop").status_code == 200)
+
+
+def test_a_directory_that_kubernetes_swaps(binary, tmp_path, stopping):
+    """A config map is a link to a link to a directory, and all of it is replaced by one rename."""
+    rules = tmp_path / "rules"
+    rules.mkdir()
+
+    def publish(version, limit):
+        (rules / f"..{version}").mkdir()
+        (rules / f"..{version}" / "api.yaml").write_text(RULES.format(limit=limit))
+        (rules / "..data_tmp").symlink_to(f"..{version}")
+        os.replace(rules / "..data_tmp", rules / "..data")
+
+    publish("first", 1_000)
+    (rules / "api.yaml").symlink_to("..data/api.yaml")
+    server = Tidegate(binary, tmp_path, flags=["--rules", rules, "--reload-every", "50ms"])
+    stopping.append(server)
+    assert server.check({"user": "ann"}, domain="api").status_code == 200
+    publish("second", 2_000)
+    is_in_force(server, 2_000)
+    assert stands(server) == (2_000, 1)

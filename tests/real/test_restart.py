@@ -134,7 +134,7 @@ rules:
     answers = []
     held = threading.Thread(target=lambda: answers.append(server.check({"user": "ann"}, domain="api")))
     held.start()
-    wait_for("the request waits", lambda: server.metric("tidegate_requests_waiting") == 1)
+    wait_for("the request waits", lambda: server.metric("tidegate_held_requests") == 1)
     server.process.signal(signal.SIGTERM)
     assert server.process.wait() == 0
     held.join()
@@ -159,7 +159,7 @@ rules:
     server.check({"user": "ann"}, domain="api")
     held = threading.Thread(target=server.check, args=({"user": "ann"},), kwargs={"domain": "api"})
     held.start()
-    wait_for("the request waits", lambda: server.metric("tidegate_requests_waiting") == 1)
+    wait_for("the request waits", lambda: server.metric("tidegate_held_requests") == 1)
     server.process.signal(signal.SIGTERM)
 
     def is_not_ready():

@@ -1,5 +1,6 @@
 //! The subcommands.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
@@ -10,7 +11,7 @@ use tidegate::AlgorithmName;
 use crate::bench::{self, Section};
 use crate::snapshot::Measurement;
 use crate::spray::Spray;
-use crate::{Bytes, matching, pictures, process, snapshot_child};
+use crate::{Bytes, matching, pictures, process, server, snapshot_child};
 
 /// Measures Tidegate: speed beside other rate limiters, memory per key, and bounds under a flood of keys;
 /// and draws the algorithms.
@@ -29,6 +30,7 @@ Examples:
   cargo run --release -p tidegate-lab --features peers -- bench
   cargo run --release -p tidegate-lab --features peers -- bench --quick --section speed
   cargo run --release -p tidegate-lab --features peers -- matching
+  cargo run --release -p tidegate-lab --features peers -- server --only http --rounds 3
   cargo run --release -p tidegate-lab --features peers -- rss --keys 10000000
   cargo run --release -p tidegate-lab -- spray --keys 50000000 --memory-max 256MiB
   cargo run --release -p tidegate-lab -- snapshot --keys 10000000
@@ -42,6 +44,9 @@ enum Task {
     Spray(SprayArgs),
     Snapshot(SnapshotArgs),
     Pictures(PicturesArgs),
+    Server(ServerArgs),
+    #[command(hide = true)]
+    EmptyServer(EmptyServer),
     #[command(hide = true)]
     RssChild(RssChild),
     #[command(hide = true)]
@@ -149,6 +154,41 @@ struct SnapshotArgs {
     directory: Option<PathBuf>,
 }
 
+/// Prints what a request costs `tidegate serve` and other servers, side by side, and whether the goals were met.
+///
+/// Servers run on this machine alone and take turns, several rounds, under the load of redis-benchmark, wrk and h2load.
+/// Figures are processor time of the server per million requests, its own code and the kernel's apart: the median of the
+/// rounds. `scripts/bench-server` installs all that is needed and runs this; what is not there is said.
+#[derive(Args)]
+struct ServerArgs {
+    /// Turns of each server under each load
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
+    rounds: u16,
+    /// Requests in a turn; eight times as many with a pipeline
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1_000..=10_000_000))]
+    requests: u64,
+    /// Only this load or this server; may be given several times, or several separated by commas
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = server::Only::parse)]
+    only: Vec<server::Only>,
+    /// The program to measure instead of the one beside this
+    #[arg(long, value_name = "FILE")]
+    tidegate: Option<PathBuf>,
+    /// Where scripts/bench-server has put the other servers
+    #[arg(long, value_name = "DIR", default_value = "target/bench-peers")]
+    peers: PathBuf,
+}
+
+/// Answers every request alike until it is killed.
+#[derive(Args)]
+struct EmptyServer {
+    #[arg(long)]
+    resp: SocketAddr,
+    #[arg(long)]
+    http: SocketAddr,
+    #[arg(long)]
+    grpc: SocketAddr,
+}
+
 /// Counts and writes snapshots until it is killed.
 #[derive(Args)]
 struct SnapshotChild {
@@ -165,6 +205,10 @@ pub fn run() -> ExitCode {
         Task::Spray(args) => return spray(&args),
         Task::Pictures(args) => return draw(&args),
         Task::Snapshot(args) => return snapshot(args),
+        Task::Server(args) => return measure_servers(args),
+        Task::EmptyServer(EmptyServer { resp, http, grpc }) => {
+            return server::run_empty(server::Empty { resp, http, grpc });
+        }
         Task::SnapshotChild(SnapshotChild { directory }) => return snapshot_child::run(&directory),
     }
     ExitCode::SUCCESS
@@ -251,6 +295,18 @@ fn snapshot(args: SnapshotArgs) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn measure_servers(args: ServerArgs) -> ExitCode {
+    // Cargo puts all programs of a build side by side.
+    let beside = || std::env::current_exe().unwrap_or_default().with_file_name("tidegate");
+    server::run(&server::Options {
+        rounds: usize::from(args.rounds),
+        requests: args.requests,
+        only: args.only,
+        tidegate: args.tidegate.unwrap_or_else(beside),
+        peers: args.peers,
+    })
 }
 
 /// Draws on a terminal only.

@@ -5,6 +5,7 @@
 //! ```text
 //! tidegate-lab bench     every table; with `--features peers` beside other rate limiters
 //! tidegate-lab matching  what finding the rules of a request costs, by the number of rules
+//! tidegate-lab server    what a request costs `tidegate serve`, beside other servers
 //! tidegate-lab rss       memory per key alone
 //! tidegate-lab spray     more keys than fit: does memory stay bounded, does a hot key stay limited?
 //! tidegate-lab snapshot  what does a snapshot cost, and the decisions made while it is written?
@@ -17,6 +18,7 @@
 //! |---|---|
 //! | [`mod@bench`] | what does a decision cost, and a key? |
 //! | [`matching`] | what does it cost to find the rules of a request? |
+//! | [`server`] | what does a request cost a server? |
 //! | [`spray`] | what happens to the bounds under a flood of keys? |
 //! | [`snapshot`] | what does a snapshot cost? |
 //! | [`snapshot_child`] | what does a process leave that is killed while it writes one? |
@@ -36,6 +38,8 @@ mod latency;
 pub mod matching;
 pub mod pictures;
 pub mod process;
+mod protobuf;
+pub mod server;
 pub mod snapshot;
 pub mod snapshot_child;
 pub mod spray;

@@ -37,5 +37,8 @@ pub fn main() -> ExitCode {
 
 fn usage(error: &clap::Error) -> ExitCode {
     let _ = error.print();
+    if let Some(variable) = serve::settings::variable_of(error) {
+        output::say(&format!("\nThe value is from the environment: {variable}."));
+    }
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }

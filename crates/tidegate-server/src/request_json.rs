@@ -10,6 +10,7 @@
 //! large is refused before it takes any memory. Text is borrowed from the JSON wherever it has no escapes.
 
 mod fields;
+mod level;
 mod parts;
 mod request;
 
@@ -19,6 +20,7 @@ use std::fmt;
 use serde_core::de::DeserializeSeed;
 use tidegate::rules::OwnedRequest;
 
+pub use level::read_level;
 use parts::{Batch, Request, RequestOrBatch};
 pub use request::{LentEntries, ReadRequest, Ttl};
 
@@ -57,6 +59,10 @@ pub enum Form {
 
 /// One request, or several.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one of it, and one request is not to need an allocation"
+)]
 pub enum OneOrBatch<'j> {
     /// One.
     One(ReadRequest<'j>),

@@ -19,11 +19,12 @@ def descriptor(*keys, **more):
 
 
 class Envoy:
-    """A running Envoy. `url` is where clients ask."""
+    """A running Envoy, with a configuration as text or as data. `url` is where clients ask."""
 
     def __init__(self, binary, directory, config):
-        path = directory / "envoy.json"
-        path.write_text(json.dumps(config, indent=1))
+        # JSON is YAML.
+        path = directory / "envoy.yaml"
+        path.write_text(config if isinstance(config, str) else json.dumps(config, indent=1))
         self.access_log = directory / "access.log"
         admin = directory / "admin-address"
         self.process = Process(

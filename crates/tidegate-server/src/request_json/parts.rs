@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
 
-use serde_core::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_core::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 
 use super::fields::{self, NAME_CHARS_MAX, Name, Text};
 use super::request::{DescriptorRead, EntryRead, ReadRequest, Ttl};
@@ -226,10 +226,32 @@ impl<'de> Visitor<'de> for Attributes<'_, 'de> {
                 )));
             }
             has_room(entries.len() - start, ENTRIES_MAX, "attributes")?;
-            let value = map.next_value_seed(Text("the value of an attribute"))?;
+            let value = map.next_value_seed(AttributeValue(&key))?;
             entries.push(EntryRead { key, value });
         }
         Ok(())
+    }
+}
+
+/// The value of the attribute of this name.
+struct AttributeValue<'a>(&'a str);
+
+seed!(AttributeValue<'_> => Cow<'de, str>, deserialize_str);
+
+impl<'de> Visitor<'de> for AttributeValue<'_> {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = shown::text(self.0.as_bytes(), NAME_CHARS_MAX);
+        write!(f, "the value of attribute `{name}` as text (hint: put it in double quotes)")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(text.to_owned()))
     }
 }
 
@@ -350,6 +372,10 @@ impl Visitor<'_> for Cost {
     fn visit_u64<E: Error>(self, cost: u64) -> Result<u64, E> {
         Ok(cost)
     }
+
+    fn visit_f64<E: Error>(self, cost: f64) -> Result<u64, E> {
+        fields::whole(cost).ok_or_else(|| E::invalid_type(Unexpected::Float(cost), &self))
+    }
 }
 
 /// `"30s"`, or milliseconds.
@@ -366,6 +392,11 @@ impl Visitor<'_> for TtlText {
 
     fn visit_u64<E: Error>(self, millis: u64) -> Result<Ttl, E> {
         Ttl::from_nanos(u128::from(millis) * 1_000_000)
+    }
+
+    fn visit_f64<E: Error>(self, millis: f64) -> Result<Ttl, E> {
+        let whole = fields::whole(millis).ok_or_else(|| E::invalid_type(Unexpected::Float(millis), &self))?;
+        self.visit_u64(whole)
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Ttl, E> {

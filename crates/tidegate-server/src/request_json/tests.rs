@@ -42,6 +42,7 @@ fn both_forms() {
         vec![descriptor(&[("a", "1"), ("a", "")], 1), descriptor(&[], 0)],
     );
     assert_read(r#"{"attributes": {}, "cost": 18446744073709551615}"#, None, vec![descriptor(&[], u64::MAX)]);
+    assert_read(r#"{"attributes": {}, "cost": 5.0}"#, None, vec![descriptor(&[], 5)]);
     assert_read(r#"{"attributes": {"\u0061": "\ud83d\ude00"}}"#, None, vec![descriptor(&[("a", "😀")], 1)]);
 }
 
@@ -62,8 +63,8 @@ fn fields_that_are_wrong() {
         ),
         (
             "{\n  \"attributes\": {\"user\": 42}}",
-            "line 2, column 27: invalid type: integer `42`, expected the value of an attribute as text (hint: put \
-             it in double quotes)",
+            "line 2, column 27: invalid type: integer `42`, expected the value of attribute `user` as text (hint: \
+             put it in double quotes)",
         ),
         (
             r#"{"attributes": {}, "cost": -1}"#,
@@ -97,6 +98,11 @@ fn parts_that_do_not_make_a_request() {
         (r#"{"descriptors": [{"entries": [{"value": "a"}]}]}"#, "line 1, column 44: an entry needs a `key`"),
         ("[]", "line 1, column 0: invalid type: sequence, expected a request (hint: "),
         (r#"{"attributes": {}, "cost": 1.5}"#, "line 1, column 30: invalid type: floating point `1.5`"),
+        (r#"{"attributes": {}, "cost": -1.0}"#, "line 1, column 31: invalid type: floating point `-1.0`"),
+        (
+            r#"{"attributes": {}, "cost": 18446744073709551616}"#,
+            "line 1, column 47: invalid type: floating point",
+        ),
         (r#"{"attributes": {}} {}"#, "line 1, column 20: this is not JSON: trailing characters (hint: "),
         ("{'attributes': {}}", "line 1, column 2: this is not JSON: key must be a string (hint: "),
         ("", "line 1, column 0: this is not JSON: EOF while parsing a value (hint: "),
@@ -227,5 +233,35 @@ fn several_requests() {
         let error = read_one_or_batch(json.as_bytes()).expect_err(message);
         assert!(error.message.starts_with(message), "{message}: {error}");
         assert!(error.place.is_some(), "{error}");
+    }
+}
+
+#[test]
+fn levels() {
+    for (json, written) in [
+        (r#"{"level": 0.25}"#, "0.25"),
+        (r#"{"level": 1}"#, "1"),
+        (r#"{"level": 0}"#, "0"),
+        (r#"{"level": 1e-3}"#, "0.001"),
+        (r#"{"level": 1.0}"#, "1"),
+        (r#"{"level": 0.1234567}"#, "0.123456"),
+    ] {
+        assert_eq!(
+            read_level(json.as_bytes()).map(|level| level.to_string()),
+            Ok(written.to_owned()),
+            "{json}"
+        );
+    }
+    for (json, message) in [
+        (r#"{"level": 1.1}"#, "line 1, column 13: this is no level (hint: "),
+        (r#"{"level": 2}"#, "line 1, column 11: this is no level (hint: "),
+        (r#"{"level": -0.5}"#, "line 1, column 14: this is no level (hint: "),
+        (r#"{"level": "0.5"}"#, "line 1, column 15: invalid type: string \"0.5\", expected a level, "),
+        (r#"{"level": 0, "level": 1}"#, "line 1, column 20: field `level` stands twice (hint: "),
+        (r#"{"value": 0}"#, "line 1, column 8: a level has no field `value` (hint: "),
+        ("{}", "line 1, column 2: there is no `level` (hint: "),
+    ] {
+        let error = read_level(json.as_bytes()).expect_err(json).to_string();
+        assert!(error.starts_with(message), "{json}: {error}");
     }
 }

@@ -10,10 +10,12 @@
 //! ratelimit: "login/per-ip";r=0;t=12
 //! ```
 //!
-//! Limits that only look on, as those of a dry run do, are not the client's business and are left out.
+//! Limits that only look on, as those of a dry run do, are not the client's business and are left out; and so are those
+//! that shadow-ban, for whoever is banned is not to notice.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
+use smallvec::SmallVec;
 use tidegate::rules::{Action, Answer, Fate, LimitAnswer, LimitId};
 use tidegate::{AlgorithmName, Wait};
 
@@ -37,6 +39,8 @@ pub const STATE: &str = "ratelimit";
 /// The most limits that one header lists. The one that decided is always among them.
 pub const LISTED_MAX: usize = 8;
 
+/// The largest whole number of a structured field. No limit is larger; a time may be.
+const INTEGER_MAX: u64 = 999_999_999_999_999;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// What a limit is called where clients and operators read of it: `login/per-ip`, or `login/1` if it has no name.
@@ -61,35 +65,64 @@ impl fmt::Display for PolicyName<'_> {
     }
 }
 
-/// Hands each header that an answer has to `add`, by its name in lower case. None if no limit was touched.
+/// Whether clients are told of a limit: not of a dry run, nor of one that is to look as if it were not there.
+pub fn is_shown(limit: &LimitAnswer<'_>) -> bool {
+    !matches!(limit.limit.action, Action::Shadow | Action::Quota | Action::ShadowBan)
+}
+
+/// Hands each header that an answer has to `add`, by its name in lower case. None if no limit was touched that clients
+/// are told of.
 pub fn each(answer: &Answer<'_>, mut add: impl FnMut(&'static str, &str)) {
-    let Some(decider) = answer.decider() else { return };
-    let mut text = String::with_capacity(128);
+    let shown = || answer.limits.iter().filter(|limit| is_shown(limit));
+    let least = || shown().min_by_key(|limit| limit.outcome.remaining);
+    // What decided may be a limit that looks on; then the one with the least left.
+    let Some(first) = answer.decider().filter(|limit| is_shown(limit)).or_else(least) else { return };
+    let mut text = String::with_capacity(TEXT_BYTES);
     let mut number = itoa::Buffer::new();
     if let (Fate::Denied, Some(wait)) = (answer.fate, answer.retry_after.span()) {
         let wait = number.format(rounded::seconds(wait));
         add(RETRY_AFTER, wait);
         add(X_RETRY_AFTER, wait);
     }
-    add(LIMIT, number.format(decider.limit_now()));
-    add(REMAINING, number.format(answer.remaining));
-    add(RESET, number.format(rounded::seconds(answer.reset_after)));
-    list(&mut text, answer, write_policy);
+    add(LIMIT, number.format(first.limit_now()));
+    let remaining = shown().map(|limit| limit.outcome.remaining).min();
+    add(REMAINING, number.format(remaining.unwrap_or_default()));
+    let reset_after = shown().map(|limit| limit.outcome.reset_after).max();
+    add(RESET, number.format(rounded::seconds(reset_after.unwrap_or_default())));
+    let listed = listed(answer, first);
+    list(&mut text, &listed, write_policy);
     add(POLICY, &text);
     text.clear();
-    list(&mut text, answer, write_state);
+    list(&mut text, &listed, write_state);
     add(STATE, &text);
 }
 
-/// Writes the limits that are the client's business, the one that decided first, then the others in their order.
-fn list(text: &mut String, answer: &Answer<'_>, write: impl Fn(&mut String, &LimitAnswer<'_>)) {
-    let decided_by = answer.decided_by;
-    let others = answer.limits.iter().enumerate().filter(|(place, limit)| {
-        Some(*place) != decided_by && !matches!(limit.limit.action, Action::Shadow | Action::Quota)
-    });
-    let all = answer.decider().into_iter().chain(others.map(|(_, limit)| limit));
-    for (count, limit) in all.take(LISTED_MAX).enumerate() {
-        if count > 0 {
+/// What a header that lists limits takes, in bytes, about.
+const TEXT_BYTES: usize = 128;
+
+type Listed<'a, 'r> = SmallVec<[&'a LimitAnswer<'r>; LISTED_MAX]>;
+
+/// The limits that clients are told of: `first`, then the others in their order. Of one that several descriptors touch,
+/// the counter with the least left.
+fn listed<'a, 'r>(answer: &'a Answer<'r>, first: &'a LimitAnswer<'r>) -> Listed<'a, 'r> {
+    let mut listed = Listed::from_slice(&[first]);
+    for limit in answer.limits.iter().filter(|limit| is_shown(limit)) {
+        let same = |known: &&LimitAnswer<'r>| known.id == limit.id && std::ptr::eq(known.rule, limit.rule);
+        match listed.iter().position(same) {
+            // What decided stays, whatever else has less.
+            Some(0) => {}
+            Some(place) if limit.outcome.remaining < listed[place].outcome.remaining => listed[place] = limit,
+            Some(_) => {}
+            None if listed.len() < LISTED_MAX => listed.push(limit),
+            None => {}
+        }
+    }
+    listed
+}
+
+fn list(text: &mut String, listed: &[&LimitAnswer<'_>], write: impl Fn(&mut String, &LimitAnswer<'_>)) {
+    for (place, limit) in listed.iter().enumerate() {
+        if place > 0 {
             text.push_str(", ");
         }
         write(text, limit);
@@ -122,29 +155,34 @@ fn write_state(text: &mut String, limit: &LimitAnswer<'_>) {
     };
     if let Some(until) = until.span() {
         text.push_str(";t=");
-        text.push_str(number.format(rounded::seconds(until)));
+        text.push_str(number.format(rounded::seconds(until).min(INTEGER_MAX)));
     }
 }
 
 /// The name as a structured field's string, which has no other characters than those of ASCII that can be seen.
 fn write_name(text: &mut String, limit: &LimitAnswer<'_>) {
-    struct Quoted<'t>(&'t mut String);
-    impl fmt::Write for Quoted<'_> {
-        fn write_str(&mut self, part: &str) -> fmt::Result {
-            for c in part.chars() {
-                match c {
-                    '"' | '\\' => self.0.extend(['\\', c]),
-                    ' '..='~' => self.0.push(c),
-                    _ => self.0.push('?'),
-                }
-            }
-            Ok(())
-        }
+    text.push('"');
+    push_quoted(text, &limit.rule.name);
+    text.push('/');
+    match limit.id {
+        LimitId::Name(name) => push_quoted(text, name),
+        LimitId::Place(place) => text.push_str(itoa::Buffer::new().format(place + 1)),
     }
     text.push('"');
-    // Writing to a string does not fail.
-    let _ = write!(Quoted(text), "{}", PolicyName::of(limit));
-    text.push('"');
+}
+
+fn push_quoted(text: &mut String, name: &str) {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
+    if name.bytes().all(is_plain) {
+        return text.push_str(name);
+    }
+    for c in name.chars() {
+        match c {
+            '"' | '\\' => text.extend(['\\', c]),
+            ' '..='~' => text.push(c),
+            _ => text.push('?'),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -163,10 +201,20 @@ rules:
   - { name: 'say "é"', key: [ip], limit: 5 per 100ms }
   - { name: dry, key: [ip], limit: 1 per hour, action: shadow }
   - { name: none, match: { user: mallory }, limit: { limit: 0, per: 1s, algorithm: fixed_window } }
+---
+domain: hidden
+rules:
+  - { name: dry, key: [user], limit: 1 per hour, action: shadow }
+  - { name: banned, match: { bot: { exists: true } }, key: [user], limit: 1 per hour, action: shadow_ban }
+  - { name: shown, match: { ip: { exists: true } }, key: [ip], limit: 9 per minute }
+  - { name: jobs, match: { job: { exists: true } }, limit: { limit: 3, algorithm: concurrency, ttl: 90s } }
 "#;
 
     fn headers_of(engine: &Engine<ManualClock>, entries: &[Entry<'_>]) -> Vec<String> {
-        let request = Request { domain: "api", descriptors: &[Descriptor::new(entries, 1)] };
+        headers(engine, Request { domain: "api", descriptors: &[Descriptor::new(entries, 1)] })
+    }
+
+    fn headers(engine: &Engine<ManualClock>, request: Request<'_>) -> Vec<String> {
         let rules = engine.in_force();
         let answer = rules.check(&request).unwrap();
         let mut headers = Vec::new();
@@ -176,7 +224,8 @@ rules:
 
     fn engine() -> Engine<ManualClock> {
         let clock = ManualClock::at(Timestamp::from_nanos(120_000_000_000 + 29_500_000_000));
-        let domains = rules::parse("rules.yaml", RULES).unwrap().domains;
+        let files = RULES.split("---\n").map(|file| rules::parse("rules.yaml", file).unwrap().domains);
+        let domains = files.flatten().collect();
         Engine::over(domains, Arc::new(MemoryStore::bounded(1 << 24)), clock).unwrap()
     }
 
@@ -195,11 +244,48 @@ rules:
                 r#"ratelimit: "login/per-ip";r=1;t=31, "say \"?\"/1";r=4;t=1"#,
             ]
         );
-        // The dry run is over: its mark decides, so it is named.
-        let _ = headers_of(&engine, &entries);
+        // The dry run is over: its mark decides, and the client is told of the others.
+        assert_eq!(headers_of(&engine, &entries)[3], policies);
         let denied = headers_of(&engine, &entries);
         assert_eq!(denied[..2], ["retry-after: 31", "x-ratelimit-retry-after: 31"]);
         assert_eq!(denied[3..6], ["x-ratelimit-remaining: 0", "x-ratelimit-reset: 31", policies]);
+    }
+
+    #[test]
+    fn nobody_is_told_of_a_dry_run_or_a_ban() {
+        let engine = engine();
+        let (user, bot) = (Entry { key: "user", value: "1" }, Entry { key: "bot", value: "" });
+        let ip = Entry { key: "ip", value: "::1" };
+        let asked = |entries: &[Entry<'_>]| {
+            headers(&engine, Request { domain: "hidden", descriptors: &[Descriptor::new(entries, 1)] })
+        };
+        for _ in 0..3 {
+            assert!(asked(&[user]).is_empty(), "only those");
+        }
+        let shown = r#"ratelimit-policy: "shown/1";q=9;w=60"#;
+        assert_eq!(asked(&[user, bot, ip])[..2], ["x-ratelimit-limit: 9", "x-ratelimit-remaining: 8"]);
+        let banned = asked(&[user, bot, ip]);
+        assert_eq!(banned[..2], ["x-ratelimit-limit: 9", "x-ratelimit-remaining: 8"]);
+        assert_eq!(banned[3], shown, "{banned:?}");
+    }
+
+    #[test]
+    fn a_limit_that_several_descriptors_touch_is_listed_once() {
+        let engine = engine();
+        let (first, second) = ([Entry { key: "ip", value: "::1" }], [Entry { key: "ip", value: "10.0.0.1" }]);
+        let job = [Entry { key: "job", value: "" }];
+        let descriptors = [Descriptor::new(&job, 1), Descriptor::new(&first, 1), Descriptor::new(&second, 4)];
+        let all = headers(&engine, Request { domain: "hidden", descriptors: &descriptors });
+        assert_eq!(
+            all,
+            [
+                "x-ratelimit-limit: 3",
+                "x-ratelimit-remaining: 2",
+                "x-ratelimit-reset: 90",
+                r#"ratelimit-policy: "jobs/1";q=3, "shown/1";q=9;w=60"#,
+                r#"ratelimit: "jobs/1";r=2;t=90, "shown/1";r=5;t=27"#,
+            ]
+        );
     }
 
     #[test]

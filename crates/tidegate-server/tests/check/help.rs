@@ -25,9 +25,9 @@ fn every_command_has_examples_and_exit_codes() {
 
 #[test]
 fn the_commands_are_listed() {
-    let run = tidegate(&[], "");
+    let run = tidegate(&["--help"], "");
     assert_fine(&run);
-    for command in ["check", "convert", "schema", "trace"] {
+    for command in ["serve", "check", "convert", "schema", "trace"] {
         assert!(run.out.contains(&format!("\n  {command} ")), "{command}: {}", run.out);
     }
 }

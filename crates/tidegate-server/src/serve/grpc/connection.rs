@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +13,7 @@ use http::Request;
 use tokio::time::{Sleep, sleep, timeout};
 
 use super::Shared;
+use super::bell::Bell;
 use super::calls::{Call, Desk};
 use crate::serve::Drain;
 use crate::serve::listening::Stream;
@@ -30,6 +31,10 @@ const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 const RESET_STREAMS_MAX: usize = 64;
 /// The most answers that wait to be written, in bytes for each stream.
 const SEND_BUFFER_BYTES_MAX: usize = 64 << 10;
+
+/// How often a connection goes on by itself before it lets others have their turn. The runtime has a bound of its own, which
+/// a task that is not woken while it works would not hear of.
+const ROUNDS_MAX: usize = 16;
 
 /// Serves a connection until it ends.
 pub async fn serve(stream: Stream, shared: Arc<Shared>) {
@@ -51,14 +56,18 @@ pub async fn serve(stream: Stream, shared: Arc<Shared>) {
     };
     let mut connection = Connection::new(h2, shared);
     let mut draining = pin!(drain.begun());
-    let mut is_first = true;
-    poll_fn(|context| {
-        if std::mem::take(&mut is_first) {
-            // Asked once, for it to wake the task. Asking each time would cost more than a flag does.
+    let mut bell = Bell::of(Waker::noop());
+    let mut waker = Waker::noop().clone();
+    poll_fn(|task| {
+        if !bell.is_of(task.waker()) {
+            bell = Bell::of(task.waker());
+            waker = Waker::from(Arc::clone(&bell));
+            // These are asked once, for them to wake the task. Asking each time would cost more than a flag does.
+            let context = &mut Context::from_waker(&waker);
             let _ = draining.as_mut().poll(context);
             connection.idle.ask(context);
         }
-        connection.poll(context, &drain)
+        connection.poll(&mut Context::from_waker(&waker), &bell, &drain)
     })
     .await;
 }
@@ -101,8 +110,9 @@ impl Connection {
     }
 
     /// Goes on until there is nothing to do; ready when the connection is over.
-    fn poll(&mut self, context: &mut Context<'_>, drain: &Drain) -> Poll<()> {
-        loop {
+    fn poll(&mut self, context: &mut Context<'_>, bell: &Bell, drain: &Drain) -> Poll<()> {
+        for _ in 0..ROUNDS_MAX {
+            bell.work();
             // To poll is also to write what waits to be written. So all that has arrived is taken before any of it is
             // answered, and the answers leave together.
             loop {
@@ -115,10 +125,12 @@ impl Connection {
             let is_busy = self.answer(context);
             match self.look_around(context, drain) {
                 Next::Over => return Poll::Ready(()),
-                Next::Rest if !is_busy => return Poll::Pending,
+                Next::Rest if !is_busy && bell.may_rest() => return Poll::Pending,
                 Next::Rest | Next::Again => {}
             }
         }
+        bell.come_again();
+        Poll::Pending
     }
 
     /// Answers what can be answered. Says whether there is anything to write.
@@ -128,13 +140,11 @@ impl Connection {
         for (request, respond) in self.arrived.drain(..) {
             self.calls.extend(self.desk.begin(request, respond, context));
         }
-        if self.calls.is_empty() {
-            return has_arrived;
+        if !self.calls.is_empty() {
+            self.desk.bodies_bytes = self.calls.iter().map(Call::held_bytes).sum();
+            self.calls.retain_mut(|call| call.poll(&mut self.desk, context).is_pending());
         }
-        self.desk.bodies_bytes = self.calls.iter().map(Call::held_bytes).sum();
-        let before = self.calls.len();
-        self.calls.retain_mut(|call| call.poll(&mut self.desk, context).is_pending());
-        has_arrived || self.desk.took_something_on() || self.calls.len() < before
+        self.desk.has_written_since() || has_arrived
     }
 
     /// Whether the server stops, or nothing has been asked for long.

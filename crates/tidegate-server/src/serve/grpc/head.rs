@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     fn headers(name: HeaderName, value: &'static str) -> HeaderMap {
-        HeaderMap::from_iter([(name, HeaderValue::from_static(value))])
+        HeaderMap::from_iter([(name, HeaderValue::from_bytes(value.as_bytes()).unwrap())])
     }
 
     #[test]

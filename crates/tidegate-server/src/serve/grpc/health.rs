@@ -17,9 +17,14 @@ use crate::shown;
 /// How much of a name from outside a message shows.
 const NAME_CHARS_MAX: usize = 64;
 
+/// What envoyproxy/ratelimit calls itself: probes written for it ask for that.
+const RATELIMIT: &[u8] = b"ratelimit";
+
 /// What may be asked for: the server as a whole, and its services.
 fn is_known(service: &[u8]) -> bool {
-    service.is_empty() || reflection::services().any(|known| known.as_bytes() == service)
+    service.is_empty()
+        || service == RATELIMIT
+        || reflection::services().any(|known| known.as_bytes() == service)
 }
 
 /// By the number it has in `HealthCheckResponse.ServingStatus`.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! connection.rs   HTTP/2 by the crate h2; everything of a connection in one task       ->  streams
+//! bell.rs         what wakes that task
 //! head.rs         which method, from the headers                                       ->  Method
 //! framing.rs      a message out of a body                                              ->  bytes
 //! messages/       protobuf, by wire/                                                   ->  RlsRequest
@@ -13,6 +14,7 @@
 //! A connection first takes all streams that have arrived, then answers all of them, and only then writes: so what
 //! came together leaves together, with one call of the kernel. Nothing is spawned for a stream.
 
+mod bell;
 mod calls;
 mod connection;
 mod framing;

@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use smallvec::SmallVec;
 use tidegate::Nanos;
-use tidegate::rules::{Action, Answer, Asked, Fate, LimitAnswer};
+use tidegate::rules::{Answer, Asked, Fate};
 
 use super::reply::Reply;
 use super::{answer_json, json};
@@ -62,7 +62,8 @@ fn write_problem(out: &mut Vec<u8>, answer: &Answer<'_>) {
     out.extend_from_slice(PROBLEM_TYPE);
     json::text(out, &detail(answer));
     out.extend_from_slice(br#","violated-policies":"#);
-    let denying = answer.limits.iter().filter(|limit| limit.fate == Fate::Denied && is_shown(limit));
+    let denying =
+        answer.limits.iter().filter(|limit| limit.fate == Fate::Denied && limit_headers::is_shown(limit));
     json::list(out, denying, |out, limit| json::text(out, &PolicyName::of(limit).to_string()));
     out.push(b',');
 }
@@ -75,14 +76,9 @@ fn detail(answer: &Answer<'_>) -> String {
         (Asked::KeyMissing, _) => format!("the request lacks a part of the key of {policy}"),
         (Asked::Yes, None) => format!("{policy} never admits a request of this cost"),
         (Asked::Yes, Some(wait)) => {
-            format!("{policy} is exceeded; try again in {} ms", rounded::millis(wait))
+            format!("{policy} is exceeded; try again in {} s", rounded::seconds(wait))
         }
     }
-}
-
-/// Whether clients are told of it: not of a dry run.
-fn is_shown(limit: &LimitAnswer<'_>) -> bool {
-    !matches!(limit.limit.action, Action::Shadow | Action::Quota)
 }
 
 /// The header of this name.

@@ -40,16 +40,17 @@ pub(in crate::serve) async fn read(asked: &mut Asked, bounds: &Bounds) -> Result
     }
     let Some(first) = next(body, &mut late).await? else { return Ok(Bytes::new()) };
     // Nearly always it comes in one piece.
-    if body.is_end_stream() {
+    if body.is_end_stream() && first.len() <= bounds.body_bytes_max {
         return Ok(first);
     }
-    let mut whole = BytesMut::from(first);
-    while let Some(more) = next(body, &mut late).await? {
+    let (mut whole, mut piece) = (BytesMut::new(), Some(first));
+    while let Some(more) = piece {
         if whole.len() + more.len() > bounds.body_bytes_max {
             discard(body, &mut late).await;
             return Err(BodyError::TooLarge);
         }
         whole.extend_from_slice(&more);
+        piece = next(body, &mut late).await?;
     }
     Ok(whole.freeze())
 }

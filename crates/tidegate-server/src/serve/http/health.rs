@@ -37,6 +37,11 @@ pub(super) fn healthcheck(app: &App) -> Reply {
     }
 }
 
+/// `/metrics`, for Prometheus.
+pub(in crate::serve) fn metrics(app: &App) -> Reply {
+    reply(StatusCode::OK, Kind::Metrics, app.metrics_page())
+}
+
 /// Whether to send requests here; if not, why not.
 fn readiness(app: &App) -> Result<(), &'static str> {
     if app.drain.is_on() {
@@ -132,4 +137,24 @@ fn failure(at: Timestamp, error: &impl std::fmt::Display) -> Value {
 /// Milliseconds since the epoch; none of what has not happened.
 fn millis(at: Timestamp) -> Option<u64> {
     (at > NEVER).then(|| at.as_nanos() / 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tidegate::Engine;
+
+    use super::*;
+
+    #[test]
+    fn not_ready_while_it_drains() {
+        let app = App::new(Arc::new(Engine::new(Vec::new()).unwrap()));
+        app.status.rules_loaded(Vec::new(), app.engine.in_force().ruleset());
+        assert_eq!((readyz(&app).status(), healthcheck(&app).status()), (StatusCode::OK, StatusCode::OK));
+        app.drain.begin();
+        assert_eq!(readyz(&app).status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(healthcheck(&app).status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(verbose(&app)["draining"], true);
+    }
 }

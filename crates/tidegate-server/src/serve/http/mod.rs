@@ -14,11 +14,12 @@ mod answered;
 pub(super) mod asking;
 mod bell;
 pub(super) mod body;
-mod check;
+pub(super) mod check;
 pub(super) mod connection;
 mod explain;
 pub(super) mod health;
 pub(super) mod json;
+mod leases;
 pub(super) mod pace;
 pub(super) mod reply;
 mod rls_json;
@@ -32,10 +33,11 @@ use super::listening::{Serves, Stream};
 use super::rls::Details;
 use super::settings::Bounds;
 use super::{App, Protocol};
+use bytes::Bytes;
 use connection::{Asked, Handles};
 use hyper::StatusCode;
 use pace::Busy;
-use reply::{Kind, Reply, reply};
+use reply::{Kind, Refused, Reply, reply};
 use routes::{JsonType, Route};
 
 /// Speaks HTTP.
@@ -51,37 +53,44 @@ enum Endpoint {
     Check,
     Peek,
     Explain,
+    Acquire,
+    Renew,
+    Release,
     RlsJson,
     Health,
     Ready,
     HealthCheck,
+    Metrics,
     OpenApi,
     Index,
 }
 
 /// What is asked for most stands first.
-const ROUTES: [Route<Endpoint>; 9] = [
+const ROUTES: [Route<Endpoint>; 13] = [
     Route { path: "/v1/check", methods: "POST", endpoint: Endpoint::Check },
     Route { path: "/v1/peek", methods: "POST", endpoint: Endpoint::Peek },
     Route { path: "/v1/explain", methods: "POST", endpoint: Endpoint::Explain },
+    Route { path: "/v1/acquire", methods: "POST", endpoint: Endpoint::Acquire },
+    Route { path: "/v1/renew", methods: "POST", endpoint: Endpoint::Renew },
+    Route { path: "/v1/release", methods: "POST", endpoint: Endpoint::Release },
     Route { path: "/json", methods: "POST", endpoint: Endpoint::RlsJson },
     Route { path: "/healthz", methods: "GET, HEAD", endpoint: Endpoint::Health },
     Route { path: "/readyz", methods: "GET, HEAD", endpoint: Endpoint::Ready },
     Route { path: "/healthcheck", methods: "GET, HEAD", endpoint: Endpoint::HealthCheck },
+    Route { path: "/metrics", methods: "GET, HEAD", endpoint: Endpoint::Metrics },
     Route { path: "/openapi.json", methods: "GET, HEAD", endpoint: Endpoint::OpenApi },
     Route { path: "/", methods: "GET, HEAD", endpoint: Endpoint::Index },
 ];
 
 impl Http {
-    /// In front of this.
-    pub fn new(app: Arc<App>, bounds: Bounds) -> Self {
-        Self { app, bounds, rls_details: Details::default() }
+    /// In front of this, with everything as it is by default.
+    pub fn new(app: Arc<App>) -> Self {
+        Self::with(app, Bounds::default(), Details::default())
     }
 
-    /// Which answers at `/json` say which rule decided.
-    #[must_use]
-    pub fn rls_details(self, rls_details: Details) -> Self {
-        Self { rls_details, ..self }
+    /// In front of this, within these bounds, with so much said in answers at `/json`.
+    pub fn with(app: Arc<App>, bounds: Bounds, rls_details: Details) -> Self {
+        Self { app, bounds, rls_details }
     }
 }
 
@@ -95,47 +104,46 @@ impl Serves for Http {
 
 impl Handles for Http {
     async fn handle(&self, mut asked: Asked, _busy: Busy<'_>) -> Result<Reply, Infallible> {
-        let endpoint = match routes::find(&ROUTES, &asked, admin::has) {
-            Ok(endpoint) => endpoint,
-            Err(reply) => return Ok(reply),
-        };
         // What is asked for most has the others out of its way, and their states out of its future.
-        let answered = match endpoint {
-            Endpoint::Check => match asking::json_body(&mut asked, &self.bounds, JsonType::Likely).await {
-                Ok(body) => Ok(check::check(&self.app, body).await),
-                Err(reply) => Err(reply),
-            },
-            _ => Box::pin(self.answer(endpoint, asked)).await,
+        let answered = match routes::find(&ROUTES, &asked, admin::has) {
+            Ok(Endpoint::Check) => {
+                match asking::json_body(&mut asked, &self.bounds, JsonType::Likely).await {
+                    Ok(body) => Ok(check::check(&self.app, body).await),
+                    Err(refused) => Err(refused),
+                }
+            }
+            Ok(endpoint) => Box::pin(self.answer(endpoint, asked)).await,
+            Err(refused) => Err(refused),
         };
-        Ok(answered.unwrap_or_else(|reply| reply))
+        let reply = answered.unwrap_or_else(|refused| *refused);
+        reply::note(&self.app, Protocol::Http, &reply);
+        Ok(reply)
     }
 }
 
 impl Http {
     /// Answers; the error is what is said of a request that is wrong.
-    async fn answer(&self, endpoint: Endpoint, mut asked: Asked) -> Result<Reply, Reply> {
+    async fn answer(&self, endpoint: Endpoint, mut asked: Asked) -> Result<Reply, Refused> {
         let (app, bounds) = (&*self.app, &self.bounds);
+        let body = match endpoint {
+            Endpoint::Health | Endpoint::Ready | Endpoint::HealthCheck | Endpoint::Metrics => Bytes::new(),
+            Endpoint::OpenApi | Endpoint::Index => Bytes::new(),
+            // Whatever it is said to be, as there.
+            Endpoint::RlsJson => asking::body(&mut asked, bounds).await?,
+            _ => asking::json_body(&mut asked, bounds, JsonType::Likely).await?,
+        };
         Ok(match endpoint {
-            Endpoint::Check => {
-                check::check(app, asking::json_body(&mut asked, bounds, JsonType::Likely).await?).await
-            }
-            Endpoint::Peek => {
-                check::peek(app, &asking::json_body(&mut asked, bounds, JsonType::Likely).await?)
-            }
-            Endpoint::Explain => {
-                let written = explain::written(&asked)?;
-                let body = asking::json_body(&mut asked, bounds, JsonType::Likely).await?;
-                explain::explain(app, &body, written)
-            }
-            Endpoint::RlsJson => {
-                // Whatever it is said to be, as there.
-                let body = body::read(&mut asked, bounds).await;
-                let body = body.map_err(|error| asking::of_body(error, bounds).reply())?;
-                rls_json::decide(app, self.rls_details, &body).await
-            }
+            Endpoint::Check => check::check(app, body).await,
+            Endpoint::Peek => check::peek(app, &body),
+            Endpoint::Explain => explain::explain(app, &body, explain::written(&asked)?),
+            Endpoint::Acquire => leases::acquire(app, &body).await,
+            Endpoint::Renew => leases::renew(app, &body),
+            Endpoint::Release => leases::release(app, &body),
+            Endpoint::RlsJson => rls_json::decide(app, self.rls_details, &body).await,
             Endpoint::Health => health::healthz(app, &asked),
             Endpoint::Ready => health::readyz(app),
             Endpoint::HealthCheck => health::healthcheck(app),
+            Endpoint::Metrics => health::metrics(app),
             Endpoint::OpenApi => reply(StatusCode::OK, Kind::Json, include_str!("openapi.json")),
             Endpoint::Index => reply(StatusCode::OK, Kind::Text, include_str!("index.txt")),
         })

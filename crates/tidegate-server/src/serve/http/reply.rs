@@ -6,9 +6,13 @@ use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
 use super::json;
+use crate::serve::{App, Protocol, metrics};
 
 /// An answer over HTTP.
 pub(in crate::serve) type Reply = Response<Full<Bytes>>;
+
+/// What is said instead of an answer. Boxed, for it is rare and large.
+pub(in crate::serve) type Refused = Box<Reply>;
 
 /// What a body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +30,7 @@ impl Kind {
             Self::Json => "application/json",
             Self::Problem => "application/problem+json",
             Self::Text => "text/plain; charset=utf-8",
-            Self::Metrics => "text/plain; version=0.0.4; charset=utf-8",
+            Self::Metrics => metrics::CONTENT_TYPE,
         })
     }
 }
@@ -42,6 +46,24 @@ pub(in crate::serve) fn reply(status: StatusCode, kind: Kind, body: impl Into<By
 /// 200 with JSON.
 pub(in crate::serve) fn json(value: &serde_json::Value) -> Reply {
     reply(StatusCode::OK, Kind::Json, value.to_string())
+}
+
+/// Counts a reply that is none to what was asked.
+pub(in crate::serve) fn note(app: &App, by: Protocol, reply: &Reply) {
+    let reason = match reply.status() {
+        StatusCode::BAD_REQUEST => "bad_request",
+        StatusCode::UNAUTHORIZED => "unauthorized",
+        StatusCode::NOT_FOUND => "not_found",
+        StatusCode::METHOD_NOT_ALLOWED => "method_not_allowed",
+        StatusCode::REQUEST_TIMEOUT => "late",
+        StatusCode::PAYLOAD_TOO_LARGE => "too_large",
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => "wrong_type",
+        StatusCode::MISDIRECTED_REQUEST => "misdirected",
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "head_too_large",
+        // Answers, and what was counted where it was noticed.
+        _ => return,
+    };
+    app.metrics.rejected(by, reason);
 }
 
 /// What is wrong with a request, as RFC 9457 has it: problem+json.
@@ -66,6 +88,22 @@ impl Problem {
     pub fn number(mut self, name: &str, number: u64) -> Self {
         self.name(name);
         json::number(&mut self.more, number);
+        self
+    }
+
+    /// With a text in it.
+    #[must_use]
+    pub fn text(mut self, name: &str, text: &str) -> Self {
+        self.name(name);
+        json::text(&mut self.more, text);
+        self
+    }
+
+    /// With a document in it.
+    #[must_use]
+    pub fn json(mut self, name: &str, value: &serde_json::Value) -> Self {
+        self.name(name);
+        self.more.extend_from_slice(value.to_string().as_bytes());
         self
     }
 
@@ -94,6 +132,11 @@ impl Problem {
     pub fn method_not_allowed(path: &str, allowed: &'static str) -> Self {
         let message = format!("{path} is not asked for in this way (hint: use {allowed})");
         Self::new(StatusCode::METHOD_NOT_ALLOWED, message).header(ALLOW, HeaderValue::from_static(allowed))
+    }
+
+    /// As what is said instead of an answer.
+    pub fn refused(self) -> Refused {
+        Box::new(self.reply())
     }
 
     /// As a reply.

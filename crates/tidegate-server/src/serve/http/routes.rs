@@ -5,7 +5,7 @@ use hyper::{Method, StatusCode};
 use tidegate_core::text::did_you_mean;
 
 use super::connection::Asked;
-use super::reply::{Problem, Reply};
+use super::reply::{Problem, Refused, Reply};
 use crate::shown;
 
 /// How much of a path from outside a message shows.
@@ -26,18 +26,18 @@ pub(in crate::serve) fn find<E: Copy>(
     routes: &[Route<E>],
     asked: &Asked,
     elsewhere: impl FnOnce(&str) -> Option<String>,
-) -> Result<E, Reply> {
+) -> Result<E, Refused> {
     let path = asked.uri().path();
     if asked.headers().len() > HEADERS_MAX {
         let message = format!("the request has more than {HEADERS_MAX} headers (hint: that is the most)");
-        return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, message).closing().reply());
+        return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, message).closing().refused());
     }
-    let Some(route) = routes.iter().find(|route| route.path == path) else {
-        return Err(not_found(routes, path, elsewhere));
+    let Some(route) = routes.iter().find(|route| route.is_of(path)) else {
+        return Err(Box::new(not_found(routes, path, elsewhere)));
     };
     match route.allows(asked.method()) {
         Allowed::Yes => Ok(route.endpoint),
-        Allowed::No => Err(Problem::method_not_allowed(path, route.methods).reply()),
+        Allowed::No => Err(Problem::method_not_allowed(path, route.methods).refused()),
     }
 }
 
@@ -47,6 +47,16 @@ enum Allowed {
 }
 
 impl<E> Route<E> {
+    /// Whether this is its path; `{name}`, at the end, stands for one segment.
+    pub fn is_of(&self, path: &str) -> bool {
+        match self.path.split_once('{') {
+            None => path == self.path,
+            Some((prefix, _)) => {
+                path.strip_prefix(prefix).is_some_and(|name| !name.is_empty() && !name.contains('/'))
+            }
+        }
+    }
+
     fn allows(&self, method: &Method) -> Allowed {
         let is_one = self.methods.split(", ").any(|one| one == method.as_str());
         if is_one { Allowed::Yes } else { Allowed::No }
@@ -74,7 +84,7 @@ pub(in crate::serve) enum JsonType {
 }
 
 /// Refuses a body that is said to be something else than JSON.
-pub(in crate::serve) fn is_json(asked: &Asked, wanted: JsonType) -> Result<(), Reply> {
+pub(in crate::serve) fn is_json(asked: &Asked, wanted: JsonType) -> Result<(), Refused> {
     let said = asked.headers().get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
     let media_type = said.split(|byte| *byte == b';').next().unwrap_or(said).trim_ascii();
     let is = |one: &[u8]| media_type.eq_ignore_ascii_case(one);
@@ -89,7 +99,7 @@ pub(in crate::serve) fn is_json(asked: &Asked, wanted: JsonType) -> Result<(), R
              content-type: application/json)"
         }
     };
-    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message).reply())
+    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message).refused())
 }
 
 /// The value of a parameter in the query, as it stands there; empty if it has none.
@@ -99,4 +109,45 @@ pub(in crate::serve) fn parameter<'a>(asked: &'a Asked, name: &str) -> Option<&'
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
         .find(|(one, _)| *one == name)
         .map(|(_, value)| value)
+}
+
+/// Text of a path or a query, with what stands there as `%2F` put back.
+pub(in crate::serve) fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, more @ ..] = rest {
+        let digit = |place: usize| more.get(place).and_then(|byte| char::from(*byte).to_digit(16));
+        match (first, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                bytes.extend(u8::try_from(high * 16 + low));
+                rest = &more[2..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = more;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_encoded_is_put_back() {
+        let cases = [
+            ("a", "a"),
+            ("a%20b", "a b"),
+            ("%c3%A9", "é"),
+            ("%", "%"),
+            ("%4", "%4"),
+            ("%zz", "%zz"),
+            ("%ff", "\u{fffd}"),
+        ];
+        for (encoded, text) in cases {
+            assert_eq!(decoded(encoded), text);
+        }
+    }
 }

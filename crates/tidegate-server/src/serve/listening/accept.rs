@@ -110,18 +110,19 @@ async fn greeted(app: &App, protocol: Protocol, stream: Stream, tls: Option<&Tls
         (stream, _) => return Some(stream),
     };
     tokio::select! {
-        encrypted = handshake(protocol, stream, tls) => encrypted,
+        encrypted = handshake(app, protocol, stream, tls) => encrypted,
         () = app.drain.begun() => None,
     }
 }
 
-async fn handshake(protocol: Protocol, stream: TcpStream, tls: &Tls) -> Option<Stream> {
+async fn handshake(app: &App, protocol: Protocol, stream: TcpStream, tls: &Tls) -> Option<Stream> {
     let greeting = tls.acceptor(protocol).accept(stream);
     let why = match tokio::time::timeout(HANDSHAKE_TIMEOUT, greeting).await {
         Ok(Ok(stream)) => return Some(Stream::Tls(Box::new(stream))),
         Ok(Err(error)) => error.to_string(),
         Err(_) => format!("the client took longer than {HANDSHAKE_TIMEOUT:?}"),
     };
+    app.metrics.refused(protocol, "handshake");
     tracing::debug!(protocol = protocol.as_str(), why, "a connection could not be encrypted");
     None
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 /// What a connection may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RespBounds {
-    /// How long it may stay open with nothing asked on it; none for as long as it likes.
+    /// How long it may stay open with nothing asked on it, or with a command that does not come to its end; none for as
+    /// long as it likes.
     pub idle_timeout: Option<Duration>,
     /// The same before it asked anything, or said the password if there is one.
     pub unused_timeout: Option<Duration>,

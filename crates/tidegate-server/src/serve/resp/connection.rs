@@ -111,11 +111,11 @@ impl Connection<'_> {
     /// Answers every command that is there in whole.
     async fn answer_all(&mut self) -> Result<(), End> {
         let bounds = &self.server.bounds;
-        self.idle.disturb();
         let mut in_a_row = 0;
         while let Parsed::Command { length } | Parsed::Nothing { length } = self.answer_next().await? {
             self.input.advance(length);
             self.input.append(&mut self.deciding.ahead);
+            self.idle.disturb();
             in_a_row += 1;
             if self.output.waiting() >= bounds.output_bytes_max {
                 self.output.write_down_to(bounds.output_bytes_max, &mut self.stream).await?;
@@ -142,6 +142,7 @@ impl Connection<'_> {
             Err(ProtocolError::Foreign(foreign)) => return Err(self.foreign(foreign)),
             Err(error) => {
                 self.output.replies.error(format_args!("ERR {error}"));
+                self.server.app.metrics.rejected(Protocol::Resp, "protocol_error");
                 return Err(End::Due);
             }
         };

@@ -65,12 +65,13 @@ impl<'a> RlsRequest<'a> {
     }
 
     /// Adds a descriptor of the entries that were pushed since the last one.
-    pub fn push_descriptor(&mut self, descriptor: RlsDescriptor) -> Result<(), RlsError> {
+    pub fn push_descriptor(&mut self, mut descriptor: RlsDescriptor) -> Result<(), RlsError> {
         if self.descriptors.len() == DESCRIPTORS_MAX {
             return Err(RlsError::TooManyDescriptors);
         }
         let start = self.descriptors.last().map_or(0, |last| last.entries.end);
-        self.descriptors.push(RlsDescriptor { entries: start..self.entries.len(), ..descriptor });
+        descriptor.entries = start..self.entries.len();
+        self.descriptors.push(descriptor);
         Ok(())
     }
 

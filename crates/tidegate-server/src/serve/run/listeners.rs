@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use tokio_util::task::TaskTracker;
 
+use crate::serve::admin::Admin;
 use crate::serve::grpc::Grpc;
 use crate::serve::http::Http;
 use crate::serve::listening::{LettingIn, Listener, Serves, Tls};
-use crate::serve::resp::Resp;
+use crate::serve::resp::{Resp, RespBounds};
 use crate::serve::settings::{Bounds, ServeArgs, Settings};
 use crate::serve::status::Listening;
 use crate::serve::{App, Protocol};
@@ -46,13 +47,19 @@ impl Bound {
             tls: tls.cloned(),
             tasks: TaskTracker::new(),
         };
+        let (bounds, details) = (settings.bounds(), settings.args.rls_details);
         for (protocol, listener) in self.listeners {
             let serving = Serving { listener, app: Arc::clone(app), letting_in: letting_in.clone() };
             match protocol {
-                Protocol::Http => serving.with(Http::new(Arc::clone(app), Bounds::default())),
-                Protocol::Grpc => serving.with(Grpc::new(Arc::clone(app))),
-                Protocol::Resp => serving.with(Resp::new(Arc::clone(app))),
-                Protocol::Admin => serving.with(Http::new(Arc::clone(app), Bounds::default())),
+                Protocol::Http => serving.with(Http::with(Arc::clone(app), bounds, details)),
+                Protocol::Grpc => serving.with(Grpc::with(Arc::clone(app), bounds, details)),
+                Protocol::Resp => {
+                    let password = settings.resp_password.clone();
+                    serving.with(Resp::with(Arc::clone(app), of_resp(bounds), password));
+                }
+                Protocol::Admin => {
+                    serving.with(Admin::with(Arc::clone(app), bounds, settings.admin_token.clone()));
+                }
             }
         }
         letting_in.tasks
@@ -70,4 +77,11 @@ impl Serving {
     fn with(self, serves: impl Serves) {
         tokio::spawn(self.listener.run(self.app, serves, self.letting_in));
     }
+}
+
+/// What is said of all connections, in the words of the protocol of Redis.
+fn of_resp(bounds: Bounds) -> RespBounds {
+    let usual = RespBounds::default();
+    let unused = usual.unused_timeout.map_or(bounds.idle_timeout, |unused| unused.min(bounds.idle_timeout));
+    RespBounds { idle_timeout: Some(bounds.idle_timeout), unused_timeout: Some(unused), ..usual }
 }

@@ -25,7 +25,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
 use super::logs;
-use super::settings::{Settings, SettingsError};
+use super::settings::{Settings, SettingsError, nearly_settings};
 use crate::output::{self, Failure, Verdict};
 use listeners::Bound;
 use start::Started;
@@ -50,6 +50,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn run(settings: &Settings) -> Result<Verdict, Failure> {
     logs::start(settings.args.log_level, settings.args.log_format);
+    for variable in nearly_settings() {
+        tracing::warn!("{variable}");
+    }
     let mut started = match Started::by(settings)? {
         Ok(started) => started,
         Err(verdict) => return Ok(verdict),

@@ -63,7 +63,7 @@ pub async fn keep_up(app: Arc<App>, mut files: Files, every: Duration, hangups: 
         note_certificate(&app, &reloaded.certificate);
         if let Some(answer) = answer {
             // Who asked may have gone away.
-            let _ = answer.send(reloaded);
+            let _ = answer.send(with_what_is_known(&app, reloaded));
         }
     }
 }
@@ -75,6 +75,19 @@ impl Files {
             certificate: self.tls.as_ref().map_or(CertificateReload::Unchanged, |tls| tls.reload()),
         }
     }
+}
+
+/// Files that are as wrong as they were before are no news to the log, but to who asks.
+fn with_what_is_known(app: &App, mut reloaded: Reloaded) -> Reloaded {
+    if let (Reload::Unchanged, Some(failed)) = (&reloaded.rules, &app.status.rules().failure) {
+        reloaded.rules = Reload::Kept(failed.error.clone());
+    }
+    let certificate = app.status.certificate();
+    let failed = certificate.as_ref().and_then(|certificate| certificate.failure.as_ref());
+    if let (CertificateReload::Unchanged, Some(failed)) = (&reloaded.certificate, failed) {
+        reloaded.certificate = CertificateReload::Kept(failed.error.clone());
+    }
+    reloaded
 }
 
 async fn next(hangups: &mut Option<Signal>) {

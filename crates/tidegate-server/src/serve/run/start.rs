@@ -20,12 +20,12 @@ use crate::serve::logs::Denials;
 use crate::serve::settings::{ServeArgs, Settings};
 use crate::serve::status::{CertificateStatus, SnapshotStatus};
 
-/// The most of draining that is kept for the last snapshot, as a part of it.
-const SNAPSHOT_SHARE_MAX: u32 = 2;
+/// What the end takes once connections have finished, with a first snapshot that nobody has measured.
+const END_TAKES: Duration = Duration::from_millis(200);
 /// A snapshot that is being written has to end before the last one begins, and that may take a little longer.
 const SNAPSHOTS_AT_END: u32 = 3;
-/// What the rest of the end takes, and a first snapshot that nobody has measured.
-const END_TAKES: Duration = Duration::from_millis(200);
+/// Connections have one part in this many of the whole time, at least.
+const END_SHARE_MAX: u32 = 2;
 
 /// What was started.
 pub struct Started {
@@ -70,11 +70,11 @@ impl Started {
         Ok(Ok(Self { app, tls, snapshots, files, _data_dir: data_dir }))
     }
 
-    /// How long draining may take, so that the last snapshot still fits into the whole time.
+    /// How long connections may take to finish, so that all of the end fits into the whole time.
     pub fn drain_max(&self, whole: Duration) -> Duration {
-        let Some(writer) = &self.snapshots else { return whole };
-        let snapshots = writer.attempts().last_took.saturating_mul(SNAPSHOTS_AT_END) + END_TAKES;
-        whole - snapshots.min(whole / SNAPSHOT_SHARE_MAX)
+        let snapshot = self.snapshots.as_ref().map_or(Duration::ZERO, |writer| writer.attempts().last_took);
+        let end = END_TAKES + snapshot.saturating_mul(SNAPSHOTS_AT_END);
+        whole - end.min(whole / END_SHARE_MAX)
     }
 
     /// Writes the last snapshot. Nothing is decided any more.

@@ -28,7 +28,7 @@ pub struct ServeArgs {
     #[arg(long, env = "TIDEGATE_CONFIG", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
 
-    /// Rules: a file, or a directory of *.yaml and *.yml files; may be given several times [default: an example]
+    /// Rules: a file, or a directory of *.yaml and *.yml files; may be given several times. Without any, an example
     #[arg(long, env = "TIDEGATE_RULES", value_name = "PATH", value_delimiter = ',',
         value_hint = ValueHint::AnyPath)]
     pub rules: Vec<PathBuf>,
@@ -100,7 +100,13 @@ pub struct ServeArgs {
     pub tls_client_ca: Option<PathBuf>,
 
     /// The token that operators have to show. Others on this machine see flags: rather use a file or the environment
-    #[arg(long, env = "TIDEGATE_ADMIN_TOKEN", value_name = "TOKEN", help_heading = "Who may come in")]
+    #[arg(
+        long,
+        env = "TIDEGATE_ADMIN_TOKEN",
+        hide_env_values = true,
+        value_name = "TOKEN",
+        help_heading = "Who may come in"
+    )]
     pub admin_token: Option<Secret>,
 
     /// The same, from a file
@@ -109,7 +115,13 @@ pub struct ServeArgs {
     pub admin_token_file: Option<PathBuf>,
 
     /// The password that clients of the protocol of Redis have to give
-    #[arg(long, env = "TIDEGATE_RESP_PASSWORD", value_name = "PASSWORD", help_heading = "Who may come in")]
+    #[arg(
+        long,
+        env = "TIDEGATE_RESP_PASSWORD",
+        hide_env_values = true,
+        value_name = "PASSWORD",
+        help_heading = "Who may come in"
+    )]
     pub resp_password: Option<Secret>,
 
     /// The same, from a file
@@ -137,7 +149,7 @@ pub struct ServeArgs {
         value_parser = values::drain_timeout, help_heading = "Bounds")]
     pub drain_timeout: Duration,
 
-    /// How many threads serve [default: as many as there are processors]
+    /// How many threads serve; if it is not set, as many as there are processors
     #[arg(long, env = "TIDEGATE_WORKERS", value_name = "NUMBER",
         value_parser = values::workers, help_heading = "Bounds")]
     pub workers: Option<NonZeroUsize>,

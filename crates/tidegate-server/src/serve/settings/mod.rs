@@ -10,6 +10,7 @@
 
 mod args;
 mod bounds;
+mod environment;
 mod file;
 mod secret;
 mod together;
@@ -17,6 +18,7 @@ mod values;
 
 pub use args::ServeArgs;
 pub use bounds::{BODY_BYTES_MAX, Bounds};
+pub use environment::{nearly_settings, variable_of};
 pub use secret::{EmptySecret, Secret};
 pub use values::{LogFormat, LogKeys, LogLevel, PrintAddresses, RlsDetails};
 

@@ -96,7 +96,7 @@ impl Desk {
     }
 
     /// Whether anything was answered since this was last asked.
-    pub fn took_something_on(&mut self) -> bool {
+    pub fn has_written_since(&mut self) -> bool {
         std::mem::take(&mut self.has_written)
     }
 

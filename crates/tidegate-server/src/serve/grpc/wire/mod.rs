@@ -8,5 +8,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+use reader::Field;
 pub use reader::{Reader, Value, WireError};
 pub use writer::Writer;

@@ -1,1 +1,139 @@
-//! Tests to come.
+//! Held to prost, which everybody uses, and to bytes that mean nothing.
+
+use bytes::BytesMut;
+use proptest::prelude::*;
+use prost::Message;
+
+use super::*;
+
+/// Every kind of value, and a message within a message.
+#[derive(Clone, PartialEq, Message)]
+struct Everything {
+    #[prost(uint64, tag = "1")]
+    number: u64,
+    #[prost(string, tag = "2")]
+    text: String,
+    #[prost(double, tag = "3")]
+    double: f64,
+    #[prost(message, optional, boxed, tag = "4")]
+    inner: Option<Box<Everything>>,
+    #[prost(bytes = "vec", repeated, tag = "5")]
+    list: Vec<Vec<u8>>,
+    #[prost(fixed32, tag = "2000")]
+    fixed: u32,
+}
+
+fn everything() -> impl Strategy<Value = Everything> {
+    let leaf = (any::<u64>(), ".{0,200}", any::<i32>(), prop::collection::vec(any::<Vec<u8>>(), 0..4));
+    let leaf = leaf.prop_map(|(number, text, double, list)| Everything {
+        number: number >> (number % 64),
+        text,
+        double: double.into(),
+        inner: None,
+        list,
+        fixed: 0,
+    });
+    (leaf.clone(), prop::option::of(leaf))
+        .prop_map(|(outer, inner)| Everything { inner: inner.map(Box::new), ..outer })
+}
+
+fn write(out: &mut Writer<'_>, message: &Everything) {
+    out.varint(1, message.number);
+    out.text(2, &message.text);
+    if message.double != 0.0 {
+        out.double_or_zero(3, message.double);
+    }
+    if let Some(inner) = &message.inner {
+        out.message(4, |out| write(out, inner));
+    }
+    message.list.iter().for_each(|bytes| out.bytes_or_empty(5, bytes));
+}
+
+fn read(mut fields: Reader<'_>) -> Result<Everything, WireError> {
+    let mut message = Everything::default();
+    while let Some(Field { number, value }) = fields.next()? {
+        match (number, value) {
+            (1, Value::Varint(number)) => message.number = number,
+            (2, Value::Bytes { bytes, .. }) => message.text = String::from_utf8_lossy(bytes).into_owned(),
+            (3, Value::Fixed64(bytes)) => message.double = f64::from_le_bytes(bytes),
+            (4, Value::Bytes { bytes, at }) => {
+                message.inner = Some(Box::new(read(Reader::within(bytes, at))?))
+            }
+            (5, Value::Bytes { bytes, .. }) => message.list.push(bytes.to_vec()),
+            (2000, Value::Fixed32(bytes)) => message.fixed = u32::from_le_bytes(bytes),
+            _ => {}
+        }
+    }
+    Ok(message)
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_what_prost_writes(message in everything()) {
+        let mut bytes = BytesMut::new();
+        write(&mut Writer::new(&mut bytes), &message);
+        prop_assert_eq!(&bytes[..], message.encode_to_vec());
+    }
+
+    #[test]
+    fn what_prost_writes_is_read(message in everything(), fixed in any::<u32>()) {
+        let message = Everything { fixed, ..message };
+        prop_assert_eq!(read(Reader::new(&message.encode_to_vec())), Ok(message));
+    }
+
+    /// Each start of a message, and each with a byte changed, is read or refused as prost does, and an error is within.
+    #[test]
+    fn what_is_broken_is_refused_where_prost_refuses_it(
+        message in everything(), cut in any::<prop::sample::Index>(), byte in any::<u8>()
+    ) {
+        let mut bytes = message.encode_to_vec();
+        prop_assume!(!bytes.is_empty());
+        let at = cut.index(bytes.len());
+        agree(&bytes[..at])?;
+        bytes[at] = byte;
+        agree(&bytes)?;
+    }
+
+    #[test]
+    fn bytes_that_mean_nothing(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        agree(&bytes)?;
+    }
+}
+
+/// Prost also refuses known fields of another kind, text that is not UTF-8 and depth; what it takes has to be taken.
+fn agree(bytes: &[u8]) -> Result<(), TestCaseError> {
+    match (read(Reader::new(bytes)), Everything::decode(bytes)) {
+        // A message that stands twice is merged there.
+        (Ok(ours), Ok(theirs)) => prop_assert_eq!(ours.number, theirs.number),
+        (Err(error), Ok(_)) => prop_assert!(false, "{} is taken by prost", error),
+        (Err(error), _) => prop_assert!(error.at <= bytes.len()),
+        (Ok(_), Err(_)) => {}
+    }
+    Ok(())
+}
+
+#[test]
+fn groups_are_stepped_over_and_odd_things_refused() {
+    let read_all = |bytes: &[u8]| read(Reader::new(bytes));
+    // Group 7 with a varint and group 8 within, then field 1.
+    let grouped = [0x3b, 0x08, 0x05, 0x43, 0x44, 0x3c, 0x08, 0x2a];
+    assert_eq!(read_all(&grouped).unwrap().number, 42);
+    let deep = [vec![0x3b; 33], vec![0x3c; 33]].concat();
+    for (bytes, what) in [
+        (&deep[..], "too many groups within groups"),
+        (&[0x3b, 0x44], "the end of another group"),
+        (&[0x3c], "the end of a group that did not begin"),
+        (&[0x00], "a field number out of range"),
+        (&[0x0e], "a kind of value that does not exist"),
+        (&[0x08, 0x80], "the end in the middle of a number"),
+        (
+            &[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02],
+            "a number of more than 64 bits",
+        ),
+        (&[0x12, 0x05, 0x61], "a length beyond the end"),
+        (&[0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01], "a length beyond the end"),
+        (&[0x19, 0x00], "the end in the middle of a number"),
+    ] {
+        assert_eq!(read_all(bytes).unwrap_err().what, what, "{bytes:x?}");
+    }
+}

@@ -12,8 +12,8 @@ use tidegate_core::{Nanos, Wait};
 use super::{Context, Step};
 use crate::serve::resp::parse::Arguments;
 use crate::serve::resp::reply::Replies;
+use crate::serve::rounded;
 
-const NANOS_PER_MILLISECOND: u128 = 1_000_000;
 /// "Never", and "as much as you like".
 const NONE: i64 = -1;
 
@@ -42,6 +42,7 @@ pub(super) fn check<'a>(arguments: &Arguments<'a>, context: &mut Context<'_>) ->
         Ok(asked) => Step::Check(asked),
         Err(bad) => {
             context.replies.error(bad);
+            context.reject(super::BAD_CALL);
             Step::Next
         }
     }
@@ -51,7 +52,10 @@ pub(super) fn check<'a>(arguments: &Arguments<'a>, context: &mut Context<'_>) ->
 pub(super) fn peek(arguments: &Arguments<'_>, context: &mut Context<'_>) {
     let asked = match asked(arguments) {
         Ok(asked) => asked,
-        Err(bad) => return context.replies.error(bad),
+        Err(bad) => {
+            context.reject(super::BAD_CALL);
+            return context.replies.error(bad);
+        }
     };
     let replies = &mut *context.replies;
     let peeked =
@@ -135,16 +139,9 @@ fn wait_milliseconds(wait: Wait) -> i64 {
     wait.span().map_or(NONE, milliseconds)
 }
 
-/// Rounded up, so that nobody comes too early.
 #[inline]
 fn milliseconds(span: Nanos) -> i64 {
-    #[allow(clippy::cast_possible_truncation, reason = "it is far below 2^64")]
-    const NARROW: u64 = NANOS_PER_MILLISECOND as u64;
-    let milliseconds = match u64::try_from(span.get()) {
-        Ok(nanos) => nanos.div_ceil(NARROW),
-        Err(_) => u64::try_from(span.get().div_ceil(NANOS_PER_MILLISECOND)).unwrap_or(u64::MAX),
-    };
-    i64::try_from(milliseconds).unwrap_or(i64::MAX)
+    i64::try_from(rounded::millis(span)).unwrap_or(i64::MAX)
 }
 
 impl fmt::Display for BadCall {

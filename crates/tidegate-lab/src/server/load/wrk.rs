@@ -1,0 +1,80 @@
+//! `wrk`. It counts seconds: how many requests there were is what it says afterwards.
+
+use std::process::Command;
+
+use super::super::contender::ANY_NUMBER;
+use super::{Done, KEYS, Order, output};
+
+/// Seconds of a turn.
+const SECONDS_MIN: f64 = 1.0;
+const SECONDS_MAX: f64 = 30.0;
+
+/// Runs it for about as long as the requests take.
+pub(super) fn run(order: &Order<'_>, path: &str, body: &str) -> Result<Done, String> {
+    let script = order.scratch.write("wrk.lua", script(path, body)).map_err(|error| error.to_string())?;
+    let seconds = order.per_second.map_or(SECONDS_MIN, |per_second| order.requests as f64 / per_second);
+    let seconds = seconds.clamp(SECONDS_MIN, SECONDS_MAX).ceil();
+    let mut command = Command::new("wrk");
+    command.args(["-t", "1", "-c", &order.width.connections.to_string(), "-d", &format!("{seconds:.0}s")]);
+    command.arg("-s").arg(script).arg(format!("http://127.0.0.1:{}{path}", order.port));
+    done(&output::of(command)?)
+}
+
+/// All requests are made before the first is sent, so that the load generator has little to do.
+fn script(path: &str, body: &str) -> String {
+    let body = body.replace('%', "%%").replace(ANY_NUMBER, "%012d");
+    format!(
+        "local requests, at = {{}}, 0\n\
+         function init(args)\n\
+         \x20 local headers = {{ [\"Content-Type\"] = \"application/json\" }}\n\
+         \x20 for key = 0, {KEYS} - 1 do\n\
+         \x20   requests[key] = wrk.format(\"POST\", \"{path}\", headers, string.format([[{body}]], key))\n\
+         \x20 end\n\
+         end\n\
+         function request()\n\
+         \x20 at = (at + 1) % {KEYS}\n\
+         \x20 return requests[at]\n\
+         end\n"
+    )
+}
+
+fn done(output: &str) -> Result<Done, String> {
+    let wrong = || format!("wrk printed {}", output::shortened(output));
+    if output.contains("Socket errors") || output.contains("Non-2xx") {
+        return Err(wrong());
+    }
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let counted = output.lines().find(|line| line.contains(" requests in ")).map(words).ok_or_else(wrong)?;
+    let rate = output.lines().find_map(|line| line.strip_prefix("Requests/sec:")).ok_or_else(wrong)?;
+    let requests = counted.first().and_then(|count| count.parse().ok()).ok_or_else(wrong)?;
+    Ok(Done { requests, per_second: rate.trim().parse().map_err(|_| wrong())? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Done, done, script};
+
+    const PRINTED: &str = "Running 3s test @ http://127.0.0.1:1/v1/check\n  1 threads and 50 connections\n  \
+        Thread Stats   Avg      Stdev     Max   +/- Stdev\n  120000 requests in 3.00s, 22.20MB read\n\
+        Requests/sec:  40000.12\nTransfer/sec:      7.40MB\n";
+
+    #[test]
+    fn requests_and_their_rate_are_read() {
+        assert_eq!(done(PRINTED), Ok(Done { requests: 120_000, per_second: 40_000.12 }));
+    }
+
+    #[test]
+    fn answers_that_are_errors_are_errors() {
+        assert!(done(&format!("{PRINTED}  Non-2xx or 3xx responses: 3\n")).is_err());
+        assert!(done(&format!("{PRINTED}  Socket errors: connect 0, read 1, write 0, timeout 0\n")).is_err());
+        assert!(done("").is_err());
+    }
+
+    #[test]
+    fn bodies_differ_by_their_number() {
+        assert!(
+            script("/x", r#"{"user":"__rand_int__"}"#)
+                .contains(r#"string.format([[{"user":"%012d"}]], key)"#)
+        );
+    }
+}

@@ -1,0 +1,191 @@
+//! Calls that fail: a clear answer, and the connection goes on.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use tidegate_server::serve::Bounds;
+use tidegate_server::serve::rls::Details;
+use tonic::Code;
+
+use crate::raw::{Call, Raw, SHOULD_RATE_LIMIT, framed, framed_request};
+use crate::server::{OK, Server, ask, descriptor, refused, request};
+
+const RULES: &str = "
+domain: api
+rules:
+  - { name: held, match: { do: wait }, limit: '{algorithm: gcra, limit: 1, per: 30m}', action: { delay: { max_wait: 1h } } }
+  - { name: short, match: { do: nap }, limit: '{algorithm: gcra, limit: 1, per: 100ms}', action: { delay: { max_wait: 20s } } }
+";
+
+fn good() -> Bytes {
+    framed_request(&request([descriptor(&[("user", "42")])]))
+}
+
+async fn assert_still_served(raw: &mut Raw) {
+    let answer = raw.call(Call { body: vec![good()], ..Call::default() }).await.unwrap();
+    assert_eq!((answer.http.as_u16(), answer.status()), (200, ("0", "")), "{answer:?}");
+    assert_eq!(answer.headers["content-type"], "application/grpc");
+    assert_eq!(answer.body[..5], [0, 0, 0, 0, u8::try_from(answer.body.len() - 5).unwrap()]);
+}
+
+#[tokio::test]
+async fn what_a_request_needs() {
+    let server = Server::with_rules(RULES).await;
+    let mut client = server.client().await;
+    let mut no_domain = request([descriptor(&[("user", "42")])]);
+    no_domain.domain.clear();
+    let status = refused(&mut client, no_domain).await;
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert!(status.message().starts_with("rate limit domain must not be empty (hint: "));
+    let status = refused(&mut client, request([])).await;
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert!(status.message().starts_with("rate limit descriptor list must not be empty (hint: "));
+    let status = refused(&mut client, request(vec![descriptor(&[]); 65])).await;
+    assert_eq!((status.code(), status.message().contains("more than 64")), (Code::InvalidArgument, true));
+}
+
+#[tokio::test]
+async fn what_is_no_call() {
+    let server = Server::with_rules(RULES).await;
+    let mut raw = Raw::connect(server.address).await;
+    let get = raw.call(Call { method: Method::GET, ..Call::default() }).await.unwrap();
+    assert_eq!(get.http, 405);
+    for headers in
+        [vec![], vec![("content-type", "application/json")], vec![("content-type", "application/grpc-web")]]
+    {
+        let answer = raw.call(Call { headers, body: vec![good()], ..Call::default() }).await.unwrap();
+        assert_eq!(answer.http, 415);
+    }
+    for path in ["/", "/envoy.service.ratelimit.v3.RateLimitService/Nope", "/nope.Service/ShouldRateLimit"] {
+        let answer = raw.call(Call { path, body: vec![good()], ..Call::default() }).await.unwrap();
+        assert_eq!(answer.http, 200);
+        assert_eq!(answer.status().0, "12");
+        assert!(answer.status().1.contains(path), "{answer:?}");
+        assert!(answer.body.is_empty() && answer.trailers.is_empty(), "headers are the whole answer");
+    }
+    let headers = vec![("content-type", "application/grpc"), ("grpc-encoding", "gzip")];
+    let answer = raw.call(Call { headers, body: vec![good()], ..Call::default() }).await.unwrap();
+    assert_eq!(
+        (answer.status().0, &answer.headers["grpc-accept-encoding"]),
+        ("12", &"identity".parse().unwrap())
+    );
+    assert_still_served(&mut raw).await;
+}
+
+#[tokio::test]
+async fn bodies_that_are_no_message() {
+    let server = Server::with_rules(RULES).await;
+    let mut raw = Raw::connect(server.address).await;
+    let whole = good();
+    let half = whole.slice(..whole.len() - 1);
+    let twice = Bytes::from([&whole[..], &whole[..]].concat());
+    let huge = Bytes::from_static(&[0, 0xff, 0xff, 0xff, 0xff, 1]);
+    let large = [0u8, 0, 0x10, 0, 1].iter().copied().chain(std::iter::repeat_n(1, 1 << 20)).chain([1]);
+    let large: Vec<Bytes> = large.collect::<Vec<u8>>().chunks(10_000).map(Bytes::copy_from_slice).collect();
+    for (body, code, said) in [
+        (vec![], "13", "the body is no message"),
+        (vec![Bytes::from_static(b"\0\0\0")], "13", "the body is no message"),
+        (vec![half], "13", "the body ends in the middle of a message"),
+        (vec![twice], "13", "there is more than one message"),
+        (vec![huge], "8", "a message of 4294967295 bytes is too large"),
+        (large, "8", "too large"),
+        (vec![Bytes::from_static(b"\x01\0\0\0\x01x")], "13", "the message is compressed"),
+        (vec![Bytes::from_static(b"\x07\0\0\0\x01x")], "13", "the message is compressed"),
+        (vec![framed(b"\x0a\x01\xff")], "3", "`domain` is not UTF-8"),
+        (vec![framed(b"\xff\xff\xff\xff")], "3", "this is not a RateLimitRequest: "),
+        (vec![framed(b"")], "3", "rate limit domain must not be empty"),
+    ] {
+        let answer = raw.call(Call { body, ..Call::default() }).await.unwrap();
+        assert_eq!(answer.http, 200);
+        assert_eq!(answer.status().0, code, "{answer:?}");
+        assert!(answer.status().1.contains(said), "{answer:?}");
+    }
+    assert_still_served(&mut raw).await;
+}
+
+#[tokio::test]
+async fn a_body_in_pieces() {
+    let server = Server::with_rules(RULES).await;
+    let mut raw = Raw::connect(server.address).await;
+    let whole = good();
+    let bytes: Vec<Bytes> = whole.iter().map(|byte| Bytes::copy_from_slice(&[*byte])).collect();
+    let then_nothing = vec![whole.slice(..7), whole.slice(7..), Bytes::new()];
+    for body in [bytes, then_nothing] {
+        let answer = raw.call(Call { body, ..Call::default() }).await.unwrap();
+        assert_eq!(answer.status(), ("0", ""), "{answer:?}");
+    }
+    let long = "x".repeat(1 << 19);
+    let large = framed_request(&request([descriptor(&[("user", &long)])]));
+    let body = large.chunks(100_000).map(Bytes::copy_from_slice).collect();
+    let answer = raw.call(Call { body, ..Call::default() }).await.unwrap();
+    assert_eq!(answer.status(), ("0", ""));
+}
+
+#[tokio::test]
+async fn half_a_message_is_waited_for_and_not_for_ever() {
+    let bounds = Bounds { header_timeout: Duration::from_millis(100), ..Bounds::default() };
+    let server = Server::with(RULES, bounds, Details::default()).await;
+    let mut raw = Raw::connect(server.address).await;
+    let half = || Call { body: vec![good().slice(..9)], ends: false, ..Call::default() };
+    let answer = raw.call(half()).await.unwrap();
+    assert_eq!(answer.status(), ("4", "the body took too long to arrive"));
+    let answer = raw.call(Call { body: vec![], ..half() }).await.unwrap();
+    assert_eq!(answer.status().0, "4");
+    assert_still_served(&mut raw).await;
+}
+
+#[tokio::test]
+async fn a_request_is_held_for_as_long_as_the_client_waits() {
+    let server = Server::with_rules(RULES).await;
+    let mut raw = Raw::connect(server.address).await;
+    let body = || vec![framed_request(&request([descriptor(&[("do", "wait")])]))];
+    let first = raw.call(Call { body: body(), ..Call::default() }).await.unwrap();
+    assert_eq!(first.status().0, "0");
+    let headers = vec![("content-type", "application/grpc"), ("grpc-timeout", "50m")];
+    let held = raw.call(Call { headers, body: body(), ..Call::default() }).await.unwrap();
+    assert_eq!(held.status().0, "4");
+    assert!(held.status().1.starts_with("the request is held by a rule for longer than the client waits"));
+    assert_still_served(&mut raw).await;
+}
+
+/// Requests that are held pass when it is their turn, and others pass them meanwhile on the same connection.
+#[tokio::test]
+async fn requests_that_are_held_pass_in_the_end() {
+    let server = Server::with_rules(RULES).await;
+    let client = server.client().await;
+    let held = (0..5).map(|_| {
+        let mut client = client.clone();
+        tokio::spawn(async move { ask(&mut client, request([descriptor(&[("do", "nap")])])).await })
+    });
+    let held: Vec<_> = held.collect();
+    let other = ask(&mut client.clone(), request([descriptor(&[("user", "42")])])).await;
+    assert_eq!(other.overall_code, OK);
+    for held in held {
+        assert_eq!(held.await.unwrap().overall_code, OK);
+    }
+}
+
+/// A client that goes away leaves the line: who came after it is not held up.
+#[tokio::test]
+async fn a_client_that_goes_away_leaves_the_line() {
+    let rules = "
+domain: api
+rules:
+  - { name: one, key: [user], limit: '{algorithm: gcra, limit: 1, per: 300ms}', action: { delay: { max_wait: 400ms } } }
+";
+    let server = Server::with_rules(rules).await;
+    let mut client = server.client().await;
+    let asked = || request([descriptor(&[("user", "42")])]);
+    assert_eq!(ask(&mut client, asked()).await.overall_code, OK);
+    let mut gone = Raw::connect(server.address).await;
+    let call =
+        gone.call(Call { path: SHOULD_RATE_LIMIT, body: vec![framed_request(&asked())], ..Call::default() });
+    let held = tokio::time::timeout(Duration::from_millis(50), call).await;
+    assert!(held.is_err(), "it is held");
+    drop(gone);
+    // Behind the one that is gone it would have to wait for more than `max_wait`, and would be denied.
+    while ask(&mut client, asked()).await.overall_code != OK {
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,138 @@
+//! Clients that mean no good: they are cut off, and others are served.
+
+use std::time::Duration;
+
+use h2::{Reason, RecvStream};
+use http::Request;
+use tidegate_server::serve::Bounds;
+use tidegate_server::serve::rls::Details;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::raw::{Call, LONG, Raw, SHOULD_RATE_LIMIT, framed_request};
+use crate::server::{OK, Server, ask, descriptor, request};
+
+const RULES: &str = "
+domain: api
+rules:
+  - { name: all, key: [user], limit: 1_000_000 per day }
+";
+
+async fn assert_others_are_served(server: &Server) {
+    let mut client = server.client().await;
+    assert_eq!(ask(&mut client, request([descriptor(&[("user", "42")])])).await.overall_code, OK);
+}
+
+/// Sends these bytes, and waits for the end of the connection.
+async fn assert_closed(server: &Server, bytes: &[u8]) {
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    // The server may have hung up already.
+    let _ = stream.write_all(bytes).await;
+    let mut answer = Vec::new();
+    let ended = timeout(LONG, stream.read_to_end(&mut answer)).await;
+    assert!(ended.is_ok(), "the connection is closed");
+}
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+#[tokio::test]
+async fn what_is_not_http2() {
+    let server = Server::with_rules(RULES).await;
+    let garbage: Vec<u8> = (0..=255).cycle().take(5_000).collect();
+    let unsettled = [PREFACE, &[0, 0, 0, 0xff, 0, 0, 0, 0, 0]].concat();
+    let huge_frame = [PREFACE, &[0xff, 0xff, 0xff, 4, 0, 0, 0, 0, 0]].concat();
+    let after_settings = [PREFACE, &[0, 0, 0, 4, 0, 0, 0, 0, 0], &garbage].concat();
+    let no_stream = [PREFACE, &[0, 0, 0, 4, 0, 0, 0, 0, 0], &[0, 0, 1, 0, 0, 0, 0, 0, 0, 1]].concat();
+    for bytes in
+        [&b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"[..], &garbage, &huge_frame, &after_settings, &no_stream]
+    {
+        assert_closed(&server, bytes).await;
+    }
+    // A frame of a kind that nobody knows may be sent before any other but the settings.
+    drop(unsettled);
+    assert_others_are_served(&server).await;
+}
+
+#[tokio::test]
+async fn who_says_nothing_is_not_waited_for() {
+    let bounds = Bounds {
+        header_timeout: Duration::from_millis(50),
+        idle_timeout: Duration::from_millis(50),
+        ..Bounds::default()
+    };
+    let server = Server::with(RULES, bounds, Details::default()).await;
+    assert_closed(&server, b"").await;
+    assert_closed(&server, &PREFACE[..10]).await;
+    // One that is idle is told to go, and goes.
+    let mut raw = Raw::connect(server.address).await;
+    let body = vec![framed_request(&request([descriptor(&[("user", "42")])]))];
+    assert_eq!(raw.call(Call { body, ..Call::default() }).await.unwrap().status().0, "0");
+    let closed = timeout(LONG, raw.closed).await.expect("it is closed").unwrap();
+    assert!(closed.is_ok(), "{closed:?}");
+    // One that is told to go and does not listen is hung up on.
+    let settings = [PREFACE, &[0, 0, 0, 4, 0, 0, 0, 0, 0]].concat();
+    assert_closed(&server, &settings).await;
+}
+
+#[tokio::test]
+async fn streams_that_are_given_up() {
+    let server = Server::with_rules(RULES).await;
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    let (h2, connection) = h2::client::handshake(stream).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let body = framed_request(&request([descriptor(&[("user", "42")])]));
+    for number in 0..5_000u32 {
+        let Ok(mut h2) = h2.clone().ready().await else { break };
+        let request = Request::post(format!("http://localhost{SHOULD_RATE_LIMIT}"))
+            .header("content-type", "application/grpc")
+            .body(())
+            .unwrap();
+        let Ok((_response, mut stream)) = h2.send_request(request, false) else { break };
+        match number % 3 {
+            0 => stream.send_reset(Reason::CANCEL),
+            1 => {
+                let _ = stream.send_data(body.slice(..5), false);
+                stream.send_reset(Reason::CANCEL);
+            }
+            _ => {
+                let _ = stream.send_data(body.clone(), true);
+            }
+        }
+        if number % 100 == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_others_are_served(&server).await;
+    connection.abort();
+}
+
+/// Who does not read the answers is not written to without end, and holds nobody up.
+#[tokio::test]
+async fn who_does_not_read() {
+    let server = Server::with_rules(RULES).await;
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    let (h2, connection) =
+        h2::client::Builder::new().initial_window_size(0).handshake::<_, bytes::Bytes>(stream).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let mut waiting: Vec<h2::client::ResponseFuture> = Vec::new();
+    for _ in 0..200 {
+        let mut h2 = h2.clone().ready().await.unwrap();
+        let request = Request::post(format!("http://localhost{SHOULD_RATE_LIMIT}"))
+            .header("content-type", "application/grpc")
+            .body(())
+            .unwrap();
+        let (response, mut stream) = h2.send_request(request, false).unwrap();
+        stream
+            .send_data(framed_request(&super::server::request([descriptor(&[("user", "1")])])), true)
+            .unwrap();
+        waiting.push(response);
+    }
+    let mut bodies: Vec<RecvStream> = Vec::new();
+    for response in waiting {
+        bodies.push(timeout(LONG, response).await.unwrap().unwrap().into_body());
+    }
+    assert_others_are_served(&server).await;
+    drop(bodies);
+    connection.abort();
+}

@@ -1,0 +1,249 @@
+//! The admin listener.
+
+use serde_json::{Value, json};
+
+use super::server::Start;
+use super::*;
+
+const USER: &str = r#"{"domain": "api", "attributes": {"user": "42"}}"#;
+const BOTH: &str = r#"{"domain": "api", "attributes": {"user": "42"}, "cost": 2}"#;
+
+#[test]
+fn refunds_and_resets() {
+    let server = Server::new(RULES);
+    let mut admin = Client::to(server.admin);
+    let remaining =
+        || post(&server, "/v1/peek", &USER.replace("}}", "}, \"cost\": 0}")).json()["remaining"].clone();
+    assert_eq!(post(&server, "/v1/check", BOTH).status, 200);
+    let refunded = admin.post("/v1/refund", USER);
+    assert_eq!((refunded.status, refunded.body.as_str()), (200, r#"{"result":"refunded"}"#));
+    assert_eq!(remaining(), 1);
+    let reset = admin.post("/v1/reset", USER);
+    assert_eq!((reset.status, reset.body.as_str()), (200, r#"{"result":"reset"}"#));
+    assert_eq!(remaining(), 2);
+    admin.post("/v1/reset", r#"{"attributes": {}}"#).assert_problem(400, &["the request names no domain"]);
+    admin.post("/v1/refund", "{").assert_problem(400, &["this is not JSON"]);
+}
+
+#[test]
+fn signals() {
+    let server = Server::new(
+        "
+domain: api
+rules:
+  - { name: moved, limit: 50 per hour, action: { elastic: { min: 10, max: 100, signal: spare capacity } } }
+",
+    );
+    let mut admin = Client::to(server.admin);
+    assert_eq!(admin.get("/v1/signals").body, r#"{"signals":[{"name":"spare capacity","level":null}]}"#);
+    let path = "/v1/signals/spare%20capacity";
+    assert_eq!(admin.get(path).body, r#"{"name":"spare capacity","level":null}"#);
+    let put = admin.ask("PUT", path, &["content-type: application/json"], br#"{"level": 0.5}"#);
+    assert_eq!((put.status, put.body.as_str()), (200, r#"{"name":"spare capacity","level":0.5}"#));
+    assert_eq!(admin.get(path).json()["level"], 0.5);
+    let answer = post(&server, "/v1/check", r#"{"domain": "api", "attributes": {}}"#);
+    assert_eq!(answer.header("x-ratelimit-limit"), Some("55"), "it has moved");
+
+    let json = &["content-type: application/json"][..];
+    admin.ask("PUT", path, json, br#"{"level": 1.5}"#).assert_problem(400, &["a number from 0 to 1"]);
+    admin
+        .ask("PUT", "/v1/signals/other", json, br#"{"level": 1}"#)
+        .assert_problem(404, &["there is: spare capacity"]);
+    admin.get("/v1/signals/other").assert_problem(404, &["/v1/signals has all of them"]);
+    let response = admin.ask("DELETE", path, &[], b"");
+    response.assert_problem(405, &[]);
+    assert_eq!(response.header("allow"), Some("GET, HEAD, PUT"));
+}
+
+#[test]
+fn the_rules_in_force() {
+    let server = Server::new(&format!(
+        "{RULES}---\ndomain: other\nrules:\n  - {{ name: one, limit: 1 per hour, action: shadow }}\n"
+    ));
+    let mut admin = Client::to(server.admin);
+    let all = admin.get("/v1/rules").json();
+    assert_eq!(
+        all["domains"],
+        json!([{ "name": "api", "apply": "all", "rules": 2 }, { "name": "other", "apply": "all", "rules": 1 }])
+    );
+    assert_eq!((&all["rules_in_all"], &all["next_offset"]), (&json!(3), &Value::Null));
+    assert_eq!(
+        all["rules"][1],
+        json!({
+            "domain": "api", "name": "login", "was": [],
+            "conditions": [{ "attribute": "path", "is": "/login" }],
+            "entries": null, "tiers": null, "candidate": null, "replaces": [], "metadata": {},
+            "limits": [
+                {
+                    "limit": "per-ip", "spec": "{algorithm: fixed_window, limit: 5, per: 1m, name: per-ip}",
+                    "key": ["ip"], "missing": "shared", "cost": "request", "action": "reject",
+                },
+                {
+                    "limit": 2, "spec": "{algorithm: gcra, limit: 3, per: 1d}",
+                    "key": ["account"], "missing": "shared", "cost": "request", "action": "reject",
+                },
+            ],
+        })
+    );
+    let names = |page: &Value| -> Vec<String> {
+        page["rules"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|rule| rule["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let page = admin.get("/v1/rules?offset=1&limit=1").json();
+    assert_eq!((names(&page), &page["next_offset"]), (vec!["login".to_owned()], &json!(2)));
+    let page = admin.get("/v1/rules?offset=2&limit=1").json();
+    assert_eq!((names(&page), &page["next_offset"]), (vec!["one".to_owned()], &Value::Null));
+    assert_eq!(names(&admin.get("/v1/rules?domain=other").json()), ["one"]);
+    assert_eq!(names(&admin.get("/v1/rules?domain=none").json()), Vec::<String>::new());
+    assert_eq!(names(&admin.get("/v1/rules?offset=99").json()), Vec::<String>::new());
+    for query in ["limit=0", "limit=1001", "limit=x", "offset=-1", "limit="] {
+        admin.get(&format!("/v1/rules?{query}")).assert_problem(400, &["a whole number from "]);
+    }
+}
+
+#[test]
+fn a_page_of_rules_is_bounded() {
+    let values: Vec<String> = (0..2000).map(|number| format!("value-{number}")).collect();
+    let rule = |number: usize| {
+        let limits: String = (1..=32)
+            .map(|limit| format!("      - {{ name: limit-{limit}, limit: {limit} per hour }}\n"))
+            .collect();
+        format!(
+            "  - name: rule-{number}\n    match: {{ user: [{}] }}\n    limits:\n{limits}",
+            values[..200].join(", ")
+        )
+    };
+    let rules: String = (0..400).map(rule).collect();
+    let server = Server::new(&format!("domain: api\nrules:\n{rules}"));
+    let mut admin = Client::to(server.admin);
+    let (mut offset, mut seen) = (0, 0);
+    loop {
+        let page = admin.get(&format!("/v1/rules?limit=1000&offset={offset}"));
+        assert!(page.body.len() < (1 << 20) + (1 << 15), "{}", page.body.len());
+        let page = page.json();
+        let is = page["rules"][0]["conditions"][0]["is"].as_str().unwrap();
+        assert!(is.len() < 1100 && is.ends_with("..."), "{is}");
+        seen += page["rules"].as_array().unwrap().len();
+        match page["next_offset"].as_u64() {
+            Some(next) => offset = next,
+            None => break,
+        }
+    }
+    assert_eq!(seen, 400);
+    assert!(offset > 0, "more than one page");
+}
+
+#[test]
+fn a_reload_is_asked_for() {
+    let server = Server::new(RULES);
+    let mut asked = server.app.reloads.take_asked().unwrap();
+    let answering = server.runtime.spawn(async move {
+        use tidegate::rules::Reload;
+        use tidegate_server::serve::listening::CertificateReload;
+        use tidegate_server::serve::reloads::Reloaded;
+        let broken =
+            tidegate::rules::parse("broken.yaml", "domain: api\nrules: [ { name: a, limit: 5 per minut } ]");
+        for rules in
+            [Reload::Unchanged, Reload::Replaced(Default::default()), Reload::Kept(broken.unwrap_err())]
+        {
+            let answer = asked.recv().await.unwrap();
+            let _ = answer.send(Reloaded { rules, certificate: CertificateReload::Unchanged });
+        }
+    });
+    let mut admin = Client::to(server.admin);
+    let unchanged = admin.post("/v1/reload", "");
+    assert_eq!((unchanged.status, unchanged.json()["rules"].as_str()), (200, Some("unchanged")));
+    let replaced = admin.post("/v1/reload", "{}");
+    assert_eq!((replaced.status, replaced.json()["rules"].as_str()), (200, Some("replaced")));
+    let kept = admin.post("/v1/reload", "{}");
+    kept.assert_problem(422, &[r#""rules":"kept""#, "unknown unit of time `minut`"]);
+    server.runtime.block_on(answering).unwrap();
+    admin.post("/v1/reload", "").assert_problem(503, &["about to stop"]);
+    admin.post("/v1/reload", r#"{"force": true}"#).assert_problem(400, &["a reload takes nothing"]);
+}
+
+#[test]
+fn a_page_of_another_site_is_refused() {
+    let server = Server::new(RULES);
+    let mut admin = Client::to(server.admin);
+    for header in [
+        "content-type: text/plain",
+        "content-type: application/x-www-form-urlencoded",
+        "content-type: multipart/form-data; boundary=x",
+        "x-none: at all",
+    ] {
+        for (method, path) in
+            [("POST", "/v1/reset"), ("POST", "/v1/refund"), ("POST", "/v1/reload"), ("PUT", "/v1/signals/a")]
+        {
+            let refused = admin.ask(method, path, &[header], USER.as_bytes());
+            refused.assert_problem(415, &["no page of another site"]);
+        }
+    }
+    for host in ["example.org", "rebound.example.org:9090"] {
+        admin.send(format!("GET /v1/rules HTTP/1.1\r\nhost: {host}\r\n\r\n"));
+        admin.reply().assert_problem(421, &["by a name"]);
+    }
+    for host in ["localhost:9090", "127.0.0.1", "[::1]:9090"] {
+        admin.send(format!("GET /v1/rules HTTP/1.1\r\nhost: {host}\r\n\r\n"));
+        assert_eq!(admin.reply().status, 200, "{host}");
+    }
+}
+
+#[test]
+fn a_token_is_to_be_shown() {
+    let token = Some("s3cret".parse().unwrap());
+    let server = Server::with(RULES, Start { token, ..Start::default() });
+    let mut admin = Client::to(server.admin);
+    let wrong = [
+        "x: y",
+        "authorization: Bearer wrong",
+        "authorization: Bearer s3cre",
+        "authorization: Basic s3cret",
+        "authorization: Bearer",
+        "authorization: s3cret",
+    ];
+    for (method, path) in [
+        ("GET", "/v1/rules"),
+        ("GET", "/metrics"),
+        ("GET", "/"),
+        ("GET", "/nowhere"),
+        ("POST", "/v1/reset"),
+        ("GET", "/healthz?verbose"),
+    ] {
+        for header in wrong {
+            let refused =
+                admin.ask(method, path, &[header, "content-type: application/json"], USER.as_bytes());
+            refused.assert_problem(401, &["--admin-token"]);
+            assert_eq!(refused.header("www-authenticate"), Some(r#"Bearer realm="tidegate""#));
+        }
+    }
+    for header in ["authorization: Bearer s3cret", "authorization: bearer s3cret"] {
+        assert_eq!(admin.ask("GET", "/v1/rules", &[header], b"").status, 200);
+        let reset =
+            admin.ask("POST", "/v1/reset", &[header, "content-type: application/json"], USER.as_bytes());
+        assert_eq!(reset.status, 200);
+    }
+    // Those who watch over it have none.
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(admin.get(path).status, 200);
+    }
+    // With it, a name is as good as an address.
+    admin.send("GET /v1/rules HTTP/1.1\r\nhost: tidegate.internal\r\nauthorization: Bearer s3cret\r\n\r\n");
+    assert_eq!(admin.reply().status, 200);
+}
+
+#[test]
+fn decisions_are_on_the_other_listener() {
+    let server = Server::new(RULES);
+    let mut admin = Client::to(server.admin);
+    admin.post("/v1/check", USER).assert_problem(404, &["/v1/reset"]);
+    for path in ["/v1/reset", "/v1/refund", "/v1/reload"] {
+        let response = admin.get(path);
+        response.assert_problem(405, &[]);
+        assert_eq!(response.header("allow"), Some("POST"));
+    }
+}

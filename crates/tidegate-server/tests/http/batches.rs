@@ -1,0 +1,96 @@
+//! Several requests at once.
+
+use super::*;
+
+fn batch(requests: &[&str]) -> String {
+    format!(r#"{{"requests": [{}]}}"#, requests.join(","))
+}
+
+const ANN: &str = r#"{"domain": "api", "attributes": {"user": "ann"}}"#;
+const BOB: &str = r#"{"domain": "api", "attributes": {"user": "bob"}, "cost": 2}"#;
+
+#[test]
+fn one_result_each_in_their_order() {
+    let server = Server::new(RULES);
+    let response = post(&server, "/v1/check", &batch(&[ANN, BOB, ANN, ANN, BOB]));
+    assert_eq!(response.status, 200, "also if some are denied");
+    assert_eq!(response.own_headers(), ["content-type: application/json"]);
+    let results = response.json()["results"].clone();
+    let results = results.as_array().unwrap();
+    let decisions: Vec<&str> = results.iter().map(|result| result["decision"].as_str().unwrap()).collect();
+    assert_eq!(decisions, ["allowed", "allowed", "allowed", "denied", "denied"]);
+    let remaining: Vec<u64> = results.iter().map(|result| result["remaining"].as_u64().unwrap()).collect();
+    assert_eq!(remaining, [1, 0, 0, 0, 0]);
+}
+
+#[test]
+fn a_batch_of_peeks_charges_nothing() {
+    let server = Server::new(RULES);
+    for _ in 0..2 {
+        let response = post(&server, "/v1/peek", &batch(&[ANN, ANN, BOB]));
+        let results = response.json()["results"].clone();
+        let remaining: Vec<_> =
+            results.as_array().unwrap().iter().map(|one| one["remaining"].clone()).collect();
+        assert_eq!(remaining, [1, 1, 0]);
+    }
+}
+
+#[test]
+fn one_that_is_wrong_and_nothing_is_charged() {
+    let server = Server::new(RULES);
+    let wrong = batch(&[ANN, BOB, r#"{"domain": "api", "attributes": {"user": 5}}"#]);
+    let response = post(&server, "/v1/check", &wrong);
+    response.assert_problem(400, &["requests[2]: invalid type: integer `5`", r#""line":1,"column":"#]);
+    let nameless = post(&server, "/v1/check", &batch(&[ANN, r#"{"attributes": {}}"#]));
+    nameless.assert_problem(400, &["requests[1]: the request names no domain"]);
+    assert_eq!(post(&server, "/v1/peek", ANN).json()["remaining"], 1);
+}
+
+#[test]
+fn the_most_and_one_more() {
+    let server = Server::new(RULES);
+    let most = post(&server, "/v1/check", &batch(&[ANN; 1000]));
+    assert_eq!(most.json()["results"].as_array().unwrap().len(), 1000);
+    let more = post(&server, "/v1/check", &batch(&[ANN; 1001]));
+    more.assert_problem(400, &["there are more than 1000 requests"]);
+    post(&server, "/v1/check", &batch(&[])).assert_problem(400, &["the list of requests is empty"]);
+}
+
+#[test]
+fn those_that_are_held_wait_beside_each_other() {
+    let server = Server::new(
+        "
+domain: api
+rules:
+  - name: held
+    key: [user]
+    limit: { limit: 1, per: 300ms, burst: 1 }
+    action: { delay: { max_wait: 1m } }
+",
+    );
+    let of = |user: &str| format!(r#"{{"domain": "api", "attributes": {{"user": "{user}"}}}}"#);
+    let (ann, bob) = (of("ann"), of("bob"));
+    let response = post(&server, "/v1/check", &batch(&[&ann, &ann, &bob, &bob]));
+    let results = response.json()["results"].clone();
+    let waited: Vec<u64> =
+        results.as_array().unwrap().iter().map(|one| one["waited_ms"].as_u64().unwrap()).collect();
+    assert_eq!((waited[0], waited[2]), (0, 0), "nobody waits for others' limits");
+    assert!((1..=300).contains(&waited[1]) && (1..=300).contains(&waited[3]), "{waited:?}");
+}
+
+#[test]
+fn too_many_limits_are_said_of_the_one() {
+    let limits: String = (1..=30).map(|number| format!("      - {number}000 per hour\n")).collect();
+    let rule = |name: &str| format!("  - name: {name}\n    match: {{ many: \"1\" }}\n    limits:\n{limits}");
+    let rules = [rule("a"), rule("b"), rule("c")].concat();
+    let server = Server::new(&format!("domain: api\nrules:\n{rules}"));
+    let many = r#"{"domain": "api", "attributes": {"many": "1"}}"#;
+    let few = r#"{"domain": "api", "attributes": {}}"#;
+    post(&server, "/v1/check", many).assert_problem(500, &["64"]);
+    post(&server, "/v1/peek", many).assert_problem(500, &["64"]);
+    for path in ["/v1/check", "/v1/peek"] {
+        let results = post(&server, path, &batch(&[few, many])).json()["results"].clone();
+        assert_eq!(results[0]["decision"], "allowed");
+        assert_eq!(results[1]["status"], 500);
+    }
+}

@@ -1,0 +1,187 @@
+//! What a connection may take, and what HTTP lets clients do.
+
+use std::time::Duration;
+
+use tidegate_server::serve::Bounds;
+
+use super::server::Start;
+use super::*;
+
+const BODY: &str = r#"{"domain": "api", "attributes": {"user": "42"}}"#;
+
+fn request(more: &str) -> String {
+    format!("POST /v1/check HTTP/1.1\r\nhost: x\r\n{more}content-length: {}\r\n\r\n{BODY}", BODY.len())
+}
+
+fn impatient() -> Server {
+    let bounds = Bounds {
+        header_timeout: Duration::from_millis(200),
+        idle_timeout: Duration::from_millis(400),
+        ..Bounds::default()
+    };
+    Server::with(RULES, Start { bounds, ..Start::default() })
+}
+
+#[test]
+fn requests_one_behind_the_other_are_answered_in_order() {
+    let server = Server::new(RULES);
+    let mut client = Client::to(server.http);
+    client.send(
+        [request(""), request(""), request(""), "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n".into()].concat(),
+    );
+    let statuses: Vec<u16> = (0..4).map(|_| client.reply().status).collect();
+    assert_eq!(statuses, [200, 200, 429, 200]);
+    assert_eq!(client.get("/readyz").status, 200, "the connection goes on");
+}
+
+#[test]
+fn byte_by_byte() {
+    let server = Server::new(RULES);
+    let mut client = Client::to(server.http);
+    for byte in request("").bytes() {
+        client.send([byte]);
+    }
+    assert_eq!(client.reply().json()["remaining"], 1);
+}
+
+#[test]
+fn in_chunks() {
+    let server = Server::new(RULES);
+    let mut client = Client::to(server.http);
+    client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n");
+    for part in BODY.as_bytes().chunks(10) {
+        client.send(format!("{:x}\r\n{}\r\n", part.len(), std::str::from_utf8(part).unwrap()));
+    }
+    client.send("0\r\nx-trailer: 1\r\n\r\n");
+    assert_eq!(client.reply().json()["remaining"], 1);
+    // More than a body may be, without saying so before.
+    client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n");
+    let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
+    client.send(chunk.repeat(17));
+    client.send("0\r\n\r\n");
+    client.reply().assert_problem(413, &[]);
+}
+
+#[test]
+fn http_1_0() {
+    let server = Server::new(RULES);
+    let mut client = Client::to(server.http);
+    client.send(format!("POST /v1/check HTTP/1.0\r\ncontent-length: {}\r\n\r\n{BODY}", BODY.len()));
+    assert_eq!(client.reply().status, 200);
+    assert_eq!(client.rest(), "", "closed after one");
+}
+
+#[test]
+fn who_waits_to_be_asked_for_the_body() {
+    let server = Server::new(RULES);
+    let mut client = Client::to(server.http);
+    let head = format!(
+        "POST /v1/check HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+        BODY.len()
+    );
+    client.send(head);
+    assert_eq!(client.reply().status, 100);
+    client.send(BODY);
+    assert_eq!(client.reply().status, 200);
+    client.send(
+        "POST /v1/check HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 9999999\r\n\r\n",
+    );
+    client.reply().assert_problem(413, &[]);
+}
+
+#[test]
+fn a_body_larger_than_anybody_reads() {
+    let server = Server::new(RULES);
+    let mut client = Client::to(server.http);
+    client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 1099511627776\r\n\r\n{");
+    client.reply().assert_problem(413, &[]);
+    assert_eq!(client.rest(), "");
+}
+
+#[test]
+fn heads_that_are_too_large() {
+    let server = Server::new(RULES);
+    let many: String = (0..65).map(|number| format!("x-{number}: 1\r\n")).collect();
+    let mut client = Client::to(server.http);
+    client.send(request(&many));
+    client.reply().assert_problem(431, &["more than 64 headers"]);
+    for header in [format!("x-long: {}\r\n", "x".repeat(16 << 10)), "a: 1\r\n".repeat(200)] {
+        let mut client = Client::to(server.http);
+        client.send(request(&header));
+        assert_eq!(client.reply().status, 431);
+        assert_eq!(client.rest(), "");
+    }
+    let mut client = Client::to(server.http);
+    client.send(format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(70_000)));
+    assert!(matches!(client.reply().status, 414 | 431));
+}
+
+#[test]
+fn a_head_that_comes_too_slowly() {
+    let server = impatient();
+    let mut client = Client::to(server.http);
+    client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\nx-slow: ");
+    assert_eq!(client.rest(), "", "closed, and nothing was asked");
+    // A byte now and then does not make it last longer.
+    let mut dripping = Client::to(server.http);
+    let mut sent = 0;
+    eventually(&server, "closed", || {
+        dripping.send("x");
+        sent += 1;
+        server.tasks.is_empty()
+    });
+    assert!(sent > 0);
+}
+
+#[test]
+fn a_body_that_comes_too_slowly() {
+    let server = impatient();
+    let mut client = Client::to(server.http);
+    client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{");
+    client.reply().assert_problem(408, &["the body did not come within 200ms"]);
+    assert_eq!(client.rest(), "");
+}
+
+#[test]
+fn a_body_that_ends_too_soon() {
+    let server = Server::new(RULES);
+    let mut client = Client::to(server.http);
+    client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{");
+    drop(client);
+    eventually(&server, "the connection is gone", || server.tasks.is_empty());
+    assert_eq!(post(&server, "/v1/peek", BODY).json()["remaining"], 1);
+}
+
+#[test]
+fn idle_connections_are_closed_and_others_are_not() {
+    let server = impatient();
+    let mut never = Client::to(server.http);
+    let mut once = Client::to(server.http);
+    let mut busy = Client::to(server.http);
+    assert_eq!(once.get("/healthz").status, 200);
+    let closed = std::thread::spawn(move || (never.rest(), once.rest()));
+    // It asks again and again until the others are closed.
+    while !closed.is_finished() {
+        assert_eq!(busy.get("/healthz").status, 200);
+    }
+    assert_eq!(closed.join().unwrap(), (String::new(), String::new()));
+    assert_eq!(busy.rest(), "", "and it too, when it asks nothing any more");
+}
+
+#[test]
+fn who_is_held_is_not_idle() {
+    let rules = "
+domain: api
+rules:
+  - { name: held, key: [user], limit: { limit: 1, per: 1s, burst: 1 }, action: { delay: { max_wait: 1m } } }
+";
+    let bounds = Bounds {
+        header_timeout: Duration::from_millis(50),
+        idle_timeout: Duration::from_millis(100),
+        ..Bounds::default()
+    };
+    let server = Server::with(rules, Start { bounds, ..Start::default() });
+    assert_eq!(post(&server, "/v1/check", BODY).status, 200);
+    let held = post(&server, "/v1/check", BODY);
+    assert!(held.json()["waited_ms"].as_u64().unwrap() > 100, "{held:?}");
+}

@@ -1,0 +1,31 @@
+//! The end of the server.
+
+use super::*;
+
+const HELD: &str = "
+domain: api
+rules:
+  - { name: held, key: [user], limit: { limit: 1, per: 700ms, burst: 1 }, action: { delay: { max_wait: 1m } } }
+";
+
+const BODY: &str = r#"{"domain": "api", "attributes": {"user": "42"}}"#;
+
+#[test]
+fn idle_connections_are_closed_and_requests_finish() {
+    let server = Server::new(HELD);
+    let mut idle = Client::to(server.http);
+    assert_eq!(idle.get("/readyz").status, 200);
+    let mut fresh = Client::to(server.admin);
+    eventually(&server, "both are there", || server.tasks.len() == 2);
+    assert_eq!(post(&server, "/v1/check", BODY).status, 200);
+    let mut held = Client::to(server.http);
+    held.send(format!("POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{BODY}", BODY.len()));
+    // Whoever is behind it in line has to wait for longer.
+    eventually(&server, "it is in line", || server.tasks.len() == 3);
+    server.app.drain.begin();
+    assert_eq!((idle.rest(), fresh.rest()), (String::new(), String::new()));
+    let reply = held.reply();
+    assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
+    assert_eq!(held.rest(), "");
+    eventually(&server, "nobody is left", || server.tasks.is_empty());
+}

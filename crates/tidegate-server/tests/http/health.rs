@@ -1,0 +1,95 @@
+//! Health, readiness, metrics, and what there is.
+
+use super::*;
+
+#[test]
+fn alive_and_ready_on_both_listeners() {
+    let server = Server::new(RULES);
+    for address in [server.http, server.admin] {
+        let mut client = Client::to(address);
+        for (path, body) in [("/healthz", "ok\n"), ("/readyz", "ready\n")] {
+            let response = client.get(path);
+            assert_eq!((response.status, response.body.as_str()), (200, body), "{path}");
+            client.send(format!("HEAD {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"));
+            let head = client.reply_to("HEAD");
+            assert_eq!((head.status, head.header("content-length")), (200, Some(&*body.len().to_string())));
+        }
+        let metrics = client.get("/metrics");
+        assert_eq!(metrics.status, 200);
+        assert!(
+            metrics.header("content-type").unwrap().starts_with("text/plain; version=0.0.4"),
+            "{metrics:?}"
+        );
+    }
+}
+
+#[test]
+fn verbose_says_what_is_loaded() {
+    let server = Server::new(RULES);
+    for query in ["verbose", "verbose=true", "a=b&verbose"] {
+        let health = Client::to(server.http).get(&format!("/healthz?{query}"));
+        assert_eq!((health.status, health.header("content-type")), (200, Some("application/json")));
+        let health = health.json();
+        assert_eq!(health["version"], env!("CARGO_PKG_VERSION"));
+        assert_eq!(health["ready"], true);
+        assert_eq!(health["rules"]["domains"], serde_json::json!(["api"]));
+        assert_eq!(health["rules"]["rules"], 2);
+        assert_eq!(health["rules"]["failure"], serde_json::Value::Null);
+        assert!(health["store"]["bytes_used"].is_u64() && health["uptime_ms"].is_u64(), "{health}");
+    }
+    let broken =
+        tidegate::rules::parse("broken.yaml", "domain: api\nrules: [ { name: a, limit: 5 per minut } ]");
+    server.app.status.rules_refused(broken.unwrap_err());
+    let health = Client::to(server.http).get("/healthz?verbose");
+    assert!(health.body.contains("unknown unit of time `minut`"), "{health:?}");
+    assert_eq!(health.json()["ready"], true, "the rules before go on");
+}
+
+#[test]
+fn not_ready_before_rules_are_loaded() {
+    let server = Server::new(RULES);
+    server.app.status.rules_loaded(Vec::new(), server.app.engine.in_force().ruleset());
+    assert_eq!(Client::to(server.http).get("/readyz").status, 200);
+    let unloaded = Server::unloaded();
+    Client::to(unloaded.http).get("/readyz").assert_problem(503, &["no rules are loaded yet"]);
+    Client::to(unloaded.http).get("/healthcheck").assert_problem(500, &["no rules are loaded yet"]);
+    assert_eq!(Client::to(unloaded.http).get("/healthz").status, 200, "alive all the same");
+    assert_eq!(Client::to(unloaded.http).get("/healthz?verbose").json()["ready"], false);
+}
+
+#[test]
+fn the_first_page_lists_every_path() {
+    let server = Server::new(RULES);
+    for address in [server.http, server.admin] {
+        let mut client = Client::to(address);
+        let index = client.get("/");
+        assert_eq!((index.status, index.header("content-type")), (200, Some("text/plain; charset=utf-8")));
+        let missing = client.get("/nowhere");
+        missing.assert_problem(404, &["there is no /nowhere"]);
+        for path in missing.json()["paths"].as_array().unwrap() {
+            assert!(index.body.contains(path.as_str().unwrap()), "{path}");
+        }
+    }
+}
+
+#[test]
+fn other_paths_and_methods() {
+    let server = Server::new(RULES);
+    let mut client = Client::to(server.http);
+    client.get("/v1/chek").assert_problem(404, &["did you mean `/v1/check`?", r#""paths":["/v1/check""#]);
+    client.get("/v1/check/").assert_problem(404, &[]);
+    for path in ["/v1/check", "/v1/peek", "/v1/explain", "/v1/acquire", "/v1/renew", "/v1/release"] {
+        for method in ["GET", "PUT", "DELETE", "OPTIONS"] {
+            let response = client.ask(method, path, &[], b"");
+            response.assert_problem(405, &["use POST"]);
+            assert_eq!(response.header("allow"), Some("POST"));
+        }
+    }
+    let response = client.post("/healthz", "{}");
+    response.assert_problem(405, &[]);
+    assert_eq!(response.header("allow"), Some("GET, HEAD"));
+    for path in ["/v1/refund", "/v1/reset", "/v1/rules", "/v1/signals", "/v1/signals/spare", "/v1/reload"] {
+        client.post(path, "{}").assert_problem(404, &["is on the admin listener"]);
+    }
+    assert_eq!(client.get("/v1/check?x=y").status, 405, "a query does not matter");
+}

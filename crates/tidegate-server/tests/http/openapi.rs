@@ -1,0 +1,64 @@
+//! The documents that describe the listeners.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::*;
+
+/// Every path of the document, and every one that there is.
+#[test]
+fn every_path_and_method_is_described() {
+    let server = Server::new(RULES);
+    for address in [server.http, server.admin] {
+        let mut client = Client::to(address);
+        let document = client.get("/openapi.json");
+        assert_eq!(document.header("content-type"), Some("application/json"));
+        let document = document.json();
+        assert_eq!(document["openapi"], "3.1.0");
+        assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
+        let described: BTreeSet<&str> =
+            document["paths"].as_object().unwrap().keys().map(String::as_str).collect();
+        let missing = client.get("/nowhere").json();
+        let there: BTreeSet<&str> =
+            missing["paths"].as_array().unwrap().iter().map(|path| path.as_str().unwrap()).collect();
+        assert_eq!(described, there);
+        for path in described {
+            let allowed = client.ask("TRACE", path, &[], b"").header("allow").unwrap().to_lowercase();
+            let methods: BTreeSet<&str> = document["paths"][path]
+                .as_object()
+                .unwrap()
+                .keys()
+                .map(String::as_str)
+                .filter(|method| *method != "parameters")
+                .collect();
+            assert_eq!(methods, allowed.split(", ").collect::<BTreeSet<_>>(), "{path}");
+        }
+    }
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    let server = Server::new(RULES);
+    for address in [server.http, server.admin] {
+        let document = Client::to(address).get("/openapi.json").json();
+        let mut references = Vec::new();
+        collect(&document, &mut references);
+        assert!(!references.is_empty());
+        for reference in references {
+            let place = reference.strip_prefix('#').unwrap();
+            assert!(document.pointer(place).is_some(), "{reference}");
+        }
+    }
+}
+
+fn collect(value: &Value, references: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            references.extend(fields.get("$ref").and_then(Value::as_str).map(str::to_owned));
+            fields.values().for_each(|field| collect(field, references));
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect(item, references)),
+        _ => {}
+    }
+}

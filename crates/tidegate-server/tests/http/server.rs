@@ -1,0 +1,97 @@
+//! A server in this process.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::{Engine, rules};
+use tidegate_server::serve::admin::Admin;
+use tidegate_server::serve::http::Http;
+use tidegate_server::serve::listening::{Address, LettingIn, Listener, Serves};
+use tidegate_server::serve::rls::Details;
+use tidegate_server::serve::{App, Bounds, Secret};
+use tokio::runtime::Runtime;
+use tokio_util::task::TaskTracker;
+
+/// How long a test waits for something to happen, before it gives up.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server with both listeners.
+pub struct Server {
+    pub http: SocketAddr,
+    pub admin: SocketAddr,
+    pub app: Arc<App>,
+    pub tasks: TaskTracker,
+    pub runtime: Runtime,
+}
+
+/// What a server is started with.
+#[derive(Default)]
+pub struct Start {
+    pub bounds: Bounds,
+    pub token: Option<Secret>,
+}
+
+impl Server {
+    /// With these rules, and everything else as it is by default.
+    pub fn new(rules: &str) -> Self {
+        Self::with(rules, Start::default())
+    }
+
+    /// Before any rules are loaded.
+    pub fn unloaded() -> Self {
+        Self::around(App::new(Arc::new(Engine::new(Vec::new()).unwrap())), Start::default())
+    }
+
+    pub fn with(rules: &str, start: Start) -> Self {
+        let files = rules.split("---\n");
+        let domains = files.flat_map(|file| match rules::parse("rules.yaml", file) {
+            Ok(loaded) => loaded.domains,
+            Err(report) => panic!("{report}"),
+        });
+        let app = App::new(Arc::new(Engine::new(domains.collect()).unwrap()));
+        app.status.rules_loaded(vec![PathBuf::from("rules.yaml")], app.engine.in_force().ruleset());
+        Self::around(app, start)
+    }
+
+    fn around(app: App, start: Start) -> Self {
+        let app = Arc::new(app);
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let tasks = TaskTracker::new();
+        let serve = Serve { runtime: &runtime, app: &app, tasks: &tasks };
+        let http = serve.on_any_port(Http::with(Arc::clone(&app), start.bounds, Details::default()));
+        let admin = serve.on_any_port(Admin::with(Arc::clone(&app), start.bounds, start.token));
+        Self { http, admin, app, tasks, runtime }
+    }
+}
+
+struct Serve<'a> {
+    runtime: &'a Runtime,
+    app: &'a Arc<App>,
+    tasks: &'a TaskTracker,
+}
+
+impl Serve<'_> {
+    fn on_any_port<S: Serves>(&self, serves: S) -> SocketAddr {
+        let any = Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let bound = self.runtime.block_on(Listener::bind(S::PROTOCOL, &any)).unwrap().unwrap();
+        let Address::Tcp(address) = *bound.address() else { panic!("{}", bound.address()) };
+        let letting_in = LettingIn { connections_max: 100, tls: None, tasks: self.tasks.clone() };
+        self.runtime.spawn(bound.run(Arc::clone(self.app), serves, letting_in));
+        address
+    }
+}
+
+/// Waits until it is so.
+#[track_caller]
+pub fn eventually(server: &Server, what: &str, mut is_so: impl FnMut() -> bool) {
+    let waited = async {
+        while !is_so() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let in_time = server.runtime.block_on(async { tokio::time::timeout(PATIENCE, waited).await });
+    assert!(in_time.is_ok(), "{what}");
+}

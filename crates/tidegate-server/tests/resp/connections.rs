@@ -1,0 +1,122 @@
+//! How connections end, and what they may take.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use tidegate_server::serve::resp::RespBounds;
+
+use crate::server::array;
+use crate::{Options, Server};
+
+#[test]
+fn idle_connections_are_closed() {
+    let bounds = RespBounds {
+        idle_timeout: Some(Duration::from_millis(80)),
+        unused_timeout: Some(Duration::from_secs(3_600)),
+        ..RespBounds::default()
+    };
+    let server = Server::start(&Options { bounds, ..Options::default() });
+    let mut used = server.connect();
+    let mut unused = server.connect();
+    used.ask(&["PING"], "+PONG\r\n");
+    used.expect_end();
+    unused.ask(&["PING"], "+PONG\r\n");
+    unused.expect_end();
+}
+
+/// Those that never ask anything, or never say the password, or never end what they began to say.
+#[test]
+fn unused_connections_are_closed() {
+    let bounds = RespBounds {
+        idle_timeout: None,
+        unused_timeout: Some(Duration::from_millis(80)),
+        ..RespBounds::default()
+    };
+    let server = Server::start(&Options { bounds, password: Some("x"), ..Options::default() });
+    let (mut silent, mut stranger, mut slow) = (server.connect(), server.connect(), server.connect());
+    stranger.ask(&["PING"], "-NOAUTH Authentication required.\r\n");
+    slow.send("*2\r\n$4\r\nAU");
+    silent.expect_end();
+    stranger.expect_end();
+    slow.expect_end();
+}
+
+#[test]
+fn draining_answers_what_was_asked_and_closes() {
+    let server = Server::start(&Options::default());
+    let (mut idle, mut busy) = (server.connect(), server.connect());
+    idle.ask(&["PING"], "+PONG\r\n");
+    busy.ask(&["PING"], "+PONG\r\n");
+    // Something that is not there in whole is not waited for.
+    busy.send([array(&["ECHO", "a"]), b"*1\r\n$4\r\nPI".to_vec()].concat());
+    busy.expect("$1\r\na\r\n");
+    server.app.drain.begin();
+    idle.expect_end();
+    busy.expect_end();
+    server.wait_for_connections();
+}
+
+/// One that never stops asking ends too.
+#[test]
+fn draining_ends_who_never_stops() {
+    let server = Server::start(&Options::default());
+    let mut client = server.connect();
+    let mut sending = client.stream().try_clone().expect("a socket");
+    let sender =
+        std::thread::spawn(move || while sending.write_all(&array(&["PING"]).repeat(100)).is_ok() {});
+    client.expect("+PONG\r\n".repeat(1_000));
+    server.app.drain.begin();
+    let mut rest = Vec::new();
+    let _ = std::io::Read::read_to_end(client.stream(), &mut rest);
+    drop(client);
+    server.wait_for_connections();
+    sender.join().expect("it ends with the connection");
+}
+
+/// A client that asks and never hears is not read any more, so what waits for it is bounded, and it is cut off in the
+/// end.
+#[test]
+fn who_never_listens_is_cut_off() {
+    let bounds = RespBounds {
+        output_bytes_max: 1 << 16,
+        write_timeout: Duration::from_millis(200),
+        ..RespBounds::default()
+    };
+    let server = Server::start(&Options { bounds, ..Options::default() });
+    let mut client = server.connect();
+    let commands = array(&["ECHO", &"x".repeat(10_000)]).repeat(100);
+    // Far more than any buffer on the way holds.
+    let sent = (0..1_000).take_while(|_| client.stream().write_all(&commands).is_ok()).count();
+    assert!(sent < 1_000, "it was never cut off");
+    drop(client);
+    server.wait_for_connections();
+}
+
+/// A reply in parts: each wait for room ends when the client has read some.
+#[test]
+fn who_listens_late_misses_nothing() {
+    let bounds = RespBounds { output_bytes_max: 1 << 12, ..RespBounds::default() };
+    let server = Server::start(&Options { bounds, ..Options::default() });
+    let mut client = server.connect();
+    let text = "x".repeat(10_000);
+    let answer = format!("${}\r\n{text}\r\n", text.len());
+    let mut sending = client.stream().try_clone().expect("a socket");
+    let commands = array(&["ECHO", &text]);
+    let sender =
+        std::thread::spawn(move || (0..2_000).for_each(|_| sending.write_all(&commands).expect("it reads")));
+    for _ in 0..2_000 {
+        client.expect(&answer);
+    }
+    sender.join().expect("all was sent");
+}
+
+/// More commands in a row than one turn takes, beside a connection that asks one at a time.
+#[test]
+fn a_long_pipeline_does_not_keep_others_waiting() {
+    let bounds = RespBounds { commands_in_a_row_max: 3, ..RespBounds::default() };
+    let server = Server::start(&Options { bounds, ..Options::default() });
+    let (mut long, mut short) = (server.connect(), server.connect());
+    long.send(array(&["PING"]).repeat(10_000));
+    short.ask(&["PING"], "+PONG\r\n");
+    long.expect("+PONG\r\n".repeat(10_000));
+}

@@ -1,0 +1,182 @@
+//! A server on a free port, and clients that say and hear bytes.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::{Engine, rules};
+use tidegate_server::serve::listening::{Address, LettingIn, Listener};
+use tidegate_server::serve::resp::{Resp, RespBounds};
+use tidegate_server::serve::settings::Secret;
+use tidegate_server::serve::{App, Protocol};
+use tokio::runtime::Runtime;
+use tokio_util::task::TaskTracker;
+
+/// Longer than anything here takes, on any machine.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// What a server is started with.
+#[derive(Default)]
+pub struct Options<'a> {
+    pub rules: &'a str,
+    pub bounds: RespBounds,
+    pub password: Option<&'a str>,
+}
+
+/// A server. It ends with its runtime.
+pub struct Server {
+    pub app: Arc<App>,
+    pub address: SocketAddr,
+    runtime: Runtime,
+    tasks: TaskTracker,
+}
+
+/// One connection.
+pub struct Client {
+    stream: TcpStream,
+}
+
+impl Server {
+    pub fn start(options: &Options<'_>) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let domains = match options.rules {
+            "" => Vec::new(),
+            text => rules::parse("rules.yaml", text).expect("these are rules").domains,
+        };
+        let app = Arc::new(App::new(Arc::new(Engine::new(domains).expect("they go together"))));
+        let any: Address = "127.0.0.1:0".parse().expect("an address");
+        let listener = runtime.block_on(Listener::bind(Protocol::Resp, &any)).expect("a free port");
+        let listener = listener.expect("it is not off");
+        let Address::Tcp(address) = *listener.address() else { panic!("{}", listener.address()) };
+        let resp = Resp::with(
+            Arc::clone(&app),
+            options.bounds,
+            options.password.map(|password| password.parse::<Secret>().expect("it is not empty")),
+        );
+        let tasks = TaskTracker::new();
+        let letting_in = LettingIn { connections_max: 100, tls: None, tasks: tasks.clone() };
+        runtime.spawn(listener.run(Arc::clone(&app), resp, letting_in));
+        Self { app, address, runtime, tasks }
+    }
+
+    /// With rules and nothing else that is special.
+    pub fn with_rules(rules: &str) -> Self {
+        Self::start(&Options { rules, ..Options::default() })
+    }
+
+    pub fn connect(&self) -> Client {
+        let stream = TcpStream::connect(self.address).expect("it listens");
+        stream.set_nodelay(true).expect("a socket");
+        stream.set_read_timeout(Some(DEADLINE)).expect("a socket");
+        stream.set_write_timeout(Some(DEADLINE)).expect("a socket");
+        Client { stream }
+    }
+
+    /// Waits until all connections have ended.
+    pub fn wait_for_connections(&self) {
+        self.tasks.close();
+        let ended = self.runtime.block_on(async { tokio::time::timeout(DEADLINE, self.tasks.wait()).await });
+        ended.expect("connections end");
+    }
+
+    /// How many connections there are.
+    pub fn connections(&self) -> usize {
+        self.tasks.len()
+    }
+}
+
+impl Client {
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).expect("it reads");
+    }
+
+    /// The next answer is this, to the byte.
+    #[track_caller]
+    pub fn expect(&mut self, bytes: impl AsRef<[u8]>) {
+        let expected = bytes.as_ref();
+        let mut heard = vec![0; expected.len()];
+        let mut length = 0;
+        while length < heard.len() && heard[..length] == expected[..length] {
+            match self.stream.read(&mut heard[length..]).expect("an answer in time") {
+                0 => break,
+                read => length += read,
+            }
+        }
+        assert_eq!(shown(&heard[..length]), shown(expected));
+    }
+
+    /// Nothing more comes, and the connection is closed.
+    #[track_caller]
+    pub fn expect_end(&mut self) {
+        let mut rest = Vec::new();
+        // With bytes on their way that nobody reads, the end is a reset.
+        let _ = self.stream.read_to_end(&mut rest);
+        assert_eq!(shown(&rest), "");
+    }
+
+    /// Says a command as an array, and hears this.
+    #[track_caller]
+    pub fn ask(&mut self, command: &[&str], answer: impl AsRef<[u8]>) {
+        self.send(array(command));
+        self.expect(answer);
+    }
+
+    /// Says a command in words without spaces, and hears one whole answer.
+    pub fn answer(&mut self, command: &[&str]) -> String {
+        self.send(array(command));
+        self.next_answer()
+    }
+
+    /// One whole answer, as it is written.
+    pub fn next_answer(&mut self) -> String {
+        let line = self.line();
+        let mut answer = line.clone() + "\r\n";
+        let number = || line[1..].parse::<i64>().expect("a number");
+        match line.as_bytes()[0] {
+            b'$' | b'=' if number() >= 0 => {
+                let mut bytes = vec![0; usize::try_from(number()).expect("a length") + 2];
+                self.stream.read_exact(&mut bytes).expect("all of it");
+                answer += &String::from_utf8(bytes).expect("text");
+            }
+            b'*' | b'~' => (0..number()).for_each(|_| answer += &self.next_answer()),
+            b'%' => (0..2 * number()).for_each(|_| answer += &self.next_answer()),
+            _ => {}
+        }
+        answer
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            let mut byte = [0];
+            self.stream.read_exact(&mut byte).expect("an answer in time");
+            line.push(byte[0]);
+        }
+        line.truncate(line.len() - 2);
+        String::from_utf8(line).expect("text")
+    }
+
+    /// Says that nothing more comes, and goes on hearing.
+    pub fn stop_sending(&mut self) {
+        self.stream.shutdown(std::net::Shutdown::Write).expect("a socket");
+    }
+
+    pub fn stream(&mut self) -> &mut TcpStream {
+        &mut self.stream
+    }
+}
+
+/// A command as clients send it.
+pub fn array(command: &[&str]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", command.len()).into_bytes();
+    for argument in command {
+        bytes.extend_from_slice(format!("${}\r\n{argument}\r\n", argument.len()).as_bytes());
+    }
+    bytes
+}
+
+fn shown(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

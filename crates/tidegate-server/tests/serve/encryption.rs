@@ -1,0 +1,185 @@
+//! Addresses with `tls:`.
+
+use std::io::Read as _;
+use std::net::TcpStream;
+
+use crate::certificates::{Authority, Certificate, Client};
+use crate::files::by_rename;
+use crate::server::{ask, try_ask};
+use crate::{Directory, RULES, Server, wait_until};
+
+const TLS: &str = "tls:127.0.0.1:0";
+
+struct Setup {
+    directory: Directory,
+    authority: Authority,
+    certificate: Certificate,
+    cert: String,
+    key: String,
+    rules: String,
+}
+
+impl Setup {
+    fn new() -> Self {
+        let (directory, authority) = (Directory::new(), Authority::new());
+        let certificate = authority.sign("the first");
+        let cert = directory.write("cert.pem", certificate.pem());
+        let key = directory.write("key.pem", certificate.key_pem());
+        let rules = directory.write("rules.yaml", RULES);
+        Self { directory, authority, certificate, cert, key, rules }
+    }
+
+    fn start(&self, args: &[&str]) -> Server {
+        let encrypted = ["--tls-cert", &self.cert, "--tls-key", &self.key, "--rules", &self.rules];
+        let addresses = ["--http", TLS, "--grpc", TLS, "--resp", TLS, "--admin", "127.0.0.1:0"];
+        Server::start(&[&encrypted[..], &addresses, args].concat())
+    }
+
+    fn client(&self, speaks: &[&[u8]]) -> Client {
+        Client::trusting(&self.authority, speaks, None)
+    }
+}
+
+fn check(client: &Client, server: &Server) -> std::io::Result<u16> {
+    let body = r#"{"domain": "api", "attributes": {"user": "ann"}}"#;
+    let connection = client.connect(server.address("http"))?;
+    // That a certificate of the client is refused is learnt when the answer is read.
+    try_ask(connection.stream, "POST", "/v1/check", body).map(|answer| answer.status)
+}
+
+#[test]
+fn http_over_tls() {
+    let setup = Setup::new();
+    let server = setup.start(&[]);
+    let client = setup.client(&[]);
+    let statuses: Vec<u16> = (0..4).map(|_| check(&client, &server).unwrap()).collect();
+    assert_eq!(statuses, [200, 200, 200, 429]);
+    server.stop();
+}
+
+#[test]
+fn each_protocol_is_agreed_on_by_its_name() {
+    let setup = Setup::new();
+    let server = setup.start(&[]);
+    let spoken = |protocol: &str, speaks: &[&[u8]]| {
+        let connected = setup.client(speaks).connect(server.address(protocol));
+        connected.map(|encrypted| encrypted.spoken).map_err(|error| error.to_string())
+    };
+    assert_eq!(spoken("http", &[b"h2", b"http/1.1"]), Ok(Some(b"http/1.1".to_vec())));
+    assert_eq!(spoken("grpc", &[b"h2", b"http/1.1"]), Ok(Some(b"h2".to_vec())));
+    assert_eq!(spoken("resp", &[]), Ok(None));
+    assert!(spoken("http", &[b"h2"]).is_err());
+    assert!(spoken("grpc", &[b"http/1.1"]).is_err());
+}
+
+#[test]
+fn who_does_not_speak_tls_is_turned_away() {
+    let setup = Setup::new();
+    let server = setup.start(&[]);
+    let mut plain = TcpStream::connect(server.address("http").strip_prefix("tls:").unwrap()).unwrap();
+    std::io::Write::write_all(&mut plain, b"GET /healthz HTTP/1.1\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+    let metrics = ask(crate::server::connect(server.address("admin")), "GET", "/metrics", "").body;
+    assert!(metrics.contains(r#"tidegate_connections_refused_total{protocol="http",reason="handshake"} 1"#));
+    assert_eq!(check(&setup.client(&[]), &server).unwrap(), 200);
+}
+
+/// A client that connects and says nothing keeps nobody else from being let in, nor the server from its end.
+#[test]
+fn a_client_that_says_nothing_is_in_nobodys_way() {
+    let setup = Setup::new();
+    let server = setup.start(&["--drain-timeout", "1h"]);
+    let _silent = TcpStream::connect(server.address("http").strip_prefix("tls:").unwrap()).unwrap();
+    assert_eq!(check(&setup.client(&[]), &server).unwrap(), 200);
+    server.stop();
+}
+
+#[test]
+fn with_an_authority_of_clients_only_theirs_are_let_in() {
+    let setup = Setup::new();
+    let clients = Authority::new();
+    let ca = setup.directory.write("clients.pem", clients.pem());
+    let server = setup.start(&["--tls-client-ca", &ca]);
+    let showing = |shown: Option<&Certificate>| {
+        let client = Client::trusting(&setup.authority, &[], shown);
+        check(&client, &server).ok()
+    };
+    assert_eq!(showing(Some(&clients.sign("ann"))), Some(200));
+    assert_eq!(showing(None), None);
+    assert_eq!(showing(Some(&setup.authority.sign("a stranger"))), None);
+}
+
+#[test]
+fn another_certificate_is_shown_to_those_who_come_after_and_nobody_is_cut_off() {
+    let setup = Setup::new();
+    let server = setup.start(&["--reload-every", "10ms"]);
+    let client = setup.client(&[]);
+    let before = client.connect(server.address("http")).unwrap();
+    let second = setup.authority.sign("the second");
+    // The key first: for a moment the two do not belong together, and the first goes on.
+    by_rename(&setup.key, &second.key_pem());
+    wait_until("the key is refused", || !plain_health(&server)["certificate"]["failure"].is_null());
+    server.wait_for_log("it is not the key of the certificate");
+    assert_eq!(client.connect(server.address("http")).unwrap().shown, before.shown);
+
+    by_rename(&setup.cert, &second.pem());
+    wait_until("the other is shown", || {
+        client.connect(server.address("http")).unwrap().shown != before.shown
+    });
+    wait_until("it is said", || plain_health(&server)["certificate"]["replaced"].as_u64() == Some(1));
+    assert!(plain_health(&server)["certificate"]["failure"].is_null());
+    assert_eq!(ask(before.stream, "GET", "/healthz", "").status, 200);
+    server.stop();
+}
+
+#[test]
+fn sighup_looks_at_the_certificate_too() {
+    let setup = Setup::new();
+    let server = setup.start(&["--reload-every", "1h"]);
+    let client = setup.client(&[]);
+    let first = client.connect(server.address("http")).unwrap().shown;
+    let second = setup.authority.sign("the second");
+    by_rename(&setup.key, &second.key_pem());
+    by_rename(&setup.cert, &second.pem());
+    server.signal("HUP");
+    wait_until("the other is shown", || client.connect(server.address("http")).unwrap().shown != first);
+}
+
+/// What the admin listener says, which is not encrypted here.
+fn plain_health(server: &Server) -> serde_json::Value {
+    let connection = crate::server::connect(server.address("admin"));
+    ask(connection, "GET", "/healthz?verbose", "").body.parse().unwrap()
+}
+
+#[test]
+fn files_that_are_of_no_use_say_why() {
+    let setup = Setup::new();
+    let other = setup.authority.sign("another");
+    let other_key = setup.directory.write("other-key.pem", other.key_pem());
+    let empty = setup.directory.write("empty.pem", "");
+    let text = setup.directory.write("text.pem", "this is no PEM\n");
+    let half = setup.directory.write("half.pem", &setup.certificate.pem()[..200]);
+    let (cert, key) = (&*setup.cert, &*setup.key);
+    let cases: [(&str, &str, &str, &str); 8] = [
+        ("no-such.pem", key, "no-such.pem", "it cannot be read"),
+        (&empty, key, "empty.pem", "it is empty (hint: it has to be PEM text"),
+        (&text, key, "text.pem", "there is no certificate in it"),
+        (&half, key, "half.pem", "it is no PEM"),
+        (cert, "no-such.pem", "no-such.pem", "it cannot be read"),
+        (cert, &text, "text.pem", "there is no private key in it"),
+        (cert, cert, "cert.pem", "there is no private key in it"),
+        (cert, &other_key, "other-key.pem", "it is not the key of the certificate"),
+    ];
+    for (cert, key, file, said) in cases {
+        let run = Server::command(&[])
+            .args(["--http", TLS, "--grpc", "off", "--resp", "off", "--admin", "off"])
+            .args(["--tls-cert", cert, "--tls-key", key])
+            .output()
+            .unwrap();
+        let error = String::from_utf8(run.stderr).unwrap();
+        assert_eq!(run.status.code(), Some(2), "{error}");
+        assert!(error.contains(file) && error.contains(said) && error.contains("(hint: "), "{said}: {error}");
+    }
+}

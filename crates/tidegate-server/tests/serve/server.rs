@@ -1,0 +1,198 @@
+//! A server that runs.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead as _, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// A server of a test's own, on free ports. Killed when it is dropped.
+pub struct Server {
+    child: Child,
+    pub addresses: BTreeMap<String, String>,
+    stdout: BufReader<ChildStdout>,
+    log: Arc<Mutex<String>>,
+}
+
+/// What a server answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    pub body: String,
+}
+
+impl Server {
+    /// Starts one with these arguments. Addresses that are not among them are free ports of this machine.
+    pub fn start(args: &[&str]) -> Self {
+        let mut args = args.to_vec();
+        for flag in ["--http", "--grpc", "--resp", "--admin"] {
+            if !args.contains(&flag) {
+                args.extend([flag, "127.0.0.1:0"]);
+            }
+        }
+        Self::start_exactly(&args, &[])
+    }
+
+    /// Starts one with these arguments and no others, in this environment.
+    pub fn start_exactly(args: &[&str], env: &[(&str, &str)]) -> Self {
+        let mut command = Self::command(env);
+        command.args(["--print-addresses", "json"]).args(args);
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let log = follow(child.stderr.take().expect("it is a pipe"));
+        let mut stdout = BufReader::new(child.stdout.take().expect("it is a pipe"));
+        let mut line = String::new();
+        stdout.read_line(&mut line).expect("it is text");
+        let Ok(addresses) = serde_json::from_str(&line) else {
+            let status = child.wait();
+            wait_until("its log is complete", || Arc::strong_count(&log) == 1);
+            panic!("no addresses but {line:?}, {status:?}: {}", log.lock().unwrap());
+        };
+        Self { child, addresses, stdout, log }
+    }
+
+    /// `tidegate serve` in this environment and no other.
+    pub fn command(env: &[(&str, &str)]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TIDEGATE_")) {
+            command.env_remove(name);
+        }
+        command.envs(env.iter().copied()).arg("serve");
+        command
+    }
+
+    /// Where a protocol is spoken.
+    pub fn address(&self, protocol: &str) -> &str {
+        &self.addresses[protocol]
+    }
+
+    /// What it has written to standard error so far.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// Waits until it has written this to standard error.
+    pub fn wait_for_log(&self, text: &str) {
+        wait_until(&format!("{text:?} in the log"), || self.log().contains(text));
+    }
+
+    /// Whether a request of this user passes.
+    pub fn check(&self, user: &str) -> u16 {
+        let body = format!(r#"{{"domain": "api", "attributes": {{"user": "{user}"}}}}"#);
+        self.post("/v1/check", &body).status
+    }
+
+    pub fn post(&self, path: &str, body: &str) -> Answer {
+        ask(connect(self.address("http")), "POST", path, body)
+    }
+
+    pub fn get(&self, path: &str) -> Answer {
+        ask(connect(self.address("http")), "GET", path, "")
+    }
+
+    /// What `/healthz?verbose` says.
+    pub fn health(&self) -> Value {
+        let answer = self.get("/healthz?verbose");
+        answer.body.parse().unwrap_or_else(|error| panic!("{error}: {answer:?}"))
+    }
+
+    /// Sends it a signal, like `TERM`.
+    pub fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.child.id());
+        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    }
+
+    /// Waits for its end. What is left on standard output is handed back, too.
+    pub fn wait(mut self) -> (ExitStatus, String, String) {
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).expect("it is text");
+        let status = self.child.wait().expect("it ends");
+        wait_until("its log is complete", || Arc::strong_count(&self.log) == 1);
+        (status, rest, self.log())
+    }
+
+    /// Tells it to stop, and sees that it does as it should.
+    pub fn stop(self) -> String {
+        self.signal("TERM");
+        let (status, rest, log) = self.wait();
+        assert_eq!((status.code(), &*rest), (Some(0), ""), "{log}");
+        log
+    }
+
+    /// Has it killed, as by a power cut.
+    pub fn kill(mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A connection, plain or within the machine.
+pub trait Connection: Read + Write {}
+impl<T: Read + Write> Connection for T {}
+
+pub fn connect(address: &str) -> Box<dyn Connection> {
+    match address.strip_prefix("unix:") {
+        Some(path) => Box::new(UnixStream::connect(path).expect("it listens")),
+        None => Box::new(TcpStream::connect(address).expect("it listens")),
+    }
+}
+
+/// Asks over a connection that is closed after it.
+pub fn ask(connection: impl Connection, method: &str, path: &str, body: &str) -> Answer {
+    try_ask(connection, method, path, body).expect("it answers")
+}
+
+/// The same where it may not be answered.
+pub fn try_ask(mut connection: impl Connection, method: &str, path: &str, body: &str) -> io::Result<Answer> {
+    let length = body.len();
+    write!(
+        connection,
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         content-length: {length}\r\n\r\n{body}"
+    )?;
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    Ok(Answer { status: status.ok_or(io::ErrorKind::InvalidData)?, body: body.to_owned() })
+}
+
+/// Waits until something is so, and not for ever.
+#[track_caller]
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    const LOOK_EVERY: Duration = Duration::from_millis(10);
+    const LOOKS_MAX: usize = 6_000;
+    let (_never, nothing) = mpsc::channel::<()>();
+    for _ in 0..LOOKS_MAX {
+        if is_so() {
+            return;
+        }
+        assert_eq!(nothing.recv_timeout(LOOK_EVERY), Err(RecvTimeoutError::Timeout));
+    }
+    panic!("{what} did not come");
+}
+
+/// All that is read, as it comes. When it is complete, nobody else has it.
+fn follow(mut from: impl Read + Send + 'static) -> Arc<Mutex<String>> {
+    let log = Arc::new(Mutex::new(String::new()));
+    let written = Arc::clone(&log);
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(count @ 1..) = from.read(&mut buffer) {
+            written.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..count]));
+        }
+    });
+    log
+}
