@@ -51,38 +51,38 @@ def test_envoys_failure_mode_while_tidegate_is_down_and_recovery(tidegate, envoy
 
 
 def test_rules_are_replaced_under_traffic(tidegate, envoy):
-    server = tidegate(RULES.format(limit=1000), flags=["--reload-every", "50ms"])
+    server = tidegate(RULES.format(limit=100_000), flags=["--reload-every", "50ms"])
     edge = envoy(server, [descriptor("user")], ratelimit={"failure_mode_deny": True})
-    stop, seen = threading.Event(), []
+    stop, seen = threading.Event(), ([], [])
 
-    def traffic():
+    def traffic(answers):
         session = requests.Session()
         while not stop.is_set():
-            answer = session.get(edge.url, headers={"x-user": "ann"}, timeout=30)
-            seen.append(answer.status_code)
+            answers.append(session.get(edge.url, headers={"x-user": "ann"}, timeout=30).status_code)
 
-    threads = [threading.Thread(target=traffic) for _ in range(2)]
+    def count():
+        return sum(map(len, seen))
+
+    threads = [threading.Thread(target=traffic, args=(answers,)) for answers in seen]
     for thread in threads:
         thread.start()
     try:
         # Each number of requests is waited for, so that there is traffic before, while and after rules change.
-        wait_for("there is traffic", lambda: len(seen) >= 50)
-        assert set(seen) == {200}
-        for limit in (2000, 3000, 2500):
-            before = len(seen)
+        wait_for("there is traffic", lambda: count() >= 50)
+        for limit in (200_000, 300_000, 250_000):
+            before = count()
             server.rules.write_text(RULES.format(limit=limit))
             wait_for(f"a limit of {limit} is in force", lambda limit=limit: stands(server)[0] == limit)
-            wait_for("there is more traffic", lambda before=before: len(seen) >= before + 50)
-        assert set(seen) == {200}
+            wait_for("there is more traffic", lambda before=before: count() >= before + 50)
+        assert set(seen[0] + seen[1]) == {200}
         # Less than was used already, so whoever comes now is over it: nobody was handed a fresh window.
         server.rules.write_text(RULES.format(limit=20))
-        wait_for("somebody is denied", lambda: 429 in seen)
+        wait_for("both are denied", lambda: all(429 in answers for answers in seen))
     finally:
         stop.set()
         for thread in threads:
             thread.join()
-    assert set(seen) == {200, 429}, "no request failed"
-    first = seen.index(429)
-    assert first >= 150
-    # Of the two at a time, the other may be answered later than it was decided.
-    assert 200 not in seen[first + 2 :]
+    for answers in seen:
+        # Each asks one at a time: once it is denied, it stays denied. No request failed.
+        first = answers.index(429)
+        assert set(answers[:first]) == {200} and set(answers[first:]) == {429}

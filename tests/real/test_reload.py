@@ -64,7 +64,8 @@ def test_a_lower_limit_holds_at_once_for_what_was_used_before(tidegate):
         # Each client asks one at a time: once it is denied, it stays denied.
         first = answers.index("denied")
         assert set(answers[:first]) == {"allowed"} and set(answers[first:]) == {"denied"}
-    assert traffic.all().count("allowed") <= had
+    # Of each client one answer may have been on its way.
+    assert traffic.all().count("allowed") <= had + len(traffic.clients)
 
 
 def test_a_bad_file_is_reported_and_the_last_good_rules_go_on(tidegate):

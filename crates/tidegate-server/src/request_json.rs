@@ -59,7 +59,10 @@ pub enum Form {
 
 /// One request, or several.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(clippy::large_enum_variant, reason = "one is the rule, and a box for it would be an allocation")]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one of it, and one request is not to need an allocation"
+)]
 pub enum OneOrBatch<'j> {
     /// One.
     One(ReadRequest<'j>),

@@ -32,6 +32,14 @@ pub(crate) fn unknown<E: Error>(what: &str, name: &str, known: &[&str]) -> E {
     E::custom(format!("{what} has no field `{name}` (hint: {hint})"))
 }
 
+/// A whole number that was written as `5.0`, as some languages do.
+pub(super) fn whole(number: f64) -> Option<u64> {
+    /// The first that is too large.
+    const BEYOND: f64 = 18_446_744_073_709_551_616.0;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is whole and in range")]
+    ((0.0..BEYOND).contains(&number) && number.fract() == 0.0).then_some(number as u64)
+}
+
 /// The name of a field, borrowed if it has no escapes.
 pub(super) struct Name;
 

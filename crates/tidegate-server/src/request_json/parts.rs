@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
 
-use serde_core::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_core::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 
 use super::fields::{self, NAME_CHARS_MAX, Name, Text};
 use super::request::{DescriptorRead, EntryRead, ReadRequest, Ttl};
@@ -372,6 +372,10 @@ impl Visitor<'_> for Cost {
     fn visit_u64<E: Error>(self, cost: u64) -> Result<u64, E> {
         Ok(cost)
     }
+
+    fn visit_f64<E: Error>(self, cost: f64) -> Result<u64, E> {
+        fields::whole(cost).ok_or_else(|| E::invalid_type(Unexpected::Float(cost), &self))
+    }
 }
 
 /// `"30s"`, or milliseconds.
@@ -388,6 +392,11 @@ impl Visitor<'_> for TtlText {
 
     fn visit_u64<E: Error>(self, millis: u64) -> Result<Ttl, E> {
         Ttl::from_nanos(u128::from(millis) * 1_000_000)
+    }
+
+    fn visit_f64<E: Error>(self, millis: f64) -> Result<Ttl, E> {
+        let whole = fields::whole(millis).ok_or_else(|| E::invalid_type(Unexpected::Float(millis), &self))?;
+        self.visit_u64(whole)
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Ttl, E> {

@@ -42,6 +42,7 @@ fn both_forms() {
         vec![descriptor(&[("a", "1"), ("a", "")], 1), descriptor(&[], 0)],
     );
     assert_read(r#"{"attributes": {}, "cost": 18446744073709551615}"#, None, vec![descriptor(&[], u64::MAX)]);
+    assert_read(r#"{"attributes": {}, "cost": 5.0}"#, None, vec![descriptor(&[], 5)]);
     assert_read(r#"{"attributes": {"\u0061": "\ud83d\ude00"}}"#, None, vec![descriptor(&[("a", "😀")], 1)]);
 }
 
@@ -97,6 +98,11 @@ fn parts_that_do_not_make_a_request() {
         (r#"{"descriptors": [{"entries": [{"value": "a"}]}]}"#, "line 1, column 44: an entry needs a `key`"),
         ("[]", "line 1, column 0: invalid type: sequence, expected a request (hint: "),
         (r#"{"attributes": {}, "cost": 1.5}"#, "line 1, column 30: invalid type: floating point `1.5`"),
+        (r#"{"attributes": {}, "cost": -1.0}"#, "line 1, column 31: invalid type: floating point `-1.0`"),
+        (
+            r#"{"attributes": {}, "cost": 18446744073709551616}"#,
+            "line 1, column 47: invalid type: floating point",
+        ),
         (r#"{"attributes": {}} {}"#, "line 1, column 20: this is not JSON: trailing characters (hint: "),
         ("{'attributes': {}}", "line 1, column 2: this is not JSON: key must be a string (hint: "),
         ("", "line 1, column 0: this is not JSON: EOF while parsing a value (hint: "),

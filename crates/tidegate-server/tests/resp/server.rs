@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tidegate::{Engine, rules};
 use tidegate_server::serve::listening::{Address, LettingIn, Listener};
-use tidegate_server::serve::resp::{Password, Resp, RespBounds};
+use tidegate_server::serve::resp::{Resp, RespBounds};
+use tidegate_server::serve::settings::Secret;
 use tidegate_server::serve::{App, Protocol};
 use tokio::runtime::Runtime;
 use tokio_util::task::TaskTracker;
@@ -49,7 +50,11 @@ impl Server {
         let listener = runtime.block_on(Listener::bind(Protocol::Resp, &any)).expect("a free port");
         let listener = listener.expect("it is not off");
         let Address::Tcp(address) = *listener.address() else { panic!("{}", listener.address()) };
-        let resp = Resp::with(Arc::clone(&app), options.bounds, options.password.map(Password::new));
+        let resp = Resp::with(
+            Arc::clone(&app),
+            options.bounds,
+            options.password.map(|password| password.parse::<Secret>().expect("it is not empty")),
+        );
         let tasks = TaskTracker::new();
         let letting_in = LettingIn { connections_max: 100, tls: None, tasks: tasks.clone() };
         runtime.spawn(listener.run(Arc::clone(&app), resp, letting_in));

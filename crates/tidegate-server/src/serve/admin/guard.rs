@@ -11,7 +11,7 @@ use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, HOST, HeaderValue, WWW_AUTHENTICATE};
 
 use crate::serve::http::connection::Asked;
-use crate::serve::http::reply::{Problem, Reply};
+use crate::serve::http::reply::{Problem, Refused};
 use crate::serve::http::routes;
 use crate::serve::listening::Stream;
 use crate::serve::settings::Secret;
@@ -39,7 +39,7 @@ impl<'a> Guard<'a> {
     }
 
     /// Refuses who may not ask.
-    pub fn look_at(self, asked: &Asked) -> Result<(), Reply> {
+    pub fn look_at(self, asked: &Asked) -> Result<(), Refused> {
         match self {
             Self::Token(_) if tells_nothing(asked) => Ok(()),
             Self::Token(token) => match bearer(asked) {
@@ -80,16 +80,16 @@ fn is_of_this_machine(host: &[u8]) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.is_empty() || name.parse::<IpAddr>().is_ok()
 }
 
-fn unauthorized() -> Reply {
+fn unauthorized() -> Refused {
     let message = "this is for operators (hint: authorization: Bearer, with the token of --admin-token)";
     let challenge = HeaderValue::from_static("Bearer realm=\"tidegate\"");
-    Problem::new(StatusCode::UNAUTHORIZED, message).header(WWW_AUTHENTICATE, challenge).reply()
+    Problem::new(StatusCode::UNAUTHORIZED, message).header(WWW_AUTHENTICATE, challenge).refused()
 }
 
-fn misdirected() -> Reply {
+fn misdirected() -> Refused {
     let message = "the request calls the server by a name, as a page of another site would (hint: ask 127.0.0.1 or \
                    localhost, or set --admin-token and show it)";
-    Problem::new(StatusCode::MISDIRECTED_REQUEST, message).reply()
+    Problem::new(StatusCode::MISDIRECTED_REQUEST, message).refused()
 }
 
 #[cfg(test)]

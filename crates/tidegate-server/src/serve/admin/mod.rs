@@ -22,7 +22,7 @@ use hyper::StatusCode;
 
 use super::http::connection::{self, Asked, Handles};
 use super::http::pace::Busy;
-use super::http::reply::{self, Kind, Reply, reply};
+use super::http::reply::{self, Kind, Refused, Reply, reply};
 use super::http::routes::{self, JsonType, Route};
 use super::http::{asking, health};
 use super::listening::{Serves, Stream};
@@ -102,7 +102,7 @@ struct Guarded<'a> {
 
 impl Handles for Guarded<'_> {
     async fn handle(&self, asked: Asked, _busy: Busy<'_>) -> Result<Reply, Infallible> {
-        let reply = self.answer(asked).await.unwrap_or_else(|reply| reply);
+        let reply = self.answer(asked).await.unwrap_or_else(|refused| *refused);
         reply::note(&self.admin.app, Protocol::Admin, &reply);
         Ok(reply)
     }
@@ -110,7 +110,7 @@ impl Handles for Guarded<'_> {
 
 impl Guarded<'_> {
     /// Answers; the error is what is said of a request that is wrong.
-    async fn answer(&self, mut asked: Asked) -> Result<Reply, Reply> {
+    async fn answer(&self, mut asked: Asked) -> Result<Reply, Refused> {
         let Admin { app, bounds, .. } = self.admin;
         self.guard.look_at(&asked)?;
         let endpoint = routes::find(&ROUTES, &asked, |_| None)?;

@@ -12,7 +12,7 @@ use tidegate_core::text::write_duration;
 
 use crate::serve::App;
 use crate::serve::http::connection::Asked;
-use crate::serve::http::reply::{Kind, Problem, Reply, reply};
+use crate::serve::http::reply::{Kind, Problem, Refused, Reply, reply};
 use crate::serve::http::routes;
 use crate::shown;
 
@@ -39,7 +39,7 @@ struct Wanted {
 }
 
 /// The rules in force: `?domain=` of one domain, `?offset=` and `?limit=` so many from there on.
-pub(super) fn page(app: &App, asked: &Asked) -> Result<Reply, Reply> {
+pub(super) fn page(app: &App, asked: &Asked) -> Result<Reply, Refused> {
     let wanted = Wanted {
         domain: routes::parameter(asked, "domain").map(routes::decoded),
         offset: number(asked, "offset", 0..=usize::MAX)?.unwrap_or(0),
@@ -79,7 +79,11 @@ pub(super) fn page(app: &App, asked: &Asked) -> Result<Reply, Reply> {
 }
 
 /// A parameter that is a number.
-fn number(asked: &Asked, name: &str, range: std::ops::RangeInclusive<usize>) -> Result<Option<usize>, Reply> {
+fn number(
+    asked: &Asked,
+    name: &str,
+    range: std::ops::RangeInclusive<usize>,
+) -> Result<Option<usize>, Refused> {
     let Some(text) = routes::parameter(asked, name) else { return Ok(None) };
     match text.parse() {
         Ok(number) if range.contains(&number) => Ok(Some(number)),
@@ -90,7 +94,7 @@ fn number(asked: &Asked, name: &str, range: std::ops::RangeInclusive<usize>) -> 
                 most => format!("a whole number from {} to {most}", range.start()),
             };
             let message = format!("`{name}` is `{text}` (hint: {hint})");
-            Err(Problem::new(StatusCode::BAD_REQUEST, message).reply())
+            Err(Problem::new(StatusCode::BAD_REQUEST, message).refused())
         }
     }
 }

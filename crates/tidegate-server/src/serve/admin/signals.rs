@@ -7,7 +7,7 @@ use tidegate::rules::Level;
 use crate::request_json;
 use crate::serve::App;
 use crate::serve::http::connection::Asked;
-use crate::serve::http::reply::{Kind, Problem, Reply, reply};
+use crate::serve::http::reply::{Kind, Problem, Refused, Reply, reply};
 use crate::serve::http::{asking, json, routes};
 
 /// The prefix of a signal's path.
@@ -22,10 +22,10 @@ pub(super) fn all(app: &App) -> Reply {
 }
 
 /// Where one is, or is to be from now on.
-pub(super) fn one(app: &App, asked: &Asked, body: &[u8]) -> Result<Reply, Reply> {
+pub(super) fn one(app: &App, asked: &Asked, body: &[u8]) -> Result<Reply, Refused> {
     let name = routes::decoded(asked.uri().path().strip_prefix(PREFIX).unwrap_or_default());
     if asked.method() == Method::PUT {
-        let level = request_json::read_level(body).map_err(|error| asking::of_request(&error))?;
+        let level = request_json::read_level(body).map_err(|error| Box::new(asking::of_request(&error)))?;
         app.engine.push_signal(&name, level).map_err(|unknown| not_found(unknown.to_string()))?;
         return Ok(of(&SignalLevel { name, level: Some(level) }));
     }
@@ -53,6 +53,6 @@ fn write(out: &mut Vec<u8>, signal: &SignalLevel) {
     out.push(b'}');
 }
 
-fn not_found(message: String) -> Reply {
-    Problem::new(StatusCode::NOT_FOUND, message).reply()
+fn not_found(message: String) -> Refused {
+    Problem::new(StatusCode::NOT_FOUND, message).refused()
 }

@@ -6,7 +6,7 @@ use tidegate_core::PlanFull;
 
 use super::body::{self, BodyError};
 use super::connection::Asked;
-use super::reply::{Problem, Reply};
+use super::reply::{Problem, Refused, Reply};
 use super::routes::{self, JsonType};
 use crate::request_json::RequestError;
 use crate::serve::settings::Bounds;
@@ -16,14 +16,14 @@ pub(in crate::serve) async fn json_body(
     asked: &mut Asked,
     bounds: &Bounds,
     wanted: JsonType,
-) -> Result<Bytes, Reply> {
+) -> Result<Bytes, Refused> {
     routes::is_json(asked, wanted)?;
     body(asked, bounds).await
 }
 
 /// The body of a request, whatever it is.
-pub(in crate::serve) async fn body(asked: &mut Asked, bounds: &Bounds) -> Result<Bytes, Reply> {
-    body::read(asked, bounds).await.map_err(|error| of_body(error, bounds).reply())
+pub(in crate::serve) async fn body(asked: &mut Asked, bounds: &Bounds) -> Result<Bytes, Refused> {
+    body::read(asked, bounds).await.map_err(|error| of_body(error, bounds).refused())
 }
 
 /// What is said of a body that is not there.

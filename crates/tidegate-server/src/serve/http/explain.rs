@@ -4,7 +4,7 @@ use hyper::StatusCode;
 use hyper::header::{ACCEPT, HeaderValue};
 
 use super::connection::Asked;
-use super::reply::{self, Kind, Problem, Reply};
+use super::reply::{self, Kind, Problem, Refused, Reply};
 use super::{asking, check, routes};
 use crate::request_json::{self, Form};
 use crate::serve::App;
@@ -21,14 +21,14 @@ pub(super) enum Written {
 }
 
 /// How it is asked to be written: `?format=text`, or by `accept`.
-pub(super) fn written(asked: &Asked) -> Result<Written, Reply> {
+pub(super) fn written(asked: &Asked) -> Result<Written, Refused> {
     match routes::parameter(asked, "format") {
         Some("text") => Ok(Written::ForPeople),
         Some("json") => Ok(Written::ForPrograms),
         Some(other) => {
             let other = shown::text(other.as_bytes(), PARAMETER_CHARS_MAX);
             let message = format!("there is no format `{other}` (hint: format=text or format=json)");
-            Err(Problem::new(StatusCode::BAD_REQUEST, message).reply())
+            Err(Problem::new(StatusCode::BAD_REQUEST, message).refused())
         }
         None => {
             let accepted = asked.headers().get(ACCEPT).map_or(&b""[..], HeaderValue::as_bytes);

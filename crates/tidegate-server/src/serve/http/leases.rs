@@ -4,7 +4,7 @@ use hyper::StatusCode;
 use tidegate::rules::Request;
 use tidegate::{Clock as _, Lease, LeaseToken, Release, Renewal, Timestamp};
 
-use super::reply::{Kind, Problem, Reply, reply};
+use super::reply::{Kind, Problem, Refused, Reply, reply};
 use super::{answered, asking, check, json};
 use crate::request_json::{self, Form, ReadRequest, Ttl};
 use crate::serve::{App, Protocol};
@@ -33,7 +33,7 @@ pub(super) async fn acquire(app: &App, body: &[u8]) -> Reply {
 pub(super) fn renew(app: &App, body: &[u8]) -> Reply {
     let (read, token) = match with_token(body, Form::Renew) {
         Ok(read) => read,
-        Err(reply) => return reply,
+        Err(refused) => return *refused,
     };
     match check::lend(&read, |request| app.renew(request, &token, read.ttl.map(Ttl::span))) {
         Ok(Renewal::Renewed(lease)) => {
@@ -53,7 +53,7 @@ pub(super) fn renew(app: &App, body: &[u8]) -> Reply {
 pub(super) fn release(app: &App, body: &[u8]) -> Reply {
     let (read, token) = match with_token(body, Form::Release) {
         Ok(read) => read,
-        Err(reply) => return reply,
+        Err(refused) => return *refused,
     };
     match check::lend(&read, |request| app.release(request, &token)) {
         Ok(Release::Released) => reply(StatusCode::OK, Kind::Json, &br#"{"result":"released"}"#[..]),
@@ -65,11 +65,11 @@ pub(super) fn release(app: &App, body: &[u8]) -> Reply {
 }
 
 /// A request with a token in it.
-fn with_token(body: &[u8], form: Form) -> Result<(ReadRequest<'_>, LeaseToken), Reply> {
-    let read = request_json::read_one(body, form).map_err(|error| asking::of_request(&error))?;
+fn with_token(body: &[u8], form: Form) -> Result<(ReadRequest<'_>, LeaseToken), Refused> {
+    let read = request_json::read_one(body, form).map_err(|error| Box::new(asking::of_request(&error)))?;
     match read.token.as_deref().unwrap_or_default().parse() {
         Ok(token) => Ok((read, token)),
-        Err(error) => Err(Problem::new(StatusCode::BAD_REQUEST, format!("`token`: {error}")).reply()),
+        Err(error) => Err(Problem::new(StatusCode::BAD_REQUEST, format!("`token`: {error}")).refused()),
     }
 }
 

@@ -37,7 +37,7 @@ use bytes::Bytes;
 use connection::{Asked, Handles};
 use hyper::StatusCode;
 use pace::Busy;
-use reply::{Kind, Reply, reply};
+use reply::{Kind, Refused, Reply, reply};
 use routes::{JsonType, Route};
 
 /// Speaks HTTP.
@@ -109,13 +109,13 @@ impl Handles for Http {
             Ok(Endpoint::Check) => {
                 match asking::json_body(&mut asked, &self.bounds, JsonType::Likely).await {
                     Ok(body) => Ok(check::check(&self.app, body).await),
-                    Err(reply) => Err(reply),
+                    Err(refused) => Err(refused),
                 }
             }
             Ok(endpoint) => Box::pin(self.answer(endpoint, asked)).await,
-            Err(reply) => Err(reply),
+            Err(refused) => Err(refused),
         };
-        let reply = answered.unwrap_or_else(|reply| reply);
+        let reply = answered.unwrap_or_else(|refused| *refused);
         reply::note(&self.app, Protocol::Http, &reply);
         Ok(reply)
     }
@@ -123,7 +123,7 @@ impl Handles for Http {
 
 impl Http {
     /// Answers; the error is what is said of a request that is wrong.
-    async fn answer(&self, endpoint: Endpoint, mut asked: Asked) -> Result<Reply, Reply> {
+    async fn answer(&self, endpoint: Endpoint, mut asked: Asked) -> Result<Reply, Refused> {
         let (app, bounds) = (&*self.app, &self.bounds);
         let body = match endpoint {
             Endpoint::Health | Endpoint::Ready | Endpoint::HealthCheck | Endpoint::Metrics => Bytes::new(),

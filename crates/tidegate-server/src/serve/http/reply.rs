@@ -11,6 +11,9 @@ use crate::serve::{App, Protocol, metrics};
 /// An answer over HTTP.
 pub(in crate::serve) type Reply = Response<Full<Bytes>>;
 
+/// What is said instead of an answer. Boxed, for it is rare and large.
+pub(in crate::serve) type Refused = Box<Reply>;
+
 /// What a body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::serve) enum Kind {
@@ -129,6 +132,11 @@ impl Problem {
     pub fn method_not_allowed(path: &str, allowed: &'static str) -> Self {
         let message = format!("{path} is not asked for in this way (hint: use {allowed})");
         Self::new(StatusCode::METHOD_NOT_ALLOWED, message).header(ALLOW, HeaderValue::from_static(allowed))
+    }
+
+    /// As what is said instead of an answer.
+    pub fn refused(self) -> Refused {
+        Box::new(self.reply())
     }
 
     /// As a reply.

@@ -5,7 +5,7 @@ use hyper::{Method, StatusCode};
 use tidegate_core::text::did_you_mean;
 
 use super::connection::Asked;
-use super::reply::{Problem, Reply};
+use super::reply::{Problem, Refused, Reply};
 use crate::shown;
 
 /// How much of a path from outside a message shows.
@@ -26,18 +26,18 @@ pub(in crate::serve) fn find<E: Copy>(
     routes: &[Route<E>],
     asked: &Asked,
     elsewhere: impl FnOnce(&str) -> Option<String>,
-) -> Result<E, Reply> {
+) -> Result<E, Refused> {
     let path = asked.uri().path();
     if asked.headers().len() > HEADERS_MAX {
         let message = format!("the request has more than {HEADERS_MAX} headers (hint: that is the most)");
-        return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, message).closing().reply());
+        return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, message).closing().refused());
     }
     let Some(route) = routes.iter().find(|route| route.is_of(path)) else {
-        return Err(not_found(routes, path, elsewhere));
+        return Err(Box::new(not_found(routes, path, elsewhere)));
     };
     match route.allows(asked.method()) {
         Allowed::Yes => Ok(route.endpoint),
-        Allowed::No => Err(Problem::method_not_allowed(path, route.methods).reply()),
+        Allowed::No => Err(Problem::method_not_allowed(path, route.methods).refused()),
     }
 }
 
@@ -84,7 +84,7 @@ pub(in crate::serve) enum JsonType {
 }
 
 /// Refuses a body that is said to be something else than JSON.
-pub(in crate::serve) fn is_json(asked: &Asked, wanted: JsonType) -> Result<(), Reply> {
+pub(in crate::serve) fn is_json(asked: &Asked, wanted: JsonType) -> Result<(), Refused> {
     let said = asked.headers().get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
     let media_type = said.split(|byte| *byte == b';').next().unwrap_or(said).trim_ascii();
     let is = |one: &[u8]| media_type.eq_ignore_ascii_case(one);
@@ -99,7 +99,7 @@ pub(in crate::serve) fn is_json(asked: &Asked, wanted: JsonType) -> Result<(), R
              content-type: application/json)"
         }
     };
-    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message).reply())
+    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message).refused())
 }
 
 /// The value of a parameter in the query, as it stands there; empty if it has none.

@@ -71,7 +71,8 @@ impl Socket {
         match self {
             Self::Tcp(socket) => {
                 let (stream, _) = socket.accept().await?;
-                stream.set_nodelay(true)?;
+                // It fails if the client is gone, which is no reason to keep others waiting.
+                let _ = stream.set_nodelay(true);
                 Ok(Stream::Tcp(stream))
             }
             Self::Unix { socket, .. } => Ok(Stream::Unix(socket.accept().await?.0)),

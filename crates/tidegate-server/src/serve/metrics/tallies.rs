@@ -154,6 +154,8 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
     use super::*;
 
     fn pair<'a>(domain: &'a str, rule: &'a str) -> Pair<'a> {
@@ -194,13 +196,17 @@ mod tests {
         assert_eq!(sum, 3 * PAIRS_MAX as u64);
     }
 
+    /// As many pairs as there is room for, but for one that each thread may be about to add.
     #[test]
     fn threads_that_come_with_the_same_pair_find_the_same_counters() {
-        let tallies = Tallies::new();
+        const THREADS: usize = 8;
+        const PAIRS: usize = PAIRS_MAX - THREADS;
+        let (tallies, together) = (Tallies::new(), Barrier::new(THREADS));
         std::thread::scope(|scope| {
-            for _ in 0..8 {
+            for _ in 0..THREADS {
                 scope.spawn(|| {
-                    for number in 0..500 {
+                    together.wait();
+                    for number in 0..PAIRS {
                         tallies.add(pair("api", &number.to_string())).count(Protocol::Resp, Fate::Soft);
                     }
                 });
@@ -208,7 +214,7 @@ mod tests {
         });
         let counted: Vec<u64> =
             tallies.all().map(|tally| tally.counted(Protocol::Resp, Fate::Soft)).collect();
-        assert_eq!(counted.len(), 501);
-        assert_eq!(counted.iter().sum::<u64>(), 8 * 500);
+        assert_eq!(counted.len(), PAIRS + 1);
+        assert_eq!(counted.iter().sum::<u64>(), (THREADS * PAIRS) as u64);
     }
 }

@@ -142,6 +142,7 @@ impl Connection<'_> {
             Err(ProtocolError::Foreign(foreign)) => return Err(self.foreign(foreign)),
             Err(error) => {
                 self.output.replies.error(format_args!("ERR {error}"));
+                self.server.app.metrics.rejected(Protocol::Resp, "protocol_error");
                 return Err(End::Due);
             }
         };

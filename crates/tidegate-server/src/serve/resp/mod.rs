@@ -19,7 +19,6 @@ mod inline;
 mod input;
 mod output;
 mod parse;
-mod password;
 mod protocol_error;
 mod reply;
 mod session;
@@ -30,7 +29,6 @@ pub use parse::{
     ARGUMENTS_MAX, Arguments, COMMAND_BYTES_MAX, INLINE_BYTES_MAX, Parsed, Parser, STRANGER_ARGUMENTS_MAX,
     STRANGER_BYTES_MAX, Trust,
 };
-pub use password::Password;
 pub use protocol_error::{Foreign, ProtocolError};
 pub use reply::{Replies, Version};
 
@@ -40,6 +38,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::time::Instant;
 
 use super::listening::{Serves, Stream};
+use super::settings::Secret;
 use super::{App, Protocol};
 use foreigners::Foreigners;
 
@@ -52,7 +51,7 @@ pub struct Resp {
 struct Server {
     app: Arc<App>,
     bounds: RespBounds,
-    password: Option<Password>,
+    password: Option<Secret>,
     started: Instant,
     connections: AtomicU64,
     foreigners: Foreigners,
@@ -65,7 +64,7 @@ impl Resp {
     }
 
     /// In front of this, for clients that say the password, if there is one.
-    pub fn with(app: Arc<App>, bounds: RespBounds, password: Option<Password>) -> Self {
+    pub fn with(app: Arc<App>, bounds: RespBounds, password: Option<Secret>) -> Self {
         let server = Server {
             app,
             bounds,

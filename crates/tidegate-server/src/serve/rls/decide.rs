@@ -9,8 +9,9 @@ use crate::serve::{App, Protocol};
 
 /// Decides a request and hands the answer to `answered`: at once, unless a rule with the action `delay` holds it.
 ///
-/// Hits that are given back are given back first, whatever becomes of the other descriptors, and those descriptors are
-/// answered with how their limits stand then.
+/// Hits that are given back are given back once the other descriptors are decided, whatever becomes of those, and are
+/// answered with how their limits stand then. Not before: a request that is held, and whose client goes away, has changed
+/// nothing.
 pub async fn decide<R>(
     app: &App,
     by: Protocol,
@@ -25,9 +26,8 @@ pub async fn decide<R>(
         let answered = |decided: &Decided<'_>| answered(&RlsResponse::new(&decided.answer, count, details));
         return app.check(by, &asked, answered).await;
     }
-    let given_back = GivenBack::to(app, request)?;
     if count == 0 {
-        return given_back.stand(app, |stood| {
+        return GivenBack::to(app, request)?.stand(app, |stood| {
             let statuses = in_order(request, Answered { charged: &[], given_back: stood });
             answered(&RlsResponse::of(Fate::Allowed, MarksOf::default(), statuses))
         });
@@ -35,7 +35,7 @@ pub async fn decide<R>(
     let decided = |decided: &Decided<'_>| {
         let answer = &decided.answer;
         let charged = statuses(answer, count);
-        given_back.stand(app, |stood| {
+        GivenBack::to(app, request)?.stand(app, |stood| {
             let statuses = in_order(request, Answered { charged: &charged, given_back: stood });
             answered(&RlsResponse::of(answer.fate, MarksOf::answer(answer, details), statuses))
         })

@@ -8,7 +8,7 @@ use crate::serve::admin::Admin;
 use crate::serve::grpc::Grpc;
 use crate::serve::http::Http;
 use crate::serve::listening::{LettingIn, Listener, Serves, Tls};
-use crate::serve::resp::{Password, Resp, RespBounds};
+use crate::serve::resp::{Resp, RespBounds};
 use crate::serve::settings::{Bounds, ServeArgs, Settings};
 use crate::serve::status::Listening;
 use crate::serve::{App, Protocol};
@@ -48,14 +48,14 @@ impl Bound {
             tasks: TaskTracker::new(),
         };
         let (bounds, details) = (settings.bounds(), settings.args.rls_details);
-        let password = settings.resp_password.as_ref().map(|secret| Password::new(secret.reveal()));
         for (protocol, listener) in self.listeners {
             let serving = Serving { listener, app: Arc::clone(app), letting_in: letting_in.clone() };
             match protocol {
                 Protocol::Http => serving.with(Http::with(Arc::clone(app), bounds, details)),
                 Protocol::Grpc => serving.with(Grpc::with(Arc::clone(app), bounds, details)),
                 Protocol::Resp => {
-                    serving.with(Resp::with(Arc::clone(app), of_resp(bounds), password.clone()));
+                    let password = settings.resp_password.clone();
+                    serving.with(Resp::with(Arc::clone(app), of_resp(bounds), password));
                 }
                 Protocol::Admin => {
                     serving.with(Admin::with(Arc::clone(app), bounds, settings.admin_token.clone()));

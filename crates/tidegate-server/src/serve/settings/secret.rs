@@ -20,11 +20,6 @@ impl Secret {
         let differing = own.iter().zip(guess).fold(0, |differing, (a, b)| black_box(differing | (a ^ b)));
         differing == 0 && own.len() == guess.len()
     }
-
-    /// The secret itself, for whoever is to compare it in a way of their own.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
 }
 
 impl FromStr for Secret {

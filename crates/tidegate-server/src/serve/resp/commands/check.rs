@@ -42,6 +42,7 @@ pub(super) fn check<'a>(arguments: &Arguments<'a>, context: &mut Context<'_>) ->
         Ok(asked) => Step::Check(asked),
         Err(bad) => {
             context.replies.error(bad);
+            context.reject(super::BAD_CALL);
             Step::Next
         }
     }
@@ -51,7 +52,10 @@ pub(super) fn check<'a>(arguments: &Arguments<'a>, context: &mut Context<'_>) ->
 pub(super) fn peek(arguments: &Arguments<'_>, context: &mut Context<'_>) {
     let asked = match asked(arguments) {
         Ok(asked) => asked,
-        Err(bad) => return context.replies.error(bad),
+        Err(bad) => {
+            context.reject(super::BAD_CALL);
+            return context.replies.error(bad);
+        }
     };
     let replies = &mut *context.replies;
     let peeked =

@@ -13,15 +13,17 @@ mod throttle;
 pub(super) use check::{Asked, write_answer};
 pub use throttle::{BadThrottle, Quota, Throttled, Throttles};
 
-use super::Server;
 use super::inline;
 use super::parse::{Arguments, Trust};
 use super::reply::Replies;
 use super::session::Session;
+use super::{Protocol, Server};
 use described::{Described, Verb};
 
 /// How much of a name or an argument an error shows, in bytes; as in Redis.
 const SHOWN_BYTES_MAX: usize = 128;
+/// Why calls are rejected that are not as they should be.
+const BAD_CALL: &str = "bad_request";
 
 /// What a command works with.
 pub(super) struct Context<'a> {
@@ -43,6 +45,13 @@ pub(super) enum Step<'a> {
     Check(Asked<'a>),
 }
 
+impl Context<'_> {
+    /// Counts a request that was not decided.
+    fn reject(&self, reason: &'static str) {
+        self.server.app.metrics.rejected(Protocol::Resp, reason);
+    }
+}
+
 /// Runs a command.
 #[inline]
 pub(super) fn run<'a>(arguments: Arguments<'a>, mut context: Context<'_>) -> Step<'a> {
@@ -52,14 +61,17 @@ pub(super) fn run<'a>(arguments: Arguments<'a>, mut context: Context<'_>) -> Ste
             return Step::Http;
         }
         unknown(&arguments, context.replies);
+        context.reject("unknown_command");
         return Step::Next;
     };
     if !described.takes(arguments.len()) {
         wrong_number_of_arguments(described.name, context.replies);
+        context.reject(BAD_CALL);
         return Step::Next;
     }
     if context.session.trust == Trust::Stranger && !described.verb.is_for_strangers() {
         context.replies.error("NOAUTH Authentication required.");
+        context.reject("unauthenticated");
         return Step::Next;
     }
     match described.verb {

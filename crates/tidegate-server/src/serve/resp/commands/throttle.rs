@@ -97,7 +97,10 @@ pub(super) fn run(arguments: &Arguments<'_>, context: &mut Context<'_>) {
             replies.integer(answer.retry_after_seconds);
             replies.integer(answer.reset_after_seconds);
         }
-        Err(bad) => replies.error(bad),
+        Err(bad) => {
+            replies.error(bad);
+            context.reject(super::BAD_CALL);
+        }
     }
 }
 
