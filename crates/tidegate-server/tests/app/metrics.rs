@@ -62,7 +62,7 @@ fn protocols_are_told_apart() {
             check(&app, by, "api", &format!("user={number}"));
         }
     }
-    app.metrics.throttled(Verdict::Denied);
+    app.metrics.throttled(Verdict::Denied, 1);
     let samples = samples(&app);
     let of = |protocol: &str| {
         let wanted = format!("tidegate_decisions_total{{protocol=\"{protocol}\",domain=\"api\"");

@@ -70,6 +70,11 @@ async fn what_is_no_call() {
         (answer.status().0, &answer.headers["grpc-accept-encoding"]),
         ("12", &"identity".parse().unwrap())
     );
+    let page = server.app.metrics_page();
+    for (reason, count) in [("not_grpc", 4), ("unimplemented", 4)] {
+        let line = page.lines().find(|line| line.contains("rejected") && line.contains(reason));
+        assert!(line.is_some_and(|line| line.ends_with(&format!(" {count}"))), "{line:?}");
+    }
     assert_still_served(&mut raw).await;
 }
 
@@ -102,6 +107,28 @@ async fn bodies_that_are_no_message() {
         assert!(answer.status().1.contains(said), "{answer:?}");
     }
     assert_still_served(&mut raw).await;
+}
+
+/// What is refused by its first bytes is not waited for.
+#[tokio::test]
+async fn the_beginning_of_what_is_no_message() {
+    let server = Server::with_rules(RULES).await;
+    let mut raw = Raw::connect(server.address).await;
+    for (start, code) in [(&[0, 0xff, 0xff, 0xff, 0xff, 1], "8"), (&[1, 0, 0, 0, 9, 1], "13")] {
+        let call = Call { body: vec![Bytes::copy_from_slice(start)], ends: false, ..Call::default() };
+        assert_eq!(raw.call(call).await.unwrap().status().0, code);
+    }
+    assert_still_served(&mut raw).await;
+}
+
+#[tokio::test]
+async fn rules_of_which_a_request_matches_too_many() {
+    let rule = |number: usize| format!("  - {{ name: r{number}, limit: 5 per day }}\n");
+    let rules: String = (0..65).map(rule).collect();
+    let server = Server::with_rules(&format!("domain: api\nrules:\n{rules}")).await;
+    let status = refused(&mut server.client().await, request([descriptor(&[("user", "42")])])).await;
+    assert_eq!(status.code(), Code::Internal);
+    assert_eq!(status.message(), "a request may touch 64 limits at most; let fewer rules match it");
 }
 
 #[tokio::test]

@@ -82,3 +82,19 @@ async fn some_are_given_back_and_others_charged() {
     );
     assert_eq!(answer.statuses.iter().map(|status| status.limit_remaining).collect::<Vec<_>>(), [4, 0, 4, 9]);
 }
+
+/// A request that is held gives back once, when it is decided.
+#[tokio::test]
+async fn they_are_given_back_once() {
+    let rules = "
+domain: api
+rules:
+  - { name: ten, key: [user], missing: skip, limit: '{algorithm: fixed_window, limit: 10, per: 1d, align: first_hit}' }
+  - { name: slow, key: [slow], missing: skip, limit: '{algorithm: gcra, limit: 1, per: 100ms}', action: { delay: { max_wait: 20s } } }
+";
+    let server = Server::with_rules(rules).await;
+    let mut client = server.client().await;
+    ask(&mut client, request([hits("a", 10), descriptor(&[("slow", "x")])])).await;
+    let answer = ask(&mut client, request([given_back("a", 3), descriptor(&[("slow", "x")])])).await;
+    assert_eq!((answer.overall_code, answer.statuses[0].limit_remaining), (OK, 3));
+}

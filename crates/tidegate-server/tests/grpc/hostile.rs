@@ -107,6 +107,27 @@ async fn streams_that_are_given_up() {
     connection.abort();
 }
 
+/// Bodies that never end take only so much memory, whoever sends them.
+#[tokio::test]
+async fn bodies_without_end() {
+    let server = Server::with_rules(RULES).await;
+    let raw = Raw::connect(server.address).await;
+    // Each has all but the last byte of the largest message there may be.
+    let start = [0, 0, 0x10, 0, 0].into_iter().chain(std::iter::repeat_n(b'x', (1 << 20) - 1));
+    let start = bytes::Bytes::from(start.collect::<Vec<u8>>());
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..5 {
+        let mut raw = Raw { h2: raw.h2.clone(), closed: tokio::spawn(async { Ok(()) }) };
+        let call = Call { body: vec![start.clone()], ends: false, ..Call::default() };
+        calls.spawn(async move { raw.call(call).await });
+    }
+    // Four of them fit; the others are waited for until their time is over.
+    let first = timeout(LONG, calls.join_next()).await.unwrap().unwrap().unwrap().unwrap();
+    assert_eq!(first.status().0, "8", "{first:?}");
+    calls.abort_all();
+    assert_others_are_served(&server).await;
+}
+
 /// Who does not read the answers is not written to without end, and holds nobody up.
 #[tokio::test]
 async fn who_does_not_read() {

@@ -120,3 +120,37 @@ fn a_long_pipeline_does_not_keep_others_waiting() {
     short.ask(&["PING"], "+PONG\r\n");
     long.expect("+PONG\r\n".repeat(10_000));
 }
+
+/// All decisions are counted, also of a connection that ends right behind them, and what was not decided.
+#[test]
+fn what_is_counted() {
+    let server = Server::start(&Options::default());
+    let mut client = server.connect();
+    let throttle = array(&["CL.THROTTLE", "k", "1", "1", "86400"]);
+    let others = [array(&["RESET"]), array(&["CL.THROTTLE", "k"]), array(&["nosuch"])].concat();
+    client.send([throttle.repeat(5), others, throttle, array(&["QUIT"])].concat());
+    (0..10).for_each(|_| drop(client.next_answer()));
+    client.expect_end();
+    let mut other = server.connect();
+    other.send("*a\r\n");
+    other.expect("-ERR Protocol error: invalid multibulk length\r\n");
+    let mut browser = server.connect();
+    browser.send("GET / HTTP/1.1\r\n");
+    browser.expect_end();
+    drop(other);
+    server.wait_for_connections();
+    let page = server.app.metrics_page();
+    let decisions = "tidegate_decisions_total{protocol=\"resp\",domain=\"\",rule=\"cl.throttle\"";
+    let rejected = "tidegate_requests_rejected_total{protocol=\"resp\"";
+    let refused = "tidegate_connections_refused_total{protocol=\"resp\"";
+    for line in [
+        format!("{decisions},decision=\"allowed\"}} 2\n"),
+        format!("{decisions},decision=\"denied\"}} 4\n"),
+        format!("{rejected},reason=\"bad_request\"}} 1\n"),
+        format!("{rejected},reason=\"unknown_command\"}} 1\n"),
+        format!("{rejected},reason=\"protocol_error\"}} 1\n"),
+        format!("{refused},reason=\"http\"}} 1\n"),
+    ] {
+        assert!(page.contains(&line), "{line}{page}");
+    }
+}

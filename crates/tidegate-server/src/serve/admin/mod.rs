@@ -18,7 +18,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::StatusCode;
+use hyper::{Method, StatusCode};
 
 use super::http::connection::{self, Asked, Handles};
 use super::http::pace::Busy;
@@ -110,28 +110,33 @@ impl Handles for Guarded<'_> {
 
 impl Guarded<'_> {
     /// Answers; the error is what is said of a request that is wrong.
-    async fn answer(&self, mut asked: Asked) -> Result<Reply, Refused> {
-        let Admin { app, bounds, .. } = self.admin;
+    async fn answer(&self, asked: Asked) -> Result<Reply, Refused> {
+        let app = &*self.admin.app;
         self.guard.look_at(&asked)?;
-        let endpoint = routes::find(&ROUTES, &asked, |_| None)?;
-        let body = match *asked.method() {
-            hyper::Method::POST | hyper::Method::PUT => {
-                asking::json_body(&mut asked, bounds, JsonType::Said).await?
-            }
-            _ => Bytes::new(),
-        };
-        Ok(match endpoint {
+        Ok(match routes::find(&ROUTES, &asked, |_| None)? {
             Endpoint::Health => health::healthz(app, &asked),
             Endpoint::Ready => health::readyz(app),
             Endpoint::Metrics => health::metrics(app),
             Endpoint::Rules => rules::page(app, &asked)?,
             Endpoint::Signals => signals::all(app),
-            Endpoint::Signal => signals::one(app, &asked, &body)?,
-            Endpoint::Refund => changes::refund(app, &body),
-            Endpoint::Reset => changes::reset(app, &body),
-            Endpoint::Reload => changes::reload(app, &body).await,
+            Endpoint::Signal => {
+                let name = signals::name_in(asked.uri().path());
+                match *asked.method() {
+                    Method::PUT => signals::push(app, name, &self.json(asked).await?)?,
+                    _ => signals::one(app, &name)?,
+                }
+            }
+            Endpoint::Refund => changes::refund(app, &self.json(asked).await?),
+            Endpoint::Reset => changes::reset(app, &self.json(asked).await?),
+            Endpoint::Reload => changes::reload(app, &self.json(asked).await?).await,
             Endpoint::OpenApi => reply(StatusCode::OK, Kind::Json, include_str!("openapi.json")),
             Endpoint::Index => reply(StatusCode::OK, Kind::Text, include_str!("index.txt")),
         })
+    }
+
+    /// The body of a request, which is to be JSON and to say so.
+    async fn json(&self, asked: Asked) -> Result<Bytes, Refused> {
+        routes::is_json(&asked, JsonType::Said)?;
+        asking::body(asked.into(), &self.admin.bounds).await
     }
 }

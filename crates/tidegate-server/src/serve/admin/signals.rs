@@ -1,12 +1,11 @@
 //! Signals, which elastic limits move with.
 
-use hyper::{Method, StatusCode};
+use hyper::StatusCode;
 use tidegate::SignalLevel;
 use tidegate::rules::Level;
 
 use crate::request_json;
 use crate::serve::App;
-use crate::serve::http::connection::Asked;
 use crate::serve::http::reply::{Kind, Problem, Refused, Reply, reply};
 use crate::serve::http::{asking, json, routes};
 
@@ -21,21 +20,24 @@ pub(super) fn all(app: &App) -> Reply {
     reply(StatusCode::OK, Kind::Json, out)
 }
 
-/// Where one is, or is to be from now on.
-pub(super) fn one(app: &App, asked: &Asked, body: &[u8]) -> Result<Reply, Refused> {
-    let name = routes::decoded(asked.uri().path().strip_prefix(PREFIX).unwrap_or_default());
-    if asked.method() == Method::PUT {
-        let level = request_json::read_level(body).map_err(|error| Box::new(asking::of_request(&error)))?;
-        app.engine.push_signal(&name, level).map_err(|unknown| not_found(unknown.to_string()))?;
-        return Ok(of(&SignalLevel { name, level: Some(level) }));
-    }
+/// The name of the signal that a path is of.
+pub(super) fn name_in(path: &str) -> String {
+    routes::decoded(path.strip_prefix(PREFIX).unwrap_or_default())
+}
+
+/// Where one is.
+pub(super) fn one(app: &App, name: &str) -> Result<Reply, Refused> {
     let signals = app.engine.signals();
-    match signals.iter().find(|signal| signal.name == name) {
-        Some(signal) => Ok(of(signal)),
-        None => {
-            Err(not_found("no rule moves with this signal (hint: /v1/signals has all of them)".to_owned()))
-        }
-    }
+    let signal = signals.iter().find(|signal| signal.name == name);
+    let unknown = || "no rule moves with this signal (hint: /v1/signals has all of them)".to_owned();
+    signal.map(of).ok_or_else(|| not_found(unknown()))
+}
+
+/// Where one is to be from now on.
+pub(super) fn push(app: &App, name: String, body: &[u8]) -> Result<Reply, Refused> {
+    let level = request_json::read_level(body).map_err(|error| Box::new(asking::of_request(&error)))?;
+    app.engine.push_signal(&name, level).map_err(|unknown| not_found(unknown.to_string()))?;
+    Ok(of(&SignalLevel { name, level: Some(level) }))
 }
 
 fn of(signal: &SignalLevel) -> Reply {

@@ -72,7 +72,7 @@ pub fn framed(out: &mut BytesMut, write: impl FnOnce(&mut BytesMut)) -> Bytes {
 
 /// How long the message is whose beginning this is; none if not even that is there.
 #[inline]
-fn length(received: &[u8], message_bytes_max: usize) -> Result<Option<usize>, GrpcStatus> {
+pub fn length(received: &[u8], message_bytes_max: usize) -> Result<Option<usize>, GrpcStatus> {
     let Some([compressed, length @ ..]) = received.first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
     if *compressed != 0 {
         return Err(broken("the message is compressed and nobody said how (hint: send it as it is)"));

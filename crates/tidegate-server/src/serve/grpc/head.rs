@@ -68,6 +68,14 @@ pub fn method(head: &request::Parts) -> Result<Method, Refused> {
 }
 
 impl Refused {
+    /// Why, as metrics have it.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Http(_) => "not_grpc",
+            Self::Status(status) => status.code.as_str(),
+        }
+    }
+
     /// As headers that are the whole answer.
     pub fn response(&self) -> Response<()> {
         match self {

@@ -52,6 +52,21 @@ pub struct GrpcStatus {
     pub message: Cow<'static, str>,
 }
 
+impl GrpcCode {
+    /// As metrics have it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::InvalidArgument => "invalid_argument",
+            Self::DeadlineExceeded => "deadline_exceeded",
+            Self::NotFound => "not_found",
+            Self::ResourceExhausted => "resource_exhausted",
+            Self::Unimplemented => "unimplemented",
+            Self::Internal => "internal",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
 impl GrpcStatus {
     /// Of this kind, for this reason.
     pub fn new(code: GrpcCode, message: impl Into<Cow<'static, str>>) -> Self {

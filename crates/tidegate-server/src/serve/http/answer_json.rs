@@ -3,7 +3,7 @@
 use tidegate::rules::{Answer, Asked, LimitAnswer, LimitId};
 use tidegate::{Nanos, Wait};
 
-use super::json;
+use super::{json, spec_text};
 use crate::serve::rounded;
 
 /// What one limit's answer takes, in bytes, about.
@@ -56,7 +56,7 @@ fn write_limit(out: &mut Vec<u8>, limit: &LimitAnswer<'_>) {
         out.extend_from_slice(br#","key_missing":true"#);
     }
     out.extend_from_slice(br#","spec":"#);
-    json::text(out, &limit.limit.limit.to_string());
+    spec_text::write(out, &limit.limit.limit);
     out.push(b'}');
 }
 

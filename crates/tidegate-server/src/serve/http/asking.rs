@@ -4,26 +4,14 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use tidegate_core::PlanFull;
 
-use super::body::{self, BodyError};
-use super::connection::Asked;
+use super::body::{self, BodyError, Unread};
 use super::reply::{Problem, Refused, Reply};
-use super::routes::{self, JsonType};
 use crate::request_json::RequestError;
 use crate::serve::settings::Bounds;
 
-/// The body of a request, which is to be JSON; or what is said of it instead.
-pub(in crate::serve) async fn json_body(
-    asked: &mut Asked,
-    bounds: &Bounds,
-    wanted: JsonType,
-) -> Result<Bytes, Refused> {
-    routes::is_json(asked, wanted)?;
-    body(asked, bounds).await
-}
-
-/// The body of a request, whatever it is.
-pub(in crate::serve) async fn body(asked: &mut Asked, bounds: &Bounds) -> Result<Bytes, Refused> {
-    body::read(asked, bounds).await.map_err(|error| of_body(error, bounds).refused())
+/// The body of a request, whatever it is; or what is said of it instead. The head is gone by the time it is waited for.
+pub(in crate::serve) async fn body(unread: Unread, bounds: &Bounds) -> Result<Bytes, Refused> {
+    body::read(unread, bounds).await.map_err(|error| of_body(error, bounds).refused())
 }
 
 /// What is said of a body that is not there.

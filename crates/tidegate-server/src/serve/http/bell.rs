@@ -1,7 +1,7 @@
 //! A future that is polled only when it rings.
 //!
-//! A connection is polled several times for each request, and to ask each time whether the server is about to stop
-//! would take a lock that all connections share.
+//! A connection is polled several times for each request. To ask each time whether the server is about to stop would take
+//! a lock that all connections share, and to ask a timer whether it is over is not free either.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -32,6 +32,12 @@ impl<F: Future + Unpin> Bell<F> {
         Self { future, rope: None }
     }
 
+    /// The future, for who changes it. It is polled again.
+    pub fn change(&mut self) -> &mut F {
+        self.rope = None;
+        &mut self.future
+    }
+
     /// As the future's own, but for the polls that would come to nothing. Not to be polled after it is ready.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<F::Output> {
         let rope = match &mut self.rope {
@@ -42,7 +48,8 @@ impl<F: Future + Unpin> Bell<F> {
                 &mut place.insert((Waker::from(Arc::clone(&rope)), rope)).1
             }
         };
-        if !rope.rang.swap(false, Ordering::AcqRel) {
+        // Nearly always it has not, and a look is cheaper than a swap.
+        if !rope.rang.load(Ordering::Acquire) || !rope.rang.swap(false, Ordering::AcqRel) {
             return Poll::Pending;
         }
         let Some((waker, _)) = &self.rope else { return Poll::Pending };

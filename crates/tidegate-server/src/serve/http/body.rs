@@ -26,10 +26,25 @@ pub(in crate::serve) enum BodyError {
     Broken,
 }
 
+/// A body that is to be read.
+pub(in crate::serve) struct Unread {
+    body: Incoming,
+    /// Whether the client sends it only if it is asked to.
+    waits_to_be_asked: bool,
+}
+
+impl From<Asked> for Unread {
+    /// Of this request, whose head nobody needs any more.
+    fn from(asked: Asked) -> Self {
+        let waits_to_be_asked = asked.headers().contains_key(EXPECT);
+        Self { body: asked.into_body(), waits_to_be_asked }
+    }
+}
+
 /// Reads the body of a request.
-pub(in crate::serve) async fn read(asked: &mut Asked, bounds: &Bounds) -> Result<Bytes, BodyError> {
-    let waits_to_be_asked = asked.headers().contains_key(EXPECT);
-    let body = asked.body_mut();
+pub(in crate::serve) async fn read(unread: Unread, bounds: &Bounds) -> Result<Bytes, BodyError> {
+    let Unread { mut body, waits_to_be_asked } = unread;
+    let body = &mut body;
     let announced = body.size_hint().lower();
     let mut late = Late { after: bounds.header_timeout, pendings: 0, alarm: None };
     if announced > bounds.body_bytes_max as u64 {

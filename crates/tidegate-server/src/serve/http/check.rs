@@ -19,7 +19,13 @@ use crate::serve::{App, Protocol};
 pub(super) async fn check(app: &App, body: Bytes) -> Reply {
     match request_json::read_one_or_batch(&body) {
         Ok(OneOrBatch::One(read)) => {
-            let decided = decide(app, &read, |answer, waited| answered::reply(answer, waited, &[]));
+            // As `decide` has it, without a future around the engine's: every one is copied to where it is polled.
+            let entries = read.entries();
+            let descriptors = entries.descriptors();
+            let request = Request { domain: read.domain(), descriptors: &descriptors };
+            let decided = app.check(Protocol::Http, &request, |decided| {
+                answered::reply(&decided.answer, decided.waited, &[])
+            });
             decided.await.unwrap_or_else(|full| asking::of_plan(&full))
         }
         Ok(OneOrBatch::Batch(all)) => Box::pin(check_all(app, &all)).await,

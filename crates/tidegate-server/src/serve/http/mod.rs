@@ -24,6 +24,7 @@ pub(super) mod pace;
 pub(super) mod reply;
 mod rls_json;
 pub(super) mod routes;
+mod spec_text;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -103,19 +104,19 @@ impl Serves for Http {
 }
 
 impl Handles for Http {
-    async fn handle(&self, mut asked: Asked, _busy: Busy<'_>) -> Result<Reply, Infallible> {
-        // What is asked for most has the others out of its way, and their states out of its future.
-        let answered = match routes::find(&ROUTES, &asked, admin::has) {
-            Ok(Endpoint::Check) => {
-                match asking::json_body(&mut asked, &self.bounds, JsonType::Likely).await {
-                    Ok(body) => Ok(check::check(&self.app, body).await),
-                    Err(refused) => Err(refused),
-                }
-            }
-            Ok(endpoint) => Box::pin(self.answer(endpoint, asked)).await,
-            Err(refused) => Err(refused),
+    async fn handle(&self, asked: Asked, _busy: Busy<'_>) -> Result<Reply, Infallible> {
+        let reply = match routes::find(&ROUTES, &asked, admin::has) {
+            // What is asked for most has the others out of its way, and their states out of its future.
+            Ok(Endpoint::Check) => match routes::is_json(&asked, JsonType::Likely) {
+                Ok(()) => match asking::body(asked.into(), &self.bounds).await {
+                    Ok(body) => check::check(&self.app, body).await,
+                    Err(refused) => *refused,
+                },
+                Err(refused) => *refused,
+            },
+            Ok(endpoint) => Box::pin(self.answer(endpoint, asked)).await.unwrap_or_else(|refused| *refused),
+            Err(refused) => *refused,
         };
-        let reply = answered.unwrap_or_else(|refused| *refused);
         reply::note(&self.app, Protocol::Http, &reply);
         Ok(reply)
     }
@@ -123,23 +124,23 @@ impl Handles for Http {
 
 impl Http {
     /// Answers; the error is what is said of a request that is wrong.
-    async fn answer(&self, endpoint: Endpoint, mut asked: Asked) -> Result<Reply, Refused> {
+    async fn answer(&self, endpoint: Endpoint, asked: Asked) -> Result<Reply, Refused> {
         let (app, bounds) = (&*self.app, &self.bounds);
-        let body = match endpoint {
-            Endpoint::Health | Endpoint::Ready | Endpoint::HealthCheck | Endpoint::Metrics => Bytes::new(),
-            Endpoint::OpenApi | Endpoint::Index => Bytes::new(),
-            // Whatever it is said to be, as there.
-            Endpoint::RlsJson => asking::body(&mut asked, bounds).await?,
-            _ => asking::json_body(&mut asked, bounds, JsonType::Likely).await?,
-        };
         Ok(match endpoint {
-            Endpoint::Check => check::check(app, body).await,
-            Endpoint::Peek => check::peek(app, &body),
-            Endpoint::Explain => explain::explain(app, &body, explain::written(&asked)?),
-            Endpoint::Acquire => leases::acquire(app, &body).await,
-            Endpoint::Renew => leases::renew(app, &body),
-            Endpoint::Release => leases::release(app, &body),
-            Endpoint::RlsJson => rls_json::decide(app, self.rls_details, &body).await,
+            Endpoint::Check => check::check(app, self.json(asked).await?).await,
+            Endpoint::Peek => check::peek(app, &self.json(asked).await?),
+            Endpoint::Explain => {
+                let written = explain::written(&asked)?;
+                explain::explain(app, &self.json(asked).await?, written)
+            }
+            Endpoint::Acquire => leases::acquire(app, &self.json(asked).await?).await,
+            Endpoint::Renew => leases::renew(app, &self.json(asked).await?),
+            Endpoint::Release => leases::release(app, &self.json(asked).await?),
+            Endpoint::RlsJson => {
+                // Whatever it is said to be, as there.
+                let body = asking::body(asked.into(), bounds).await?;
+                rls_json::decide(app, self.rls_details, &body).await
+            }
             Endpoint::Health => health::healthz(app, &asked),
             Endpoint::Ready => health::readyz(app),
             Endpoint::HealthCheck => health::healthcheck(app),
@@ -147,5 +148,11 @@ impl Http {
             Endpoint::OpenApi => reply(StatusCode::OK, Kind::Json, include_str!("openapi.json")),
             Endpoint::Index => reply(StatusCode::OK, Kind::Text, include_str!("index.txt")),
         })
+    }
+
+    /// The body of a request, which is to be JSON.
+    async fn json(&self, asked: Asked) -> Result<Bytes, Refused> {
+        routes::is_json(&asked, JsonType::Likely)?;
+        asking::body(asked.into(), &self.bounds).await
     }
 }

@@ -49,17 +49,16 @@ enum Allowed {
 impl<E> Route<E> {
     /// Whether this is its path; `{name}`, at the end, stands for one segment.
     pub fn is_of(&self, path: &str) -> bool {
-        match self.path.split_once('{') {
-            None => path == self.path,
-            Some((prefix, _)) => {
-                path.strip_prefix(prefix).is_some_and(|name| !name.is_empty() && !name.contains('/'))
-            }
-        }
+        let is_prefixed = |prefix: &str| {
+            path.strip_prefix(prefix).is_some_and(|name| !name.is_empty() && !name.contains('/'))
+        };
+        path == self.path || self.path.split_once('{').is_some_and(|(prefix, _)| is_prefixed(prefix))
     }
 
     fn allows(&self, method: &Method) -> Allowed {
-        let is_one = self.methods.split(", ").any(|one| one == method.as_str());
-        if is_one { Allowed::Yes } else { Allowed::No }
+        let is_one = |list: &str| list.split(", ").any(|one| one == method.as_str());
+        // Most have one.
+        if self.methods == method.as_str() || is_one(self.methods) { Allowed::Yes } else { Allowed::No }
     }
 }
 

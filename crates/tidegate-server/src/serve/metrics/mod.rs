@@ -84,10 +84,10 @@ impl Metrics {
         }
     }
 
-    /// A call that brought its own limit was decided.
-    pub fn throttled(&self, verdict: Verdict) {
+    /// So many calls that brought their own limit were decided so.
+    pub fn throttled(&self, verdict: Verdict, calls: u64) {
         let fate = if verdict == Verdict::Allowed { Fate::Allowed } else { Fate::Denied };
-        self.tallies.add(THROTTLE).count(Protocol::Resp, fate);
+        self.tallies.add(THROTTLE).count_several(Protocol::Resp, fate, calls);
     }
 
     /// Whether the time of this decision is to be taken: of one of [`TIMED_ONE_OF`].

@@ -139,7 +139,13 @@ impl Tally {
     /// Counts a decision.
     #[inline]
     pub fn count(&self, by: Protocol, fate: Fate) {
-        self.by[by as usize][fate as usize].fetch_add(1, Ordering::Relaxed);
+        self.count_several(by, fate, 1);
+    }
+
+    /// Counts decisions that all came out the same.
+    #[inline]
+    pub fn count_several(&self, by: Protocol, fate: Fate, decisions: u64) {
+        self.by[by as usize][fate as usize].fetch_add(decisions, Ordering::Relaxed);
     }
 
     /// How many decisions there were.

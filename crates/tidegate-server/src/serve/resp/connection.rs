@@ -9,6 +9,7 @@ use tidegate::rules::Request;
 use tokio::io::AsyncWriteExt as _;
 
 use super::commands::{self, Asked, Context, Step, write_answer};
+use super::decisions::Decisions;
 use super::held::{self, Ended};
 use super::idle::Idle;
 use super::input::Input;
@@ -28,6 +29,7 @@ struct Connection<'s> {
     session: Session,
     output: Output,
     deciding: Deciding,
+    decisions: Decisions,
     idle: Idle,
 }
 
@@ -57,9 +59,12 @@ pub(super) async fn serve(server: &Server, stream: Stream, id: u64) {
         session: Session::new(id, server.trust_at_first()),
         output: Output::new(server.bounds.write_timeout),
         deciding: Deciding::default(),
+        decisions: Decisions::default(),
         idle: Idle::after(server.bounds.unused_timeout),
     };
-    if let End::Due = connection.run().await
+    let end = connection.run().await;
+    connection.decisions.count(&server.app.metrics);
+    if let End::Due = end
         && let Ok(()) = connection.output.write(&mut connection.stream).await
     {
         // Says good-bye where that is done, as in TLS. The connection ends either way.
@@ -126,6 +131,7 @@ impl Connection<'_> {
                 tokio::task::yield_now().await;
             }
         }
+        self.decisions.count(&self.server.app.metrics);
         if in_a_row > 0 && self.session.trust == Trust::Known {
             self.idle.change(bounds.idle_timeout);
         }
@@ -146,8 +152,12 @@ impl Connection<'_> {
                 return Err(End::Due);
             }
         };
-        let context =
-            Context { server: self.server, session: &mut self.session, replies: &mut self.output.replies };
+        let context = Context {
+            server: self.server,
+            session: &mut self.session,
+            replies: &mut self.output.replies,
+            decisions: &mut self.decisions,
+        };
         match commands::run(self.parser.arguments(rest), context) {
             Step::Next => {}
             Step::Close => return Err(End::Due),

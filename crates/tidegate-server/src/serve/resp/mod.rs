@@ -12,6 +12,7 @@ mod bounds;
 mod buffer;
 mod commands;
 mod connection;
+mod decisions;
 mod foreigners;
 mod held;
 mod idle;

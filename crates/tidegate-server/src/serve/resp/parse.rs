@@ -187,7 +187,7 @@ impl Parser {
         };
         let span = Span { start: length.end, end: length.end + size };
         match bytes.get(span.end..span.end + 2) {
-            Some(b"\r\n") => {
+            Some([b'\r', b'\n']) => {
                 self.spans.push(span);
                 self.bytes += size;
                 Ok(Some(span.end + 2))
@@ -269,6 +269,17 @@ impl Length {
     #[inline]
     fn read(bytes: &[u8], start: usize, errors: LengthErrors) -> Result<Option<Self>, ProtocolError> {
         let rest = bytes.get(start..).unwrap_or_default();
+        // Most lengths have one digit or two.
+        match rest {
+            [digit @ b'0'..=b'9', b'\r', b'\n', ..] => {
+                return Ok(Some(Self { number: i64::from(digit - b'0'), end: start + 3 }));
+            }
+            [ten @ b'1'..=b'9', one @ b'0'..=b'9', b'\r', b'\n', ..] => {
+                let number = i64::from(ten - b'0') * 10 + i64::from(one - b'0');
+                return Ok(Some(Self { number, end: start + 4 }));
+            }
+            _ => {}
+        }
         let Some(digits) = rest.iter().take(LENGTH_DIGITS_MAX + 1).position(|byte| *byte == b'\r') else {
             return if rest.len() > LENGTH_DIGITS_MAX { Err(errors.endless) } else { Ok(None) };
         };

@@ -136,7 +136,11 @@ impl Replies {
 
     #[inline]
     fn number(&mut self, kind: u8, number: i64) {
-        self.line(kind, itoa::Buffer::new().format(number).as_bytes());
+        // Most numbers of most answers.
+        match u8::try_from(number) {
+            Ok(digit @ 0..=9) => self.bytes.extend_from_slice(&[kind, b'0' + digit, b'\r', b'\n']),
+            _ => self.line(kind, itoa::Buffer::new().format(number).as_bytes()),
+        }
     }
 
     #[inline]

@@ -46,7 +46,7 @@ impl Held {
         if self.deadline.poll(context).is_ready() {
             let message = "the request is held by a rule for longer than the client waits (hint: raise the client's \
                            timeout, or lower `max_wait` of the rule)";
-            desk.fail(&mut self.respond, &GrpcStatus::new(GrpcCode::DeadlineExceeded, message));
+            desk.reject(&mut self.respond, &GrpcStatus::new(GrpcCode::DeadlineExceeded, message));
             return Poll::Ready(());
         }
         Poll::Pending

@@ -113,6 +113,7 @@ impl Desk {
             Ok(Method::Reflection) => return Reflecting::begin(self, body, respond).map(Call::Reflecting),
             Ok(method) => method,
             Err(refused) => {
+                self.shared.app.metrics.rejected(Protocol::Grpc, refused.reason());
                 // It fails if the client is gone.
                 let _ = respond.send_response(refused.response(), true);
                 return None;
@@ -121,8 +122,13 @@ impl Desk {
         match body.poll_data(context) {
             // Nearly always all of it is there.
             Poll::Ready(Some(Ok(bytes))) if body.is_end_stream() => {
-                let _ = body.flow_control().release_capacity(bytes.len());
-                self.answer(method, bytes, respond, &head.headers, context)
+                let length = bytes.len();
+                let call = self.answer(method, bytes, respond, &head.headers, context);
+                if call.is_some() {
+                    // What was answered gives back its part of the window by itself.
+                    let _ = body.flow_control().release_capacity(length);
+                }
+                call
             }
             Poll::Ready(Some(Ok(bytes))) => {
                 let mut receiving = Receiving::begin(self, method, body, respond, head.headers);
@@ -148,7 +154,7 @@ impl Desk {
         let message = match only_message(body, self.shared.bounds.body_bytes_max) {
             Ok(message) => message,
             Err(status) => {
-                self.fail(&mut respond, &status);
+                self.reject(&mut respond, &status);
                 return None;
             }
         };
@@ -194,6 +200,12 @@ impl Desk {
         }
     }
 
+    /// Ends a call that was not decided, and counts it.
+    pub fn reject(&mut self, respond: &mut SendResponse<Bytes>, status: &GrpcStatus) {
+        self.shared.app.metrics.rejected(Protocol::Grpc, status.code.as_str());
+        self.fail(respond, status);
+    }
+
     /// Ends a call to which nothing was answered yet.
     pub fn fail(&mut self, respond: &mut SendResponse<Bytes>, status: &GrpcStatus) {
         self.has_written = true;
@@ -209,8 +221,11 @@ impl Desk {
 
 /// From a message to the answer, ready to be sent.
 async fn decide(shared: &Shared, message: &[u8], out: &mut BytesMut) -> Result<Bytes, GrpcStatus> {
-    let request = read_request(message)
-        .map_err(|error| GrpcStatus::new(GrpcCode::InvalidArgument, error.to_string()))?;
+    let request = read_request(message).map_err(|error| {
+        let status = GrpcStatus::new(GrpcCode::InvalidArgument, error.to_string());
+        shared.app.metrics.rejected(Protocol::Grpc, status.code.as_str());
+        status
+    })?;
     let answered = |response: &rls::RlsResponse<'_>| {
         // Once in a while; else there is room.
         if out.capacity() - out.len() < OUT_BYTES / 8 {

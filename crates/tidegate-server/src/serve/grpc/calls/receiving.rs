@@ -10,7 +10,7 @@ use http::HeaderMap;
 use super::deadline::Deadline;
 use super::{Call, Desk};
 use crate::serve::grpc::connection::BODIES_BYTES_MAX;
-use crate::serve::grpc::framing::PREFIX_BYTES;
+use crate::serve::grpc::framing::{self, PREFIX_BYTES};
 use crate::serve::grpc::head::{self, Method};
 use crate::serve::grpc::status::{GrpcCode, GrpcStatus};
 
@@ -54,13 +54,19 @@ impl Receiving {
         // It fails if the client is gone, of which the next read will tell.
         let _ = self.body.flow_control().release_capacity(bytes.len());
         desk.bodies_bytes += bytes.len();
-        let most = PREFIX_BYTES + desk.shared.bounds.body_bytes_max;
-        if self.received.len() + bytes.len() > most || desk.bodies_bytes > BODIES_BYTES_MAX {
-            let message = "the body is too large, or too many of the connection are unfinished (hint: send less at a time)";
-            return Err(self.turn_away(desk, GrpcCode::ResourceExhausted, message));
+        let message_bytes_max = desk.shared.bounds.body_bytes_max;
+        let is_too_long = self.received.len() + bytes.len() > PREFIX_BYTES + message_bytes_max;
+        if is_too_long || desk.bodies_bytes > BODIES_BYTES_MAX {
+            let message =
+                "the body is too large, or there are too many unfinished ones (hint: send less at a time)";
+            return Err(self.turn_away(desk, &GrpcStatus::new(GrpcCode::ResourceExhausted, message)));
         }
         self.received.extend_from_slice(bytes);
-        Ok(())
+        // What will be refused is not waited for.
+        match framing::length(&self.received, message_bytes_max) {
+            Ok(_) => Ok(()),
+            Err(status) => Err(self.turn_away(desk, &status)),
+        }
     }
 
     /// Goes on. Ready when the call is over, or becomes another.
@@ -83,15 +89,15 @@ impl Receiving {
         }
         if self.deadline.poll(context).is_ready() {
             let message = "the body took too long to arrive";
-            let _ = self.turn_away(desk, GrpcCode::DeadlineExceeded, message);
+            let _ = self.turn_away(desk, &GrpcStatus::new(GrpcCode::DeadlineExceeded, message));
             return Poll::Ready(None);
         }
         Poll::Pending
     }
 
-    fn turn_away(&mut self, desk: &mut Desk, code: GrpcCode, message: &'static str) -> TurnedAway {
+    fn turn_away(&mut self, desk: &mut Desk, status: &GrpcStatus) -> TurnedAway {
         if let Some(mut respond) = self.respond.take() {
-            desk.fail(&mut respond, &GrpcStatus::new(code, message));
+            desk.reject(&mut respond, status);
         }
         TurnedAway
     }

@@ -13,6 +13,7 @@ mod throttle;
 pub(super) use check::{Asked, write_answer};
 pub use throttle::{BadThrottle, Quota, Throttled, Throttles};
 
+use super::decisions::Decisions;
 use super::inline;
 use super::parse::{Arguments, Trust};
 use super::reply::Replies;
@@ -30,6 +31,7 @@ pub(super) struct Context<'a> {
     pub server: &'a Server,
     pub session: &'a mut Session,
     pub replies: &'a mut Replies,
+    pub decisions: &'a mut Decisions,
 }
 
 /// What is to be done after a command.

@@ -89,7 +89,7 @@ pub(super) fn run(arguments: &Arguments<'_>, context: &mut Context<'_>) {
     let replies = &mut *context.replies;
     match answer {
         Ok(answer) => {
-            context.server.app.metrics.throttled(answer.verdict);
+            context.decisions.add(answer.verdict);
             replies.array(5);
             replies.integer(i64::from(answer.verdict == Verdict::Denied));
             replies.integer(answer.limit);
@@ -210,7 +210,17 @@ fn seconds(span: Nanos) -> i64 {
 /// A whole number, as Rust reads it and with it redis-cell: with a sign or zeros in front, if need be.
 #[inline]
 pub(super) fn integer(bytes: &[u8]) -> Option<i64> {
-    str::from_utf8(bytes).ok()?.parse().ok()
+    /// So many digits are a number, whatever they are.
+    const SURE_DIGITS_MAX: usize = 18;
+    let digits = |bytes: &[u8]| {
+        bytes.iter().try_fold(0, |number: i64, byte| {
+            byte.is_ascii_digit().then(|| number * 10 + i64::from(byte - b'0'))
+        })
+    };
+    match bytes.len() {
+        1..=SURE_DIGITS_MAX => digits(bytes).or_else(|| str::from_utf8(bytes).ok()?.parse().ok()),
+        _ => str::from_utf8(bytes).ok()?.parse().ok(),
+    }
 }
 
 impl fmt::Display for BadThrottle {
