@@ -57,7 +57,7 @@ fn read(mut fields: Reader<'_>) -> Result<Everything, WireError> {
             (2, Value::Bytes { bytes, .. }) => message.text = String::from_utf8_lossy(bytes).into_owned(),
             (3, Value::Fixed64(bytes)) => message.double = f64::from_le_bytes(bytes),
             (4, Value::Bytes { bytes, at }) => {
-                message.inner = Some(Box::new(read(Reader::within(bytes, at))?))
+                message.inner = Some(Box::new(read(Reader::within(bytes, at))?));
             }
             (5, Value::Bytes { bytes, .. }) => message.list.push(bytes.to_vec()),
             (2000, Value::Fixed32(bytes)) => message.fixed = u32::from_le_bytes(bytes),
