@@ -8,7 +8,7 @@ use crate::schema::SchemaArgs;
 use crate::serve::ServeArgs;
 use crate::trace::TraceArgs;
 
-/// A rate limiter: a server, and tools to choose limits and to see what they do. Without a command it serves.
+/// A rate limiter: a server, and tools to choose limits. Without a command it serves.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version)]
 pub struct Cli {

@@ -1,7 +1,7 @@
 //! What is printed when it starts.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::{Directory, Server};
 
@@ -77,6 +77,20 @@ fn without_rules_there_are_commands_to_copy_with_the_ports_that_were_bound() {
     assert!(command("grpcurl").contains(&format!(" {} envoy.service.ratelimit.v3", address("grpc"))));
     let port = address("resp").rsplit_once(':').unwrap().1;
     assert!(command("redis-cli").contains(&format!("-p {port} ")));
+}
+
+/// What `cargo run` does.
+#[test]
+fn without_a_command_it_serves() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    for protocol in ["HTTP", "GRPC", "RESP", "ADMIN"] {
+        command.env(format!("TIDEGATE_{protocol}"), "127.0.0.1:0");
+    }
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let first = BufReader::new(child.stdout.take().unwrap()).lines().next();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(first.unwrap().unwrap().starts_with("http 127.0.0.1:"));
 }
 
 /// What is printed for HTTP, run as it is printed: it needs `curl`, so the request in it is sent by hand.

@@ -65,6 +65,7 @@ fn one_is_written_every_time() {
         let is_from_now = || matches!(writer.last(), Some(Ok(report)) if report.written_at == now);
         wait_until("a snapshot", is_from_now);
         assert_eq!(setup.used_in_snapshot(), round);
+        assert!(writer.attempts().made >= round);
         setup.charge();
         setup.clock.advance(Duration::from_secs(1));
     }
@@ -79,6 +80,24 @@ fn a_last_one_is_written_at_the_end() {
     setup.charge();
     assert_eq!(writer.stop().unwrap().entries, 1);
     assert_eq!(setup.used_in_snapshot(), 1);
+}
+
+/// It shows a second more whenever somebody looks at it.
+struct Restless(AtomicU64);
+
+impl Clock for Restless {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(NOW.as_nanos() + self.0.fetch_add(1_000_000_000, Ordering::Relaxed))
+    }
+}
+
+#[test]
+fn attempts_are_counted_and_timed() {
+    let setup = Setup::new();
+    let (path, clock) = (setup.directory.file(), Restless(AtomicU64::new(0)));
+    let writer = SnapshotWriter::start(Arc::clone(&setup.store), clock, path, SNAPSHOT_EVERY_MIN).unwrap();
+    wait_until("two attempts", || writer.attempts().made >= 2);
+    assert_eq!(writer.attempts().last_took, Duration::from_secs(1));
 }
 
 #[test]
