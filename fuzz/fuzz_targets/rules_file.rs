@@ -34,7 +34,7 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
 
 fn show(report: &Report) {
     assert!(!report.render(rules::Colour::Always).is_empty());
-    assert!(report.to_json().starts_with('{'));
+    assert!(report.to_json().is_object());
 }
 
 fn decide(Loaded { domains, report }: Loaded) {
