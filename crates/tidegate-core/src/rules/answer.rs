@@ -116,8 +116,12 @@ impl<'r> Answer<'r> {
 
     /// The limit that decided what becomes of one of the descriptors.
     pub fn descriptor(&self, number: usize) -> Option<&LimitAnswer<'r>> {
-        let mine = self.limits.iter().filter(|limit| limit.descriptor == number);
-        mine.rev().max_by_key(|limit| limit.weight())
+        self.decider_of(|limit| limit.descriptor == number)
+    }
+
+    /// The limit that would have decided, were there none but those that are wanted.
+    pub fn decider_of(&self, wanted: impl Fn(&LimitAnswer<'r>) -> bool) -> Option<&LimitAnswer<'r>> {
+        self.limits.iter().filter(|limit| wanted(limit)).rev().max_by_key(|limit| limit.weight())
     }
 
     /// Denied by the limit at `place` whatever its counter says, for no less than `retry_after`: so many wait for it.

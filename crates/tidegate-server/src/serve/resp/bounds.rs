@@ -10,6 +10,8 @@ pub struct RespBounds {
     pub idle_timeout: Option<Duration>,
     /// The same before it asked anything, or said the password if there is one.
     pub unused_timeout: Option<Duration>,
+    /// How long a command may take to arrive, once its beginning is there.
+    pub command_timeout: Duration,
     /// How long a client may leave its answers unread, if there are more than fit on the way.
     pub write_timeout: Duration,
     /// No more is answered, nor read, while so many bytes of answers wait to be read.
@@ -23,6 +25,7 @@ impl Default for RespBounds {
         Self {
             idle_timeout: Some(Duration::from_secs(600)),
             unused_timeout: Some(Duration::from_secs(300)),
+            command_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(30),
             output_bytes_max: 1 << 20,
             commands_in_a_row_max: 1_024,

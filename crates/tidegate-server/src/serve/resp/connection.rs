@@ -7,10 +7,11 @@ use std::task::Poll;
 use tidegate::Clock as _;
 use tidegate::rules::Request;
 use tokio::io::AsyncWriteExt as _;
+use tokio::time::{Sleep, sleep, timeout};
 
 use super::commands::{self, Asked, Context, Step, write_answer};
 use super::decisions::Decisions;
-use super::held::{self, Ended};
+use super::held::{self, Ahead, Ended};
 use super::idle::Idle;
 use super::input::Input;
 use super::output::{Gone, Output};
@@ -31,6 +32,8 @@ struct Connection<'s> {
     deciding: Deciding,
     decisions: Decisions,
     idle: Idle,
+    /// When the beginning of a command has waited too long for its end.
+    late: Option<Pin<Box<Sleep>>>,
 }
 
 /// What a request that is being decided has of its own, for the rest is lent to it.
@@ -38,7 +41,7 @@ struct Connection<'s> {
 struct Deciding {
     answer: Replies,
     /// What was read while it was held.
-    ahead: Vec<u8>,
+    ahead: Ahead,
 }
 
 /// Why a connection ends.
@@ -61,6 +64,7 @@ pub(super) async fn serve(server: &Server, stream: Stream, id: u64) {
         deciding: Deciding::default(),
         decisions: Decisions::default(),
         idle: Idle::after(server.bounds.unused_timeout),
+        late: None,
     };
     let end = connection.run().await;
     connection.decisions.count(&server.app.metrics);
@@ -68,7 +72,7 @@ pub(super) async fn serve(server: &Server, stream: Stream, id: u64) {
         && let Ok(()) = connection.output.write(&mut connection.stream).await
     {
         // Says good-bye where that is done, as in TLS. The connection ends either way.
-        let _ = connection.stream.shutdown().await;
+        let _ = timeout(server.bounds.write_timeout, connection.stream.shutdown()).await;
     }
 }
 
@@ -83,7 +87,7 @@ impl Connection<'_> {
             if let Err(end) = self.answer_all().await {
                 return end;
             }
-            if server.app.drain.is_on() {
+            if server.app.drain.is_on() && self.input.rest().is_empty() {
                 return End::Due;
             }
         }
@@ -91,8 +95,12 @@ impl Connection<'_> {
 
     /// Writes what waits to be written, and reads what there is as soon as there is something, unless too much waits.
     async fn read(&mut self, mut draining: Pin<&mut impl Future<Output = ()>>) -> Result<(), End> {
-        let Self { server, stream, input, output, idle, .. } = self;
+        let Self { server, stream, input, output, idle, late, .. } = self;
         input.make_room();
+        match input.rest() {
+            [] => *late = None,
+            _ => _ = late.get_or_insert_with(|| Box::pin(sleep(server.bounds.command_timeout))),
+        }
         poll_fn(|context| {
             if let Poll::Ready(Err(Gone)) = output.poll_write(stream, context) {
                 return Poll::Ready(Err(End::AtOnce));
@@ -105,10 +113,16 @@ impl Connection<'_> {
                     Ok(0) | Err(_) => Err(End::AtOnce),
                 });
             }
-            match draining.as_mut().poll(context).is_ready() || idle.poll(context).is_ready() {
-                true => Poll::Ready(Err(End::Due)),
-                false => Poll::Pending,
-            }
+            // What has begun is let finish.
+            let is_over = match late {
+                Some(late) => late.as_mut().poll(context).is_ready(),
+                None => {
+                    server.app.drain.is_on()
+                        || draining.as_mut().poll(context).is_ready()
+                        || idle.poll(context).is_ready()
+                }
+            };
+            if is_over { Poll::Ready(Err(End::Due)) } else { Poll::Pending }
         })
         .await
     }
@@ -117,10 +131,15 @@ impl Connection<'_> {
     async fn answer_all(&mut self) -> Result<(), End> {
         let bounds = &self.server.bounds;
         let mut in_a_row = 0;
-        while let Parsed::Command { length } | Parsed::Nothing { length } = self.answer_next().await? {
+        while let parsed @ (Parsed::Command { length } | Parsed::Nothing { length }) =
+            self.answer_next().await?
+        {
             self.input.advance(length);
-            self.input.append(&mut self.deciding.ahead);
-            self.idle.disturb();
+            self.input.append(&mut self.deciding.ahead.bytes);
+            self.late = None;
+            if self.session.trust == Trust::Known && matches!(parsed, Parsed::Command { .. }) {
+                self.idle.disturb();
+            }
             in_a_row += 1;
             if self.output.waiting() >= bounds.output_bytes_max {
                 self.output.write_down_to(bounds.output_bytes_max, &mut self.stream).await?;
@@ -142,8 +161,8 @@ impl Connection<'_> {
     #[inline]
     async fn answer_next(&mut self) -> Result<Parsed, End> {
         let rest = self.input.rest();
-        let parsed = match self.parser.parse(rest, self.session.trust) {
-            Ok(parsed @ Parsed::Command { .. }) => parsed,
+        let length = match self.parser.parse(rest, self.session.trust) {
+            Ok(Parsed::Command { length }) => length,
             Ok(other) => return Ok(other),
             Err(ProtocolError::Foreign(foreign)) => return Err(self.foreign(foreign)),
             Err(error) => {
@@ -163,11 +182,12 @@ impl Connection<'_> {
             Step::Close => return Err(End::Due),
             Step::Http => return Err(self.foreign(Foreign::Http)),
             Step::Check(asked) => {
+                self.deciding.ahead.behind(rest.len() - length);
                 let (stream, output) = (&mut self.stream, &mut self.output);
                 self.deciding.decide(self.server, &asked, stream, output).await?;
             }
         }
-        Ok(parsed)
+        Ok(Parsed::Command { length })
     }
 
     /// Another protocol is spoken.
@@ -191,6 +211,10 @@ impl Deciding {
         output: &mut Output,
     ) -> Result<(), End> {
         let Self { answer, ahead } = self;
+        if server.app.drain.is_on() {
+            // What comes now comes too late.
+            ahead.none();
+        }
         answer.speak(output.replies.version());
         let descriptors = [asked.descriptor()];
         let request = Request { domain: asked.domain(), descriptors: &descriptors };
@@ -199,14 +223,10 @@ impl Deciding {
             let mut deciding = pin!(server.app.check(Protocol::Resp, &request, answered));
             match poll_fn(|context| Poll::Ready(deciding.as_mut().poll(context))).await {
                 Poll::Ready(decided) => decided,
-                Poll::Pending => {
-                    // Earlier answers do not wait with it.
-                    output.write(stream).await?;
-                    match held::wait(deciding.as_mut(), stream, ahead).await {
-                        Ended::Answered(decided) => decided,
-                        Ended::Gone => return Err(End::AtOnce),
-                    }
-                }
+                Poll::Pending => match held::wait(deciding.as_mut(), stream, output, ahead).await {
+                    Ended::Answered(decided) => decided,
+                    Ended::Gone => return Err(End::AtOnce),
+                },
             }
         };
         match decided {

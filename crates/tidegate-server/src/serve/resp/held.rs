@@ -1,11 +1,17 @@
 //! A request that a rule holds, while its client may go away.
 
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::io::AsyncReadExt as _;
 
-/// What is read ahead of the answer at most, in bytes. Past that, whether the client is still there is not known.
-pub(super) const AHEAD_BYTES_MAX: usize = 64 << 10;
+use super::Stream;
+use super::output::{Gone, Output};
+
+/// What is read ahead of the answer at most, in bytes, with what was read before. Past that, whether the client is still
+/// there is not known.
+const AHEAD_BYTES_MAX: usize = 64 << 10;
 const READ_BYTES: usize = 4 << 10;
 
 /// How the wait ended.
@@ -16,21 +22,55 @@ pub(super) enum Ended<R> {
     Gone,
 }
 
-/// Waits for an answer; what comes in meanwhile is put into `ahead`.
+/// What is read while a request is held: that is how a client's leaving is noticed.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    pub bytes: Vec<u8>,
+    /// How much of it there may be.
+    bytes_max: usize,
+}
+
+impl Ahead {
+    /// There are so many bytes behind the request already.
+    pub fn behind(&mut self, bytes: usize) {
+        self.bytes_max = AHEAD_BYTES_MAX.saturating_sub(bytes);
+    }
+
+    /// Nothing more is read.
+    pub fn none(&mut self) {
+        self.bytes_max = 0;
+    }
+
+    /// Reads as far as there is room; ready when the client has gone.
+    fn poll(&mut self, stream: &mut Stream, context: &mut Context<'_>) -> Poll<()> {
+        while self.bytes.len() < self.bytes_max {
+            self.bytes.reserve(READ_BYTES);
+            match pin!(stream.read_buf(&mut self.bytes)).poll(context) {
+                Poll::Ready(Ok(1..)) => {}
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(()),
+                Poll::Pending => break,
+            }
+        }
+        Poll::Pending
+    }
+}
+
+/// Waits for an answer. Earlier answers do not wait with it, and what comes in meanwhile is put into `ahead`.
 pub(super) async fn wait<F: Future>(
     mut answer: Pin<&mut F>,
-    stream: &mut (impl AsyncRead + Unpin),
-    ahead: &mut Vec<u8>,
+    stream: &mut Stream,
+    output: &mut Output,
+    ahead: &mut Ahead,
 ) -> Ended<F::Output> {
-    loop {
-        ahead.reserve(READ_BYTES);
-        tokio::select! {
-            biased;
-            answer = answer.as_mut() => return Ended::Answered(answer),
-            read = stream.read_buf(ahead), if ahead.len() < AHEAD_BYTES_MAX => match read {
-                Ok(1..) => {}
-                Ok(0) | Err(_) => return Ended::Gone,
-            },
+    poll_fn(|context| {
+        // Before all else, whatever the client does: others stand in line behind it.
+        if let Poll::Ready(answer) = answer.as_mut().poll(context) {
+            return Poll::Ready(Ended::Answered(answer));
         }
-    }
+        if let Poll::Ready(Err(Gone)) = output.poll_write(stream, context) {
+            return Poll::Ready(Ended::Gone);
+        }
+        ahead.poll(stream, context).map(|()| Ended::Gone)
+    })
+    .await
 }

@@ -35,9 +35,15 @@ impl Input {
         self.answered += length;
     }
 
-    /// What was read elsewhere comes behind it.
+    /// What was read elsewhere comes behind it. What is answered is forgotten, or it would pile up behind requests that
+    /// are held.
+    #[inline]
     pub fn append(&mut self, read: &mut Vec<u8>) {
-        self.bytes.append(read);
+        if !read.is_empty() {
+            self.bytes.drain(..self.answered);
+            self.answered = 0;
+            self.bytes.append(read);
+        }
     }
 
     /// Forgets what is answered, and makes room.

@@ -17,6 +17,8 @@ pub(super) struct Output {
     pub replies: Replies,
     /// What of them is written.
     written: usize,
+    /// Whether any of what is written may still be on its way through the stream, as through encryption.
+    is_unflushed: bool,
     fit: Fit,
     /// How long the client may leave them unread.
     timeout: Duration,
@@ -31,7 +33,8 @@ pub(super) struct Gone;
 impl Output {
     /// To a client that may leave it unread for so long.
     pub fn new(timeout: Duration) -> Self {
-        Self { replies: Replies::default(), written: 0, fit: Fit::default(), timeout, stalled: None }
+        let replies = Replies::default();
+        Self { replies, written: 0, is_unflushed: false, fit: Fit::default(), timeout, stalled: None }
     }
 
     /// How many bytes have yet to be written.
@@ -47,7 +50,7 @@ impl Output {
         stream: &mut (impl AsyncWrite + Unpin),
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Gone>> {
-        if self.waiting() == 0 {
+        if self.waiting() == 0 && !self.is_unflushed {
             return Poll::Ready(Ok(()));
         }
         match self.poll_all(stream, context) {
@@ -88,17 +91,21 @@ impl Output {
             match ready!(Pin::new(&mut *stream).poll_write(context, bytes)) {
                 Ok(written @ 1..) => {
                     self.written += written;
+                    self.is_unflushed = true;
                     // The client reads.
                     self.stalled = None;
                 }
                 Ok(0) | Err(_) => return Poll::Ready(Err(Gone)),
             }
         }
-        let used = self.written;
-        self.written = 0;
-        self.replies.buffer().clear();
-        self.fit.settle(self.replies.buffer(), used);
-        Pin::new(stream).poll_flush(context).map_err(|_| Gone)
+        if self.written > 0 {
+            let used = std::mem::take(&mut self.written);
+            self.replies.buffer().clear();
+            self.fit.settle(self.replies.buffer(), used);
+        }
+        let flushed = ready!(Pin::new(stream).poll_flush(context));
+        self.is_unflushed = false;
+        Poll::Ready(flushed.map_err(|_| Gone))
     }
 
     /// Gone once it has not read for too long.

@@ -1,11 +1,12 @@
 //! What is answered: one status for each descriptor, in order, and what is marked.
 
 use smallvec::SmallVec;
-use tidegate::rules::{Answer, Fate, LimitAnswer};
+use tidegate::rules::{Action, Answer, Fate, LimitAnswer};
 use tidegate::{AlgorithmName, Wait};
 use tidegate_core::rules::OVERRIDE_RULE;
 
 use super::{Details, Header, MarksOf, Metadata, RlsUnit};
+use crate::serve::limit_headers::is_shown;
 use crate::serve::rounded;
 
 /// The longest duration that protobuf has, in seconds: about ten thousand years.
@@ -91,22 +92,30 @@ impl<'r> Status<'r> {
     pub const UNLIMITED: Self = Self { code: Code::Ok, limit: None, remaining: 0, until_reset_seconds: None };
 
     /// What became of the descriptor with this number.
+    ///
+    /// Envoy makes headers for clients of the numbers. So they are those of a limit that clients are told of; if there is
+    /// none, of one that looks on, as in envoyproxy/ratelimit; and never of one that is to look as if it were not there.
     pub fn of(answer: &Answer<'r>, descriptor: usize) -> Self {
-        answer.descriptor(descriptor).map_or(Self::UNLIMITED, Self::decided_by)
-    }
-
-    fn decided_by(limit: &LimitAnswer<'r>) -> Self {
-        let code = match limit.fate {
+        let Some(decider) = answer.descriptor(descriptor) else { return Self::UNLIMITED };
+        let code = match decider.fate {
             // Over a quota the request passes, and only this says so, as in envoyproxy/ratelimit.
             Fate::Denied | Fate::OverQuota => Code::OverLimit,
             _ => Code::Ok,
         };
-        let until = match code {
-            Code::OverLimit => limit.outcome.retry_after,
-            Code::Ok => Wait::of(limit.outcome.reset_after),
+        let is_mine = |limit: &LimitAnswer<'_>| limit.descriptor == descriptor;
+        let shown = answer.decider_of(|limit| is_mine(limit) && is_shown(limit));
+        let looks_on = |limit: &LimitAnswer<'_>| !matches!(limit.limit.action, Action::ShadowBan);
+        let told = shown.or_else(|| answer.decider_of(|limit| is_mine(limit) && looks_on(limit)));
+        told.map_or(Self { code, ..Self::UNLIMITED }, |limit| Self { code, ..Self::with_numbers(limit) })
+    }
+
+    fn with_numbers(limit: &LimitAnswer<'r>) -> Self {
+        let until = match limit.fate {
+            Fate::Denied | Fate::OverQuota => limit.outcome.retry_after,
+            _ => Wait::of(limit.outcome.reset_after),
         };
         Self {
-            code,
+            code: Code::Ok,
             limit: Some(CurrentLimit::of(limit)),
             remaining: saturating(limit.outcome.remaining),
             until_reset_seconds: until.span().map(|span| rounded::seconds(span).min(DURATION_SECONDS_MAX)),

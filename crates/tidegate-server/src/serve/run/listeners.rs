@@ -83,5 +83,10 @@ impl Serving {
 fn of_resp(bounds: Bounds) -> RespBounds {
     let usual = RespBounds::default();
     let unused = usual.unused_timeout.map_or(bounds.idle_timeout, |unused| unused.min(bounds.idle_timeout));
-    RespBounds { idle_timeout: Some(bounds.idle_timeout), unused_timeout: Some(unused), ..usual }
+    RespBounds {
+        idle_timeout: Some(bounds.idle_timeout),
+        unused_timeout: Some(unused),
+        command_timeout: bounds.header_timeout,
+        ..usual
+    }
 }
