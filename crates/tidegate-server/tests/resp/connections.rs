@@ -33,12 +33,18 @@ fn unused_connections_are_closed() {
         ..RespBounds::default()
     };
     let server = Server::start(&Options { bounds, password: Some("x"), ..Options::default() });
-    let (mut silent, mut stranger, mut slow) = (server.connect(), server.connect(), server.connect());
-    stranger.ask(&["PING"], "-NOAUTH Authentication required.\r\n");
-    slow.send("*2\r\n$4\r\nAU");
+    let (mut silent, mut slow) = (server.connect(), server.connect());
+    slow.try_send("*2\r\n$4\r\nAU");
     silent.expect_end();
-    stranger.expect_end();
     slow.expect_end();
+    // One that asks is answered before it is closed, unless the machine has other things to do.
+    let heard = std::iter::repeat_with(|| {
+        let mut stranger = server.connect();
+        stranger.try_send(array(&["PING"]));
+        stranger.until_end()
+    });
+    let heard = heard.take(1_000).find(|heard| !heard.is_empty());
+    assert_eq!(heard.as_deref(), Some("-NOAUTH Authentication required.\r\n"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A server on a free port, and clients that say and hear bytes.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,10 +110,23 @@ impl Client {
     /// Nothing more comes, and the connection is closed.
     #[track_caller]
     pub fn expect_end(&mut self) {
+        assert_eq!(self.until_end(), "");
+    }
+
+    /// All that comes until the connection is closed.
+    #[track_caller]
+    pub fn until_end(&mut self) -> String {
         let mut rest = Vec::new();
         // With bytes on their way that nobody reads, the end is a reset.
-        let _ = self.stream.read_to_end(&mut rest);
-        assert_eq!(shown(&rest), "");
+        if let Err(error) = self.stream.read_to_end(&mut rest) {
+            assert!(!matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "it is not closed");
+        }
+        shown(&rest)
+    }
+
+    /// The same as [`send`](Self::send) where the connection may be closed already.
+    pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) {
+        let _ = self.stream.write_all(bytes.as_ref());
     }
 
     /// Says a command as an array, and hears this.

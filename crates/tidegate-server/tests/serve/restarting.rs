@@ -109,10 +109,12 @@ fn a_snapshot_that_cannot_be_written_is_reported_until_it_can() {
     let setup = Setup::new();
     let server = setup.start("100ms");
     wait_until("a snapshot is written", || !setup.snapshot().is_empty());
-    // Nobody can put a file in the place of a directory.
-    let (path, away) = (format!("{}/counters.snapshot", setup.data), format!("{}/away", setup.data));
-    fs::rename(&path, away).unwrap();
-    setup.directory.write("not/there/yet/counters.snapshot/file", "");
+    // Nobody can put a file in the place of a directory. The next snapshot may be there before the directory is.
+    let path = format!("{}/counters.snapshot", setup.data);
+    wait_until("a directory is in its place", || {
+        let _ = fs::remove_file(&path);
+        fs::create_dir(&path).is_ok()
+    });
     wait_until("it is reported", || !server.health()["snapshots"]["failure"].is_null());
     server.wait_for_log("was not written");
     assert_eq!(server.check("ann"), 200);
