@@ -95,13 +95,17 @@ impl Connection<'_> {
 
     /// Writes what waits to be written, and reads what there is as soon as there is something, unless too much waits.
     async fn read(&mut self, mut draining: Pin<&mut impl Future<Output = ()>>) -> Result<(), End> {
-        let Self { server, stream, input, output, idle, late, .. } = self;
+        let Self { server, stream, input, session, output, idle, late, .. } = self;
         input.make_room();
         match input.rest() {
             [] => *late = None,
             _ => _ = late.get_or_insert_with(|| Box::pin(sleep(server.bounds.command_timeout))),
         }
         poll_fn(|context| {
+            // Before all else, and whatever they say: there may always be something to read, or half a command.
+            if session.trust == Trust::Stranger && idle.poll(context).is_ready() {
+                return Poll::Ready(Err(End::Due));
+            }
             if let Poll::Ready(Err(Gone)) = output.poll_write(stream, context) {
                 return Poll::Ready(Err(End::AtOnce));
             }
