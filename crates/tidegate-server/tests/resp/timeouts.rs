@@ -33,7 +33,7 @@ fn with_short_acquaintance() -> RespBounds {
 
 /// Says this over and over, faster than any of the timeouts, until the connection is closed.
 #[track_caller]
-fn goes_on_until_it_is_closed(client: &mut Client, bytes: &[u8]) {
+pub fn goes_on_until_it_is_closed(client: &mut Client, bytes: &[u8]) {
     /// Many times what any of the timeouts takes.
     const TIMES_MAX: usize = 10_000;
     let stream = client.stream();
