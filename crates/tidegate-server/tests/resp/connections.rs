@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidegate_server::serve::resp::RespBounds;
 
 use crate::server::array;
+use crate::timeouts::goes_on_until_it_is_closed;
 use crate::{Options, Server};
 
 #[test]
@@ -49,11 +50,12 @@ fn unused_connections_are_closed() {
 
 #[test]
 fn draining_answers_what_was_asked_and_closes() {
-    let server = Server::start(&Options::default());
+    let bounds = RespBounds { command_timeout: Duration::from_millis(80), ..RespBounds::default() };
+    let server = Server::start(&Options { bounds, ..Options::default() });
     let (mut idle, mut busy) = (server.connect(), server.connect());
     idle.ask(&["PING"], "+PONG\r\n");
     busy.ask(&["PING"], "+PONG\r\n");
-    // Something that is not there in whole is not waited for.
+    // Something that is not there in whole is waited for as at any time.
     busy.send([array(&["ECHO", "a"]), b"*1\r\n$4\r\nPI".to_vec()].concat());
     busy.expect("$1\r\na\r\n");
     server.app.drain.begin();
@@ -77,6 +79,18 @@ fn draining_ends_who_never_stops() {
     drop(client);
     server.wait_for_connections();
     sender.join().expect("it ends with the connection");
+}
+
+/// Nor does one that has always begun something.
+#[test]
+fn draining_ends_who_always_begins_anew() {
+    let bounds = RespBounds { command_timeout: Duration::from_millis(80), ..RespBounds::default() };
+    let server = Server::start(&Options { bounds, ..Options::default() });
+    let mut client = server.connect();
+    client.send("PI");
+    server.app.drain.begin();
+    goes_on_until_it_is_closed(&mut client, b"NG\r\nPI");
+    server.wait_for_connections();
 }
 
 /// A client that asks and never hears is not read any more, so what waits for it is bounded, and it is cut off in the

@@ -3,8 +3,10 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
+use tidegate::rules::{Descriptor, Entry, Request};
 use tidegate::{Engine, rules};
 use tidegate_server::serve::listening::{Address, LettingIn, Listener};
 use tidegate_server::serve::resp::{Resp, RespBounds};
@@ -81,6 +83,18 @@ impl Server {
         ended.expect("connections end");
     }
 
+    /// Waits until rules hold so many requests.
+    #[track_caller]
+    pub fn wait_until_held(&self, requests: u64) {
+        wait_until(&format!("{requests} held requests"), || self.app.engine.held() == requests);
+    }
+
+    /// Forgets what was used of this key, so that whoever is in front in its line may leave.
+    pub fn reset(&self, domain: &str, entries: &[Entry<'_>]) {
+        let descriptors = [Descriptor::new(entries, 1)];
+        self.app.reset(&Request { domain, descriptors: &descriptors }).expect("a plan has room for it");
+    }
+
     /// How many connections there are.
     pub fn connections(&self) -> usize {
         self.tasks.len()
@@ -117,9 +131,11 @@ impl Client {
     #[track_caller]
     pub fn until_end(&mut self) -> String {
         let mut rest = Vec::new();
-        // With bytes on their way that nobody reads, the end is a reset.
-        if let Err(error) = self.stream.read_to_end(&mut rest) {
-            assert!(!matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "it is not closed");
+        match self.stream.read_to_end(&mut rest) {
+            Ok(_) => {}
+            // With bytes on their way that nobody reads, the end is a reset.
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+            Err(error) => panic!("it is not closed: {error}"),
         }
         shown(&rest)
     }
@@ -179,6 +195,21 @@ impl Client {
     pub fn stream(&mut self) -> &mut TcpStream {
         &mut self.stream
     }
+}
+
+/// Waits until something is so, and not for ever.
+#[track_caller]
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    const LOOK_EVERY: Duration = Duration::from_millis(5);
+    const LOOKS_MAX: usize = 12_000;
+    let (_never, nothing) = mpsc::channel::<()>();
+    for _ in 0..LOOKS_MAX {
+        if is_so() {
+            return;
+        }
+        assert_eq!(nothing.recv_timeout(LOOK_EVERY), Err(RecvTimeoutError::Timeout));
+    }
+    panic!("{what} did not come");
 }
 
 /// A command as clients send it.

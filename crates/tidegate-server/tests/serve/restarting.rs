@@ -117,6 +117,12 @@ fn a_snapshot_that_cannot_be_written_is_reported_until_it_can() {
     });
     wait_until("it is reported", || !server.health()["snapshots"]["failure"].is_null());
     server.wait_for_log("was not written");
+    // Since when it is so does not change with each attempt.
+    let snapshots = || server.health()["snapshots"].clone();
+    let (since, failed) = (snapshots()["failure"]["at_ms"].as_u64(), snapshots()["failed"].as_u64());
+    wait_until("it fails again", || snapshots()["failed"].as_u64() > failed.map(|failed| failed + 2));
+    assert_eq!(snapshots()["failure"]["at_ms"].as_u64(), since);
+    assert_eq!(server.log().matches("was not written").count(), 1, "the same is said once");
     assert_eq!(server.check("ann"), 200);
     fs::remove_dir_all(&path).unwrap();
     wait_until("it is written again", || server.health()["snapshots"]["failure"].is_null());
