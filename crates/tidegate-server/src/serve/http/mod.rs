@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! connection.rs   requests one after the other, within bounds        pace.rs, bell.rs
-//! routes.rs       what is asked for                                  body.rs, asking.rs: with what
+//! routes.rs       what is asked for, cross_site.rs: and by whom       body.rs, asking.rs: with what
 //! check.rs, explain.rs, leases.rs   what is answered                 answered.rs, answer_json.rs: and how
 //! reply.rs        replies, and what is said of a request that is wrong
 //! ```
@@ -16,6 +16,7 @@ mod bell;
 pub(super) mod body;
 pub(super) mod check;
 pub(super) mod connection;
+mod cross_site;
 mod explain;
 pub(super) mod health;
 pub(super) mod json;
