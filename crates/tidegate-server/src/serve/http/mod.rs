@@ -25,7 +25,6 @@ pub(super) mod pace;
 pub(super) mod reply;
 mod rls_json;
 pub(super) mod routes;
-mod spec_text;
 
 use std::convert::Infallible;
 use std::sync::Arc;
