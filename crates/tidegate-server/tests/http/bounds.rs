@@ -105,6 +105,22 @@ fn a_body_larger_than_anybody_reads() {
 }
 
 #[test]
+fn a_body_that_is_too_large_is_refused_before_it_comes() {
+    let bounds = Bounds { header_timeout: PATIENCE * 10, ..Bounds::default() };
+    let server = Server::with(RULES, Start { bounds, ..Start::default() });
+    let mut client = Client::to(server.http);
+    client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 2097152\r\n\r\n");
+    let refused = client.reply();
+    refused.assert_problem(413, &["the body is larger than 1048576 bytes"]);
+    assert_eq!(refused.header("connection"), Some("close"));
+    // What comes all the same is thrown away, and resets nothing before the end is read.
+    client.send("x".repeat(2 << 20));
+    assert_eq!(client.rest(), "");
+    drop(client);
+    eventually(&server, "nobody is left", || server.tasks.is_empty());
+}
+
+#[test]
 fn heads_that_are_too_large() {
     let server = Server::new(RULES);
     let many: String = (0..65).map(|number| format!("x-{number}: 1\r\n")).collect();
@@ -153,7 +169,7 @@ fn a_body_that_comes_too_slowly() {
     let server = impatient(Bounds { header_timeout: SHORT, ..patient() });
     let mut client = Client::to(server.http);
     client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{");
-    client.reply().assert_problem(408, &["the body did not come within 200ms"]);
+    client.reply().assert_problem(408, &["the request did not come within 200ms"]);
     assert_eq!(client.rest(), "");
 }
 

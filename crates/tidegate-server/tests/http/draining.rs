@@ -32,3 +32,25 @@ fn idle_connections_are_closed_and_requests_finish() {
     assert_eq!(held.rest(), "");
     eventually(&server, "nobody is left", || server.tasks.is_empty());
 }
+
+#[test]
+fn requests_that_have_arrived_are_answered() {
+    let server = Server::new(HELD);
+    assert_eq!(post(&server, "/v1/check", BODY).status, 200);
+    let held = format!("POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{BODY}", BODY.len());
+    let health = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n".to_owned();
+    // More than is read at a time.
+    let many = health.repeat(1000);
+    let mut client = Client::to(server.http);
+    client.send([held.clone(), many, held].concat());
+    eventually(&server, "the first is in line", || server.app.engine.held() == 1);
+    server.app.drain.begin();
+    for number in 0..1001 {
+        let reply = client.reply();
+        assert_eq!((reply.status, reply.header("connection")), (200, None), "{number}");
+    }
+    let last = client.reply();
+    assert_eq!((last.status, last.header("connection")), (200, Some("close")));
+    assert_eq!(client.rest(), "");
+    eventually(&server, "nobody is left", || server.tasks.is_empty());
+}

@@ -6,6 +6,7 @@ mod batches;
 mod bounds;
 mod checking;
 mod client;
+mod cross_site;
 mod draining;
 mod explaining;
 mod health;
