@@ -52,6 +52,12 @@ impl Server {
     pub async fn client(&self) -> Client {
         RateLimitServiceClient::new(self.channel().await)
     }
+
+    /// The lines of a metric.
+    pub fn counted(&self, metric: &str) -> Vec<String> {
+        let page = self.app.metrics_page();
+        page.lines().filter(|line| line.starts_with(metric)).map(str::to_owned).collect()
+    }
 }
 
 pub fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
