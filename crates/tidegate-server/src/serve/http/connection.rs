@@ -11,12 +11,12 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::time::Instant;
 
-use super::bell::Bell;
 use super::pace::{Busy, Pace, Paced};
 use super::reply::Reply;
 use crate::serve::Drain;
 use crate::serve::listening::Stream;
 use crate::serve::settings::Bounds;
+use crate::serve::when_woken::WhenWoken;
 
 /// The largest head of a request, its first line and all headers, in bytes.
 const HEAD_BYTES_MAX: usize = 16 << 10;
@@ -44,17 +44,17 @@ pub(in crate::serve) async fn serve(handles: &impl Handles, stream: Stream, boun
         .writev(false)
         .serve_connection(io, service);
     let mut connection = pin!(connection);
-    let mut draining = Some(Bell::new(Box::pin(drain.begun())));
+    let mut draining = Some(WhenWoken::new(Box::pin(drain.begun())));
     let first = bounds.header_timeout.min(bounds.idle_timeout);
-    let mut alarm = Bell::new(Box::pin(tokio::time::sleep(first)));
+    let mut alarm = WhenWoken::new(Box::pin(tokio::time::sleep(first)));
     poll_fn(|context| {
         loop {
             // What it ends with is the client's doing: it went away, or what it sent was no HTTP and it was told so.
             if connection.as_mut().poll(context).is_ready() {
                 return Poll::Ready(());
             }
-            if let Some(bell) = &mut draining
-                && bell.poll(context).is_ready()
+            if let Some(begun) = &mut draining
+                && begun.poll(context).is_ready()
             {
                 draining = None;
                 connection.as_mut().graceful_shutdown();
