@@ -161,6 +161,44 @@ async fn accepted(server: &Server) -> Raw {
     }
 }
 
+/// Whatever is called, what comes to nothing is counted once.
+#[tokio::test]
+async fn calls_that_come_to_nothing_are_counted() {
+    let limits = "10 per day, ".repeat(30);
+    let rules = format!("domain: api\nrules: [ {{ name: many, key: [user], limits: [ {limits} ] }} ]");
+    let server = Server::with_rules(&rules).await;
+    let mut raw = Raw::connect(server.address).await;
+    let (check, watch) = ("/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch");
+    let reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+    let three = ["a", "b", "c"].map(|user| descriptor(&[("user", user)]));
+    for (path, body, code) in [
+        (SHOULD_RATE_LIMIT, framed(b""), "3"),
+        (SHOULD_RATE_LIMIT, framed_request(&request(three)), "13"),
+        (check, framed(b"\x0a\x04nope"), "5"),
+        (check, framed(b"\x0a\x09nope"), "3"),
+        (watch, framed(b"\x0a\x09nope"), "3"),
+        (watch, Bytes::from_static(b"\x01\0\0\0\0"), "13"),
+        (reflection, Bytes::from_static(b"\x01\0\0\0\0"), "13"),
+        (reflection, Bytes::from_static(b"\0\x01\0\0\0"), "8"),
+    ] {
+        let answer = raw.call(Call { path, body: vec![body], ..Call::default() }).await.unwrap();
+        assert_eq!(answer.status().0, code, "{path} {answer:?}");
+    }
+    let line = |reason, count| {
+        format!(r#"tidegate_requests_rejected_total{{protocol="grpc",reason="{reason}"}} {count}"#)
+    };
+    assert_eq!(
+        server.counted("tidegate_requests_rejected_total"),
+        [
+            line("internal", 2),
+            line("invalid_argument", 3),
+            line("not_found", 1),
+            line("resource_exhausted", 1),
+            line("too_many_limits", 1)
+        ]
+    );
+}
+
 #[tokio::test]
 async fn half_a_message_is_waited_for_and_not_for_ever() {
     let bounds = Bounds { header_timeout: Duration::from_millis(100), ..Bounds::default() };

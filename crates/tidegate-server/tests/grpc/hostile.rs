@@ -17,6 +17,7 @@ const RULES: &str = "
 domain: api
 rules:
   - { name: all, key: [user], limit: 1_000_000 per day }
+  - { name: held, match: { do: wait }, limit: '{algorithm: gcra, limit: 1, per: 30m}', action: { delay: { max_wait: 1h } } }
 ";
 
 async fn assert_others_are_served(server: &Server) {
@@ -131,7 +132,7 @@ async fn bodies_without_end() {
     let start = bytes::Bytes::from(start.collect::<Vec<u8>>());
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..5 {
-        let mut raw = Raw { h2: raw.h2.clone(), closed: tokio::spawn(async { Ok(()) }) };
+        let mut raw = raw.another();
         let call = Call { body: vec![start.clone()], ends: false, ..Call::default() };
         calls.spawn(async move { raw.call(call).await });
     }
@@ -140,6 +141,41 @@ async fn bodies_without_end() {
     assert_eq!(first.status().0, "8", "{first:?}");
     calls.abort_all();
     assert_others_are_served(&server).await;
+}
+
+/// Requests that are held take only so much memory, and give it back when they are given up.
+#[tokio::test]
+async fn requests_that_are_held() {
+    let server = Server::with_rules(RULES).await;
+    let raw = Raw::connect(server.address).await;
+    let long = "x".repeat(900_000);
+    let large = |entry| framed_request(&request([descriptor(&[("user", &long), entry])]));
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let mut raw = raw.another();
+        let call = Call { body: vec![large(("do", "wait"))], ..Call::default() };
+        calls.spawn(async move { raw.call(call).await });
+    }
+    // One passes, and of the others no more than four are held.
+    for _ in 0..4 {
+        let answer = timeout(LONG, calls.join_next()).await.unwrap().unwrap().unwrap().unwrap();
+        match answer.status() {
+            ("0", "") => {}
+            ("8", message) => assert!(message.starts_with("too much is unfinished or held"), "{message}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    // With those that are held gone there is room again, for a body that comes in pieces.
+    calls.shutdown().await;
+    let asked = async {
+        loop {
+            let call = Call { body: vec![large(("do", "pass"))], ..Call::default() };
+            if raw.another().call(call).await.unwrap().status() == ("0", "") {
+                break;
+            }
+        }
+    };
+    timeout(LONG, asked).await.expect("there is room again");
 }
 
 /// Who does not read the answers is not written to without end, and holds nobody up.

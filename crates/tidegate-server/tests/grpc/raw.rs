@@ -70,6 +70,11 @@ impl Raw {
         Self { h2, closed: tokio::spawn(connection) }
     }
 
+    /// The same connection, for one more call at a time.
+    pub fn another(&self) -> Self {
+        Self { h2: self.h2.clone(), closed: tokio::spawn(async { Ok(()) }) }
+    }
+
     pub async fn call(&mut self, call: Call<'_>) -> Result<Answer, h2::Error> {
         let send = self.send(call);
         tokio::time::timeout(LONG, send).await.expect("an answer in time")

@@ -74,6 +74,12 @@ impl Server {
     pub fn hold_nobody(&self) {
         self.app.engine.replace(Vec::new()).unwrap();
     }
+
+    /// The lines of a metric.
+    pub fn counted(&self, metric: &str) -> Vec<String> {
+        let page = self.app.metrics_page();
+        page.lines().filter(|line| line.starts_with(metric)).map(str::to_owned).collect()
+    }
 }
 
 pub fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
