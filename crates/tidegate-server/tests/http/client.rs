@@ -127,6 +127,8 @@ impl Client {
                 bytes
             }
             Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => 0,
+            // The process was stopped for a while, and goes on.
+            Err(error) if error.kind() == ErrorKind::Interrupted => self.read_more(),
             Err(error) => panic!("nothing came in {PATIENCE:?}: {error}"),
         }
     }

@@ -56,7 +56,7 @@ fn sighup_takes_effect_at_once() {
     in_place(&path, &rules(0));
     server.signal("HUP");
     wait_until("the edit is in force", || server.check("ann") == 429);
-    assert!(server.log().contains("SIGHUP"));
+    server.wait_for_log("SIGHUP");
 }
 
 #[test]

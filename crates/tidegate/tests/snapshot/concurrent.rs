@@ -8,7 +8,9 @@ use tidegate::{Charge, Counter, MemoryStore, Plan, Release, Renewal, Role, Times
 use crate::{Directory, LEDGER, MEMORY_MAX, NOW, PACKED, counter, restored, used};
 
 const THREADS: u64 = 4;
-const SNAPSHOTS: usize = 8;
+const SNAPSHOTS: u64 = 8;
+/// So many if nothing is decided while one is written, for which the threads have to be let run.
+const SNAPSHOTS_MAX: u64 = 1_000;
 
 /// Keys, and how often each was charged: counted before it is and after it was.
 struct Keys {
@@ -62,8 +64,9 @@ fn hold_to_counts(keys: &Keys, work: impl Fn(&MemoryStore, u64, Timestamp) + Syn
                 }
             });
         }
-        let mut grown = 0;
-        for _ in 0..SNAPSHOTS {
+        let (mut snapshots, mut grown) = (0, 0);
+        while snapshots < SNAPSHOTS || (grown == 0 && snapshots < SNAPSHOTS_MAX) {
+            snapshots += 1;
             let at_least = seen(&keys.done);
             store.snapshot(directory.file(), NOW).unwrap();
             let at_most = seen(&keys.begun);
@@ -96,10 +99,15 @@ fn packed_states_while_pages_split() {
 
 #[test]
 fn ledgers_while_others_come_and_go() {
+    // All of them fit the store, however long the disk takes.
+    const LINES_MAX: u64 = 40;
     let keys = Keys::new(LEDGER, 20_000);
-    hold_to_counts(&keys, |store, random, now| match random % 4 {
-        0 => keys.charge(store, usize::try_from(random).unwrap() % 20_000, now),
-        _ => (0..8).for_each(|step| keys.charge_and_refund(store, random + step, now)),
+    hold_to_counts(&keys, |store, random, now| {
+        let key = usize::try_from(random).unwrap() % 20_000;
+        match random % 4 {
+            0 if keys.begun[key].load(Ordering::Relaxed) < LINES_MAX => keys.charge(store, key, now),
+            _ => (0..8).for_each(|step| keys.charge_and_refund(store, random + step, now)),
+        }
     });
 }
 
@@ -147,8 +155,9 @@ fn leases_of_one_key_while_others_come_and_go() {
                 }
             });
         }
-        let mut changed_meanwhile = 0;
-        for _ in 0..3 {
+        let (mut snapshots, mut changed_meanwhile) = (0, 0);
+        while snapshots < 3 || (changed_meanwhile == 0 && snapshots < SNAPSHOTS_MAX) {
+            snapshots += 1;
             let before = changed.load(Ordering::Relaxed);
             store.snapshot(directory.file(), NOW).unwrap();
             changed_meanwhile += changed.load(Ordering::Relaxed) - before;

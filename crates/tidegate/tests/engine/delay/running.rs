@@ -11,7 +11,7 @@ const INTERVAL_NS: u64 = 50_000;
 
 fn engine() -> Arc<Engine> {
     let rule =
-        "key: [user], limit: { limit: 20000 per second, burst: 1 }, action: { delay: { max_wait: 60s } }";
+        "key: [user], limit: { limit: 20000 per second, burst: 1 }, action: { delay: { max_wait: 1h } }";
     Arc::new(Engine::new(domains(&rules(rule))).unwrap())
 }
 
@@ -73,8 +73,8 @@ fn threads_will_do_while_rules_are_replaced_and_signals_pushed() {
     let file = "
 domain: api
 rules:
-  - { name: slow, key: [user], limit: { limit: 20000 per second, burst: 1 }, action: { delay: { max_wait: 60s } } }
-  - { name: all, limit: { limit: 40000 per second, burst: 1 }, action: { delay: { max_wait: 60s } } }
+  - { name: slow, key: [user], limit: { limit: 20000 per second, burst: 1 }, action: { delay: { max_wait: 1h } } }
+  - { name: all, limit: { limit: 40000 per second, burst: 1 }, action: { delay: { max_wait: 1h } } }
   - { name: moving, limit: 1000000 per second, action: { elastic: { min: 900000, max: 2000000, signal: load } } }
 ";
     let engine = Engine::new(domains(file)).unwrap();
