@@ -13,7 +13,7 @@ use super::metrics::{Metrics, Took};
 use super::{Protocol, Reloads, Status};
 
 /// Why requests are rejected that touch more limits than a plan has room for.
-const TOO_MANY_LIMITS: &str = "too_many_limits";
+pub(super) const TOO_MANY_LIMITS: &str = "too_many_limits";
 
 /// What all listeners share. One for the process.
 pub struct App {

@@ -26,6 +26,7 @@ pub mod rounded;
 mod run;
 pub mod settings;
 pub mod status;
+mod when_woken;
 
 pub use app::App;
 pub use drain::Drain;

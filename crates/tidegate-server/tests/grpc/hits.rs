@@ -3,7 +3,9 @@
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use envoy_types::pb::google::protobuf::UInt64Value;
 
-use crate::server::{OK, OVER_LIMIT, Server, ask, descriptor, request};
+use tonic::Code;
+
+use crate::server::{OK, OVER_LIMIT, Server, ask, descriptor, refused, request};
 
 const RULES: &str = "
 domain: api
@@ -97,4 +99,43 @@ rules:
     ask(&mut client, request([hits("a", 10), descriptor(&[("slow", "x")])])).await;
     let answer = ask(&mut client, request([given_back("a", 3), descriptor(&[("slow", "x")])])).await;
     assert_eq!((answer.overall_code, answer.statuses[0].limit_remaining), (OK, 3));
+}
+
+/// What is given back is counted as such; that the server then looks how the limits stand is nobody's peek.
+#[tokio::test]
+async fn what_is_given_back_is_counted() {
+    let server = Server::with_rules(RULES).await;
+    let mut client = server.client().await;
+    ask(&mut client, request([hits("a", 10)])).await;
+    ask(&mut client, request([given_back("a", 4)])).await;
+    ask(&mut client, request([given_back("a", 1), hits("b", 1)])).await;
+    assert_eq!(
+        server.counted("tidegate_operations_total"),
+        [r#"tidegate_operations_total{operation="refund",result="done"} 2"#]
+    );
+}
+
+/// 30 limits for each user: those of three are too many for one request, wherever they stand in it.
+#[tokio::test]
+async fn too_many_limits_to_give_back_and_nothing_is_charged() {
+    let limits = "10 per day, ".repeat(30);
+    let rules = format!(
+        "domain: api\nrules: [ {{ name: few, key: [few], missing: skip, limit: 10 per day }}, \
+         {{ name: many, key: [user], missing: skip, limits: [ {limits} ] }} ]"
+    );
+    let server = Server::with_rules(&rules).await;
+    let mut client = server.client().await;
+    let few =
+        || RateLimitDescriptor { hits_addend: Some(UInt64Value { value: 3 }), ..descriptor(&[("few", "x")]) };
+    let all_back = || ["a", "b", "c"].map(|user| given_back(user, 1));
+    for asked in [request(all_back()), request(all_back().into_iter().chain([few()]))] {
+        let status = refused(&mut client, asked).await;
+        assert_eq!(status.code(), Code::Internal, "{status:?}");
+    }
+    let answer = ask(&mut client, request([few(), given_back("a", 1)])).await;
+    assert_eq!((answer.overall_code, answer.statuses[0].limit_remaining), (OK, 7), "only this was charged");
+    assert_eq!(
+        server.counted("tidegate_requests_rejected_total"),
+        [r#"tidegate_requests_rejected_total{protocol="grpc",reason="too_many_limits"} 2"#]
+    );
 }

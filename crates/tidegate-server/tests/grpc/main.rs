@@ -3,6 +3,7 @@
 mod answers;
 mod drain;
 mod errors;
+mod gone;
 mod health;
 mod hits;
 mod hostile;

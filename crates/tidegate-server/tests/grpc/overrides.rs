@@ -66,3 +66,15 @@ async fn every_unit_and_those_that_are_none() {
     let none = ask(&mut client, request([limited("n", 0, 1)])).await;
     assert_eq!(none.overall_code, OVER_LIMIT, "a limit of nothing denies everything");
 }
+
+/// A rule may be called what it likes, and is a rule.
+#[tokio::test]
+async fn a_rule_by_the_name_of_override_is_a_rule() {
+    let rules = "domain: api\nrules: [ { name: override, key: [user], missing: skip, limit: 5 per day } ]";
+    let server = Server::with_rules(rules).await;
+    let mut client = server.client().await;
+    let both = request([descriptor(&[("user", "a")]), limited("a", 2, Unit::Year as i32)]);
+    let answer = ask(&mut client, both).await;
+    let names = answer.statuses.iter().map(|status| &*status.current_limit.as_ref().unwrap().name);
+    assert_eq!(names.collect::<Vec<_>>(), ["override", ""]);
+}

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 pub const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
 /// No test waits for longer than this.
-pub const LONG: Duration = Duration::from_secs(30);
+pub const LONG: Duration = Duration::from_secs(60);
 
 pub struct Raw {
     pub h2: SendRequest<Bytes>,
@@ -68,6 +68,11 @@ impl Raw {
         builder.initial_connection_window_size(4 << 20);
         let (h2, connection) = builder.handshake(stream).await.unwrap();
         Self { h2, closed: tokio::spawn(connection) }
+    }
+
+    /// The same connection, for one more call at a time.
+    pub fn another(&self) -> Self {
+        Self { h2: self.h2.clone(), closed: tokio::spawn(async { Ok(()) }) }
     }
 
     pub async fn call(&mut self, call: Call<'_>) -> Result<Answer, h2::Error> {

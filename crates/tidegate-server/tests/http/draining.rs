@@ -1,18 +1,19 @@
 //! The end of the server.
 
+use super::server::Start;
 use super::*;
 
 const HELD: &str = "
 domain: api
 rules:
-  - { name: held, key: [user], limit: { limit: 1, per: 700ms, burst: 1 }, action: { delay: { max_wait: 1m } } }
+  - { name: held, key: [user], limit: { limit: 1, per: 30m, burst: 1 }, action: { delay: { max_wait: 1h } } }
 ";
 
 const BODY: &str = r#"{"domain": "api", "attributes": {"user": "42"}}"#;
 
 #[test]
 fn idle_connections_are_closed_and_requests_finish() {
-    let server = Server::new(HELD);
+    let server = Server::with(HELD, Start { workers: 1, ..Start::default() });
     let mut idle = Client::to(server.http);
     assert_eq!(idle.get("/readyz").status, 200);
     let mut fresh = Client::to(server.admin);
@@ -23,6 +24,9 @@ fn idle_connections_are_closed_and_requests_finish() {
     eventually(&server, "it is in line", || server.app.engine.held() == 1);
     server.app.drain.begin();
     assert_eq!((idle.rest(), fresh.rest()), (String::new(), String::new()));
+    // It knows that it is to be the last before it is answered.
+    server.take_turns();
+    server.hold_nobody();
     let reply = held.reply();
     assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
     assert_eq!(held.rest(), "");

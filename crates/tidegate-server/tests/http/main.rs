@@ -26,7 +26,7 @@ rules:
   - name: login
     match: { path: /login }
     limits:
-      - { key: [ip], name: per-ip, limit: 5 per minute, algorithm: fixed_window }
+      - { key: [ip], name: per-ip, limit: 5 per hour, algorithm: fixed_window, align: first_hit }
       - { key: [account], limit: 3 per day }
 ";
 

@@ -1,29 +1,30 @@
 //! A connection: all of its streams in one task.
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::{Builder, Connection as H2, SendResponse};
 use http::Request;
-use tokio::time::{Sleep, sleep, timeout};
+use tokio::time::timeout;
 
 use super::Shared;
 use super::bell::Bell;
-use super::calls::{Call, Desk};
-use crate::serve::Drain;
+use super::calls::{Call, Desk, Sleepers};
+use super::idle::{Idle, Open, Silence};
 use crate::serve::listening::Stream;
+use crate::serve::when_woken::WhenWoken;
 
 /// The most streams of a connection at a time.
 pub const STREAMS_MAX: u32 = 256;
 /// The longest headers of a stream, in bytes as HTTP/2 counts them.
 pub const HEADER_LIST_BYTES_MAX: u32 = 16 << 10;
-/// The most bytes of unfinished bodies of a connection, all together.
-pub const BODIES_BYTES_MAX: usize = 4 << 20;
+/// The most bytes that the calls of a connection keep, all together: of bodies that are not all there, and of requests that
+/// are held.
+pub const KEPT_BYTES_MAX: usize = 4 << 20;
 
 /// How much may arrive on a connection that nobody has looked at, in bytes.
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
@@ -31,6 +32,9 @@ const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 const RESET_STREAMS_MAX: usize = 64;
 /// The most answers that wait to be written, in bytes for each stream.
 const SEND_BUFFER_BYTES_MAX: usize = 64 << 10;
+/// The most streams that are taken before they are answered: as many as there can be, unless the client gives some up
+/// meanwhile.
+const ARRIVED_MAX: usize = STREAMS_MAX as usize;
 
 /// How often a connection goes on by itself before it lets others have their turn. The runtime has a bound of its own, which
 /// a task that is not woken while it works would not hear of.
@@ -46,28 +50,22 @@ pub async fn serve(stream: Stream, shared: Arc<Shared>) {
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .handshake::<_, Bytes>(stream);
     let first_word = timeout(shared.bounds.header_timeout, handshake);
-    let drain = shared.app.drain.clone();
     let h2 = tokio::select! {
-        () = drain.begun() => return,
+        () = shared.app.drain.begun() => return,
         connected = first_word => match connected {
             Ok(Ok(h2)) => h2,
             _ => return,
         },
     };
     let mut connection = Connection::new(h2, shared);
-    let mut draining = pin!(drain.begun());
     let mut bell = Bell::of(Waker::noop());
     let mut waker = Waker::noop().clone();
     poll_fn(|task| {
         if !bell.is_of(task.waker()) {
             bell = Bell::of(task.waker());
             waker = Waker::from(Arc::clone(&bell));
-            // These are asked once, for them to wake the task. Asking each time would cost more than a flag does.
-            let context = &mut Context::from_waker(&waker);
-            let _ = draining.as_mut().poll(context);
-            connection.idle.ask(context);
         }
-        connection.poll(&mut Context::from_waker(&waker), &bell, &drain)
+        connection.poll(&mut Context::from_waker(&waker), &bell)
     })
     .await;
 }
@@ -78,18 +76,13 @@ struct Connection {
     /// The streams that have arrived and were not looked at.
     arrived: Vec<(Request<RecvStream>, SendResponse<Bytes>)>,
     /// Those that take longer.
-    calls: Vec<Call>,
+    calls: Sleepers<Call>,
     idle: Idle,
-    leaving: Leaving,
+    /// Until the server is about to stop; none afterwards.
+    draining: Option<WhenWoken<Draining>>,
 }
 
-/// Whether the connection is about to end.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Leaving {
-    No,
-    /// The client was told to go elsewhere; what it has begun is finished.
-    Politely,
-}
+type Draining = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What comes next.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -104,28 +97,35 @@ enum Next {
 
 impl Connection {
     fn new(h2: H2<Stream, Bytes>, shared: Arc<Shared>) -> Self {
-        let idle = Idle::after(shared.bounds.idle_timeout);
-        let desk = Desk::new(shared);
-        Self { h2, desk, arrived: Vec::new(), calls: Vec::new(), idle, leaving: Leaving::No }
+        let drain = shared.app.drain.clone();
+        let draining: Draining = Box::pin(async move { drain.begun().await });
+        Self {
+            h2,
+            idle: Idle::new(shared.bounds),
+            desk: Desk::new(shared),
+            arrived: Vec::new(),
+            calls: Sleepers::new(),
+            draining: Some(WhenWoken::new(draining)),
+        }
     }
 
     /// Goes on until there is nothing to do; ready when the connection is over.
-    fn poll(&mut self, context: &mut Context<'_>, bell: &Bell, drain: &Drain) -> Poll<()> {
+    fn poll(&mut self, context: &mut Context<'_>, bell: &Bell) -> Poll<()> {
         for _ in 0..ROUNDS_MAX {
             bell.work();
             // To poll is also to write what waits to be written. So all that has arrived is taken before any of it is
             // answered, and the answers leave together.
-            loop {
+            while self.arrived.len() < ARRIVED_MAX {
                 match self.h2.poll_accept(context) {
                     Poll::Ready(Some(Ok(stream))) => self.arrived.push(stream),
                     Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
                     Poll::Pending => break,
                 }
             }
-            let is_busy = self.answer(context);
-            match self.look_around(context, drain) {
+            let answered = self.answer(context);
+            match self.look_around(context) {
                 Next::Over => return Poll::Ready(()),
-                Next::Rest if !is_busy && bell.may_rest() => return Poll::Pending,
+                Next::Rest if answered == Next::Rest && bell.may_rest() => return Poll::Pending,
                 Next::Rest | Next::Again => {}
             }
         }
@@ -133,87 +133,37 @@ impl Connection {
         Poll::Pending
     }
 
-    /// Answers what can be answered. Says whether there is anything to write.
-    fn answer(&mut self, context: &mut Context<'_>) -> bool {
+    /// Answers what can be answered, which is then to be written.
+    fn answer(&mut self, context: &mut Context<'_>) -> Next {
         let has_arrived = !self.arrived.is_empty();
-        self.idle.streams += self.arrived.len() as u64;
+        self.idle.heard(self.arrived.len());
         for (request, respond) in self.arrived.drain(..) {
-            self.calls.extend(self.desk.begin(request, respond, context));
+            if let Some(call) = self.desk.begin(request, respond, context) {
+                self.calls.add(call);
+            }
         }
-        if !self.calls.is_empty() {
-            self.desk.bodies_bytes = self.calls.iter().map(Call::held_bytes).sum();
-            self.calls.retain_mut(|call| call.poll(&mut self.desk, context).is_pending());
-        }
-        self.desk.has_written_since() || has_arrived
+        self.calls.poll(context, |call, context| self.desk.go_on(call, context));
+        if self.desk.has_written_since() || has_arrived { Next::Again } else { Next::Rest }
     }
 
     /// Whether the server stops, or nothing has been asked for long.
-    fn look_around(&mut self, context: &mut Context<'_>, drain: &Drain) -> Next {
-        if drain.is_on() && !self.desk.is_draining {
+    fn look_around(&mut self, context: &mut Context<'_>) -> Next {
+        if self.draining.as_mut().is_some_and(|draining| draining.poll(context).is_ready()) {
+            self.draining = None;
             self.desk.is_draining = true;
-            self.leave();
+            self.calls.wake_all();
+            self.h2.graceful_shutdown();
             return Next::Again;
         }
-        let bounds = self.desk.shared.bounds;
-        match self.idle.look(!self.calls.is_empty()) {
-            Silence::NotYet => return Next::Rest,
-            Silence::Broken => self.idle.again(bounds.idle_timeout, context),
-            Silence::Long if self.leaving == Leaving::Politely => return Next::Over,
+        let open = if self.calls.is_empty() { Open::Nothing } else { Open::Calls };
+        match self.idle.look(&mut self.h2, open, context) {
+            Silence::NotYet => Next::Rest,
+            Silence::Asked => Next::Again,
             Silence::Long => {
-                self.leave();
-                self.idle.again(bounds.header_timeout, context);
+                self.h2.graceful_shutdown();
+                Next::Again
             }
+            Silence::Gone => Next::Over,
         }
-        Next::Again
-    }
-
-    fn leave(&mut self) {
-        self.leaving = Leaving::Politely;
-        self.h2.graceful_shutdown();
-    }
-}
-
-/// Notices that nothing is asked. It looks at the clock once in a while and not for each stream, so it may take up to
-/// twice the time.
-struct Idle {
-    timer: Pin<Box<Sleep>>,
-    /// How many streams have arrived.
-    streams: u64,
-    /// How many had when the timer was set.
-    streams_then: u64,
-}
-
-/// What an [`Idle`] knows.
-enum Silence {
-    /// It is not time to say.
-    NotYet,
-    /// Something was asked, or is still being answered.
-    Broken,
-    /// Nothing was asked.
-    Long,
-}
-
-impl Idle {
-    fn after(time: Duration) -> Self {
-        Self { timer: Box::pin(sleep(time)), streams: 0, streams_then: 0 }
-    }
-
-    fn ask(&mut self, context: &mut Context<'_>) {
-        // What it says is looked at when it is over.
-        let _ = self.timer.as_mut().poll(context);
-    }
-
-    fn look(&self, is_answering: bool) -> Silence {
-        match self.timer.is_elapsed() {
-            false => Silence::NotYet,
-            true if is_answering || self.streams > self.streams_then => Silence::Broken,
-            true => Silence::Long,
-        }
-    }
-
-    fn again(&mut self, time: Duration, context: &mut Context<'_>) {
-        self.streams_then = self.streams;
-        self.timer.set(sleep(time));
-        self.ask(context);
     }
 }

@@ -26,8 +26,8 @@ impl Messages {
         self.received.extend_from_slice(bytes);
     }
 
-    /// How much is held.
-    pub fn held_bytes(&self) -> usize {
+    /// How much is kept.
+    pub fn kept_bytes(&self) -> usize {
         self.received.len()
     }
 

@@ -13,6 +13,15 @@ const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 /// What can be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
+    /// Something that takes one message.
+    TakesOne(TakesOne),
+    /// What can be called, which is a stream of questions.
+    Reflection,
+}
+
+/// What can be called that takes one message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakesOne {
     /// Envoy's rate limit service.
     ShouldRateLimit,
     /// Whether the server is well.
@@ -21,8 +30,6 @@ pub enum Method {
     HealthList,
     /// The same, whenever it changes.
     HealthWatch,
-    /// What can be called.
-    Reflection,
 }
 
 /// Why a call cannot be begun.
@@ -36,15 +43,18 @@ pub enum Refused {
 
 impl Method {
     fn at(path: &str) -> Option<Self> {
-        match path {
-            "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" => Some(Self::ShouldRateLimit),
-            "/grpc.health.v1.Health/Check" => Some(Self::HealthCheck),
-            "/grpc.health.v1.Health/List" => Some(Self::HealthList),
-            "/grpc.health.v1.Health/Watch" => Some(Self::HealthWatch),
+        let method = match path {
+            "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" => TakesOne::ShouldRateLimit,
+            "/grpc.health.v1.Health/Check" => TakesOne::HealthCheck,
+            "/grpc.health.v1.Health/List" => TakesOne::HealthList,
+            "/grpc.health.v1.Health/Watch" => TakesOne::HealthWatch,
             "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
-            | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => Some(Self::Reflection),
-            _ => None,
-        }
+            | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => {
+                return Some(Self::Reflection);
+            }
+            _ => return None,
+        };
+        Some(Self::TakesOne(method))
     }
 }
 

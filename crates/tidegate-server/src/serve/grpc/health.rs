@@ -86,7 +86,7 @@ impl Watching {
             // It might come to be, as far as the protocol knows.
             Ok(_) => Health::ServiceUnknown,
             Err(status) => {
-                desk.fail(&mut respond, &status);
+                desk.reject(&mut respond, &status);
                 return None;
             }
         };

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! connection.rs   HTTP/2 by the crate h2; everything of a connection in one task       ->  streams
-//! bell.rs         what wakes that task
+//! bell.rs         what wakes that task; idle.rs when it is about to end
 //! head.rs         which method, from the headers                                       ->  Method
 //! framing.rs      a message out of a body                                              ->  bytes
 //! messages/       protobuf, by wire/                                                   ->  RlsRequest
@@ -20,6 +20,7 @@ mod connection;
 mod framing;
 mod head;
 mod health;
+mod idle;
 mod messages;
 mod reflection;
 mod status;
@@ -31,7 +32,9 @@ use super::listening::{Serves, Stream};
 use super::rls::Details;
 use super::{App, Bounds, Protocol};
 
-pub use connection::{BODIES_BYTES_MAX, HEADER_LIST_BYTES_MAX, STREAMS_MAX};
+use status::GrpcStatus;
+
+pub use connection::{HEADER_LIST_BYTES_MAX, KEPT_BYTES_MAX, STREAMS_MAX};
 
 /// Speaks gRPC.
 pub struct Grpc {
@@ -54,6 +57,13 @@ impl Grpc {
     /// In front of this, within these bounds, with so much said in headers and metadata.
     pub fn with(app: Arc<App>, bounds: Bounds, details: Details) -> Self {
         Self { shared: Arc::new(Shared { app, bounds, details }) }
+    }
+}
+
+impl Shared {
+    /// A call came to nothing, for this reason.
+    fn count_rejected(&self, status: &GrpcStatus) {
+        self.app.metrics.rejected(Protocol::Grpc, status.code.as_str());
     }
 }
 

@@ -12,11 +12,11 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout};
 
-use super::bell::Bell;
 use super::pace::{Busy, Pace, Paced};
 use super::reply::Reply;
 use crate::serve::listening::Stream;
 use crate::serve::settings::Bounds;
+use crate::serve::when_woken::WhenWoken;
 use crate::serve::{App, Protocol};
 
 /// The largest head of a request, its first line and all headers, in bytes.
@@ -55,7 +55,7 @@ enum End {
 /// What is done about the end of the server.
 enum Draining<F> {
     /// It is waited for.
-    NotYet(Bell<F>),
+    NotYet(WhenWoken<F>),
     /// It has come, and what has arrived before is to be answered.
     Begun,
     /// All is answered.
@@ -74,16 +74,16 @@ pub(in crate::serve) async fn serve(handles: &impl Handles, stream: Stream, term
         // Answers are small: to copy one behind its head is cheaper than to have two pieces sent.
         .writev(false)
         .serve_connection(io, service);
-    let mut draining = Draining::NotYet(Bell::new(Box::pin(app.drain.begun())));
+    let mut draining = Draining::NotYet(WhenWoken::new(Box::pin(app.drain.begun())));
     let first = bounds.header_timeout.min(bounds.idle_timeout);
-    let mut alarm = Bell::new(Box::pin(tokio::time::sleep(first)));
+    let mut alarm = WhenWoken::new(Box::pin(tokio::time::sleep(first)));
     let end = poll_fn(|context| {
         loop {
             if let Poll::Ready(ended) = Pin::new(&mut connection).poll(context) {
                 return Poll::Ready(End::Due(ended));
             }
-            if let Draining::NotYet(bell) = &mut draining
-                && bell.poll(context).is_ready()
+            if let Draining::NotYet(begun) = &mut draining
+                && begun.poll(context).is_ready()
             {
                 draining = Draining::Begun;
             }

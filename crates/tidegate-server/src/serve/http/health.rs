@@ -76,6 +76,9 @@ fn verbose(app: &App, audience: Audience) -> Value {
         "ready": readiness.is_ok(),
         "not_ready_because": readiness.err(),
         "draining": app.drain.is_on(),
+        "ended": status.ended().iter()
+            .map(|ended| json!({ "part": ended.part, "at_ms": millis(ended.at) }))
+            .collect::<Vec<_>>(),
         "rules": rules(&status.rules(), audience),
         "store": { "bytes_used": stats.bytes_used, "live_evictions": stats.live_evictions },
         "snapshots": status.snapshots().map(|snapshots| self::snapshots(&snapshots, audience)),
@@ -186,5 +189,16 @@ mod tests {
         assert_eq!(readyz(&app).status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(healthcheck(&app).status(), StatusCode::INTERNAL_SERVER_ERROR);
         assert_eq!(verbose(&app, Audience::Anyone)["draining"], true);
+    }
+
+    #[test]
+    fn a_part_that_has_ended_before_its_time_is_named() {
+        let app = App::new(Arc::new(Engine::new(Vec::new()).unwrap()));
+        assert_eq!(verbose(&app, Audience::Anyone)["ended"], json!([]));
+        app.status.part_ended("reloads");
+        app.status.part_ended("listener http");
+        let ended = &verbose(&app, Audience::Anyone)["ended"];
+        assert_eq!((&ended[0]["part"], &ended[1]["part"]), (&json!("reloads"), &json!("listener http")));
+        assert!(ended[0]["at_ms"].is_u64(), "{ended}");
     }
 }

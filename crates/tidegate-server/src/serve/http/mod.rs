@@ -1,7 +1,7 @@
 //! HTTP with JSON, for programs that ask and for people with `curl`.
 //!
 //! ```text
-//! connection.rs   requests one after the other, within bounds        pace.rs, bell.rs
+//! connection.rs   requests one after the other, within bounds        pace.rs
 //! routes.rs       what is asked for, cross_site.rs: and by whom       body.rs, asking.rs: with what
 //! check.rs, explain.rs, leases.rs   what is answered                 answered.rs, answer_json.rs: and how
 //! reply.rs        replies, and what is said of a request that is wrong
@@ -12,7 +12,6 @@
 mod answer_json;
 mod answered;
 pub(super) mod asking;
-mod bell;
 pub(super) mod body;
 pub(super) mod check;
 pub(super) mod connection;

@@ -1,10 +1,12 @@
 //! From a request to its answer.
 
 use smallvec::SmallVec;
-use tidegate::rules::{Answer, Descriptor, Fate, Request};
-use tidegate::{Decided, PlanFull};
+use tidegate::rules::{Descriptor, Fate, Request};
+use tidegate::{Decided, InForce, PlanFull, SystemClock};
 
+use super::response::Statuses;
 use super::{Code, Details, Hits, MarksOf, RlsRequest, RlsResponse, Status};
+use crate::serve::app::TOO_MANY_LIMITS;
 use crate::serve::{App, Protocol};
 
 /// Decides a request and hands the answer to `answered`: at once, unless a rule with the action `delay` holds it.
@@ -12,6 +14,9 @@ use crate::serve::{App, Protocol};
 /// Hits that are given back are given back once the other descriptors are decided, whatever becomes of those, and are
 /// answered with how their limits stand then. Not before: a request that is held, and whose client goes away, has changed
 /// nothing.
+///
+/// A request that touches too many limits, be it with what it charges or with what it gives back, changes nothing either:
+/// there is no error once something was charged.
 pub async fn decide<R>(
     app: &App,
     by: Protocol,
@@ -20,70 +25,82 @@ pub async fn decide<R>(
     answered: impl FnOnce(&RlsResponse<'_>) -> R,
 ) -> Result<R, PlanFull> {
     let charged = request.for_engine(Hits::Charged);
-    let count = charged.len();
     let asked = Request { domain: request.domain(), descriptors: &charged };
-    if count == request.descriptors().len() {
-        let answered = |decided: &Decided<'_>| answered(&RlsResponse::new(&decided.answer, count, details));
+    if charged.len() == request.descriptors().len() {
+        let answered = |decided: &Decided<'_>| answered(&RlsResponse::new(&decided.answer, request, details));
         return app.check(by, &asked, answered).await;
     }
-    if count == 0 {
-        return GivenBack::to(app, request)?.stand(app, |stood| {
-            let statuses = in_order(request, Answered { charged: &[], given_back: stood });
-            answered(&RlsResponse::of(Fate::Allowed, MarksOf::default(), statuses))
-        });
+    let given_back = GivenBack::of(request);
+    given_back.check_room(app, by)?;
+    if charged.is_empty() {
+        let rules = given_back.to(app);
+        let stood = given_back.stand(request, &rules);
+        let statuses = in_order(request, &Answered { charged: &[], given_back: &stood });
+        return Ok(answered(&RlsResponse::of(Fate::Allowed, MarksOf::default(), statuses)));
     }
     let decided = |decided: &Decided<'_>| {
         let answer = &decided.answer;
-        let charged = statuses(answer, count);
-        GivenBack::to(app, request)?.stand(app, |stood| {
-            let statuses = in_order(request, Answered { charged: &charged, given_back: stood });
-            answered(&RlsResponse::of(answer.fate, MarksOf::answer(answer, details), statuses))
-        })
+        let charged = Status::all(answer, request, Hits::Charged);
+        let rules = given_back.to(app);
+        let stood = given_back.stand(request, &rules);
+        let statuses = in_order(request, &Answered { charged: &charged, given_back: &stood });
+        answered(&RlsResponse::of(answer.fate, MarksOf::answer(answer, details), statuses))
     };
-    app.check(by, &asked, decided).await?
+    app.check(by, &asked, decided).await
 }
 
-type Statuses<'r> = SmallVec<[Status<'r>; 4]>;
-
-/// The descriptors whose hits were given back, to be looked at and not charged.
+/// The descriptors whose hits are given back.
 struct GivenBack<'q> {
     domain: &'q str,
+    hits: SmallVec<[Descriptor<'q>; 4]>,
+    /// The same, to be looked at and not charged.
     looks: SmallVec<[Descriptor<'q>; 4]>,
 }
 
 /// What became of the descriptors, by what was done with their hits.
-#[derive(Clone, Copy)]
 struct Answered<'s, 'r> {
     charged: &'s [Status<'r>],
     given_back: &'s [Status<'r>],
 }
 
 impl<'q> GivenBack<'q> {
-    fn to(app: &App, request: &'q RlsRequest<'_>) -> Result<Self, PlanFull> {
-        let domain = request.domain();
-        let mut looks = request.for_engine(Hits::GivenBack);
-        app.engine.in_force().refund(&Request { domain, descriptors: &looks })?;
-        looks.iter_mut().for_each(|descriptor| descriptor.cost = 0);
-        Ok(Self { domain, looks })
+    fn of(request: &'q RlsRequest<'_>) -> Self {
+        let hits = request.for_engine(Hits::GivenBack);
+        let looks = hits.iter().map(|descriptor| Descriptor { cost: 0, ..*descriptor }).collect();
+        Self { domain: request.domain(), hits, looks }
     }
 
-    /// How their limits stand. Whoever gives back is not over any.
-    fn stand<R>(&self, app: &App, answered: impl FnOnce(&[Status<'_>]) -> R) -> Result<R, PlanFull> {
-        let request = Request { domain: self.domain, descriptors: &self.looks };
-        app.peek(&request, |answer| {
-            let mut statuses = statuses(answer, self.looks.len());
-            statuses.iter_mut().for_each(|status| status.code = Code::Ok);
-            answered(&statuses)
-        })
+    /// Finds out whether a plan has room for what they touch, before anything is charged.
+    fn check_room(&self, app: &App, by: Protocol) -> Result<(), PlanFull> {
+        let room = app.engine.in_force().peek(&self.asked(&self.looks)).map(drop);
+        room.inspect_err(|_| app.metrics.rejected(by, TOO_MANY_LIMITS))
     }
-}
 
-fn statuses<'r>(answer: &Answer<'r>, count: usize) -> Statuses<'r> {
-    (0..count).map(|number| Status::of(answer, number)).collect()
+    /// Gives them back, by the rules that are now in force.
+    ///
+    /// There was room for them. If there is none any more, because other rules came into force while the request was held,
+    /// they are not given back, which is counted; what was decided stands, and is answered.
+    fn to<'a>(&self, app: &'a App) -> InForce<'a, SystemClock> {
+        let _ = app.refund(&self.asked(&self.hits));
+        app.engine.in_force()
+    }
+
+    /// How their limits stand. It is the server that looks, not the client, so nobody counts it. Whoever gives back is not
+    /// over any.
+    fn stand<'r>(&self, request: &RlsRequest<'_>, rules: &'r InForce<'_, SystemClock>) -> Statuses<'r> {
+        let Ok(answer) = rules.peek(&self.asked(&self.looks)) else { return Statuses::new() };
+        let mut statuses = Status::all(&answer, request, Hits::GivenBack);
+        statuses.iter_mut().for_each(|status| status.code = Code::Ok);
+        statuses
+    }
+
+    fn asked<'d>(&self, descriptors: &'d [Descriptor<'q>]) -> Request<'d> {
+        Request { domain: self.domain, descriptors }
+    }
 }
 
 /// The statuses of all descriptors in the order of the request.
-fn in_order<'r>(request: &RlsRequest<'_>, answered: Answered<'_, 'r>) -> Statuses<'r> {
+fn in_order<'r>(request: &RlsRequest<'_>, answered: &Answered<'_, 'r>) -> Statuses<'r> {
     let (mut charged, mut given_back) = (answered.charged.iter(), answered.given_back.iter());
     let mut next = |hits: Hits| match hits {
         Hits::Charged => charged.next(),

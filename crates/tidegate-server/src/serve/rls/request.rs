@@ -104,6 +104,13 @@ impl<'a> RlsRequest<'a> {
         descriptor.hits_addend.unwrap_or_else(|| u64::from(self.hits_addend.max(1)))
     }
 
+    /// How much memory its parts take, beside the message that they are borrowed from: an entry may be two bytes of that,
+    /// and is several words here.
+    pub fn parts_bytes(&self) -> usize {
+        size_of_val(&*self.entries)
+            + self.descriptors.len() * (size_of::<RlsDescriptor>() + size_of::<Descriptor<'_>>())
+    }
+
     /// Its descriptors for the engine, those whose hits are charged or those whose hits are given back.
     pub fn for_engine(&self, hits: Hits) -> SmallVec<[Descriptor<'_>; 4]> {
         let mine = self.descriptors.iter().filter(|descriptor| descriptor.hits == hits);

@@ -3,9 +3,8 @@
 use smallvec::SmallVec;
 use tidegate::rules::{Action, Answer, Fate, LimitAnswer};
 use tidegate::{AlgorithmName, Wait};
-use tidegate_core::rules::OVERRIDE_RULE;
 
-use super::{Details, Header, MarksOf, Metadata, RlsUnit};
+use super::{Details, Header, Hits, MarksOf, Metadata, RlsDescriptor, RlsRequest, RlsUnit};
 use crate::serve::limit_headers::is_shown;
 use crate::serve::rounded;
 
@@ -28,7 +27,7 @@ pub struct RlsResponse<'r> {
     /// Whether the request is to be turned away.
     pub overall: Code,
     /// What became of each descriptor, in the order of the request.
-    pub statuses: SmallVec<[Status<'r>; 4]>,
+    pub statuses: Statuses<'r>,
     /// For the client.
     pub response_headers: Vec<Header>,
     /// For the upstream.
@@ -36,6 +35,9 @@ pub struct RlsResponse<'r> {
     /// For the filters behind.
     pub metadata: Option<Metadata<'r>>,
 }
+
+/// What became of several descriptors.
+pub type Statuses<'r> = SmallVec<[Status<'r>; 4]>;
 
 /// What became of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,14 +75,14 @@ impl Code {
 }
 
 impl<'r> RlsResponse<'r> {
-    /// The answer to a request of so many descriptors.
-    pub fn new(answer: &Answer<'r>, descriptors: usize, details: Details) -> Self {
-        let statuses = (0..descriptors).map(|number| Status::of(answer, number)).collect();
+    /// The answer to a request of which all hits were charged.
+    pub fn new(answer: &Answer<'r>, request: &RlsRequest<'_>, details: Details) -> Self {
+        let statuses = Status::all(answer, request, Hits::Charged);
         Self::of(answer.fate, MarksOf::answer(answer, details), statuses)
     }
 
     /// Made of its parts.
-    pub fn of(fate: Fate, marks: MarksOf<'r>, statuses: SmallVec<[Status<'r>; 4]>) -> Self {
+    pub fn of(fate: Fate, marks: MarksOf<'r>, statuses: Statuses<'r>) -> Self {
         let overall = if fate == Fate::Denied { Code::OverLimit } else { Code::Ok };
         let MarksOf { response_headers, request_headers, metadata } = marks;
         Self { overall, statuses, response_headers, request_headers, metadata }
@@ -91,32 +93,42 @@ impl<'r> Status<'r> {
     /// Of a descriptor that touches no limit.
     pub const UNLIMITED: Self = Self { code: Code::Ok, limit: None, remaining: 0, until_reset_seconds: None };
 
-    /// What became of the descriptor with this number.
+    /// What became of those descriptors of the request that this is the answer to: those whose hits were charged, or those
+    /// whose hits were given back.
+    pub fn all(answer: &Answer<'r>, request: &RlsRequest<'_>, hits: Hits) -> Statuses<'r> {
+        let asked = request.descriptors().iter().filter(|descriptor| descriptor.hits == hits);
+        asked.enumerate().map(|(number, descriptor)| Self::of(answer, number, descriptor)).collect()
+    }
+
+    /// What became of a descriptor, which has this number in the answer.
     ///
     /// Envoy makes headers for clients of the numbers. So they are those of a limit that clients are told of; if there is
     /// none, of one that looks on, as in envoyproxy/ratelimit; and never of one that is to look as if it were not there.
-    pub fn of(answer: &Answer<'r>, descriptor: usize) -> Self {
-        let Some(decider) = answer.descriptor(descriptor) else { return Self::UNLIMITED };
+    fn of(answer: &Answer<'r>, number: usize, descriptor: &RlsDescriptor) -> Self {
+        let Some(decider) = answer.descriptor(number) else { return Self::UNLIMITED };
         let code = match decider.fate {
             // Over a quota the request passes, and only this says so, as in envoyproxy/ratelimit.
             Fate::Denied | Fate::OverQuota => Code::OverLimit,
             _ => Code::Ok,
         };
-        let is_mine = |limit: &LimitAnswer<'_>| limit.descriptor == descriptor;
+        let is_mine = |limit: &LimitAnswer<'_>| limit.descriptor == number;
         let shown = answer.decider_of(|limit| is_mine(limit) && is_shown(limit));
         let looks_on = |limit: &LimitAnswer<'_>| !matches!(limit.limit.action, Action::ShadowBan);
         let told = shown.or_else(|| answer.decider_of(|limit| is_mine(limit) && looks_on(limit)));
-        told.map_or(Self { code, ..Self::UNLIMITED }, |limit| Self { code, ..Self::with_numbers(limit) })
+        match told {
+            Some(limit) => Self { code, ..Self::with_numbers(limit, descriptor) },
+            None => Self { code, ..Self::UNLIMITED },
+        }
     }
 
-    fn with_numbers(limit: &LimitAnswer<'r>) -> Self {
+    fn with_numbers(limit: &LimitAnswer<'r>, descriptor: &RlsDescriptor) -> Self {
         let until = match limit.fate {
             Fate::Denied | Fate::OverQuota => limit.outcome.retry_after,
             _ => Wait::of(limit.outcome.reset_after),
         };
         Self {
             code: Code::Ok,
-            limit: Some(CurrentLimit::of(limit)),
+            limit: Some(CurrentLimit::of(limit, descriptor)),
             remaining: saturating(limit.outcome.remaining),
             until_reset_seconds: until.span().map(|span| rounded::seconds(span).min(DURATION_SECONDS_MAX)),
         }
@@ -124,12 +136,13 @@ impl<'r> Status<'r> {
 }
 
 impl<'r> CurrentLimit<'r> {
-    fn of(answer: &LimitAnswer<'r>) -> Self {
+    fn of(answer: &LimitAnswer<'r>, descriptor: &RlsDescriptor) -> Self {
         let limit = &answer.limit.limit;
-        let name = match limit.name() {
-            _ if &*answer.rule.name == OVERRIDE_RULE => "",
-            Some(name) => name,
-            None => &answer.rule.name,
+        let name = match (descriptor.limit, limit.name()) {
+            // A descriptor that brings a limit along is limited by nothing else.
+            (Some(_), _) => "",
+            (None, Some(name)) => name,
+            (None, None) => &answer.rule.name,
         };
         // Units that are held have no window, only a time after which they are taken back.
         let unit = match limit.algorithm_name() {

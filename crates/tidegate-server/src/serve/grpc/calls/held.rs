@@ -6,32 +6,47 @@ use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use h2::server::SendResponse;
-use http::HeaderMap;
+use tokio::time::Instant;
 
+use super::Desk;
 use super::deadline::Deadline;
-use super::{Desk, decide};
+use super::desk::decide;
+use crate::serve::grpc::messages::read_request;
 use crate::serve::grpc::status::{GrpcCode, GrpcStatus};
-use crate::serve::grpc::{Shared, head};
 
 /// A request that waits for its turn. Dropped, it leaves its line and has charged nothing.
 pub struct Held {
     respond: SendResponse<Bytes>,
     deciding: Pin<Box<dyn Future<Output = Result<Bytes, GrpcStatus>> + Send>>,
     deadline: Deadline,
+    kept_bytes: usize,
 }
 
 impl Held {
-    /// It begins to wait.
+    /// It begins to wait, until this instant at most; unless the others keep so much that there is no room for it.
     #[cold]
     pub fn begin(
-        shared: &Arc<Shared>,
-        message: Bytes,
-        respond: SendResponse<Bytes>,
-        headers: &HeaderMap,
-    ) -> Self {
-        let shared = Arc::clone(shared);
+        desk: &mut Desk,
+        message: &[u8],
+        mut respond: SendResponse<Bytes>,
+        until: Option<Instant>,
+    ) -> Option<Self> {
+        let parts_bytes = read_request(message).map_or(0, |request| request.parts_bytes());
+        let kept_bytes = message.len() + parts_bytes;
+        if let Err(full) = desk.check_room(kept_bytes) {
+            desk.reject(&mut respond, &full);
+            return None;
+        }
+        let shared = Arc::clone(&desk.shared);
+        // A copy: the message is a part of what was read from the connection at once, and would keep all of it.
+        let message: Box<[u8]> = message.into();
         let deciding = Box::pin(async move { decide(&shared, &message, &mut BytesMut::new()).await });
-        Self { respond, deciding, deadline: Deadline::after(head::timeout(headers)) }
+        Some(Self { respond, deciding, deadline: Deadline::at(until), kept_bytes })
+    }
+
+    /// How much of the message it keeps, and of what was read from it.
+    pub fn kept_bytes(&self) -> usize {
+        self.kept_bytes
     }
 
     /// Goes on; ready when it is over.

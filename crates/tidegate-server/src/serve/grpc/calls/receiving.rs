@@ -6,23 +6,25 @@ use bytes::{Bytes, BytesMut};
 use h2::RecvStream;
 use h2::server::SendResponse;
 use http::HeaderMap;
+use tokio::time::Instant;
 
-use super::deadline::Deadline;
+use super::deadline::{self, Deadline};
 use super::{Call, Desk};
-use crate::serve::grpc::connection::BODIES_BYTES_MAX;
 use crate::serve::grpc::framing::{self, PREFIX_BYTES};
-use crate::serve::grpc::head::{self, Method};
+use crate::serve::grpc::head::TakesOne;
 use crate::serve::grpc::status::{GrpcCode, GrpcStatus};
 
 /// A call whose body is not all there.
 pub struct Receiving {
-    method: Method,
-    headers: HeaderMap,
+    method: TakesOne,
     body: RecvStream,
     received: BytesMut,
     /// Taken when it is answered.
     respond: Option<SendResponse<Bytes>>,
+    /// When the rest of the body is not waited for any more.
     deadline: Deadline,
+    /// Until when the client waits for the answer.
+    until: Option<Instant>,
 }
 
 /// The call was turned away.
@@ -33,19 +35,19 @@ impl Receiving {
     #[cold]
     pub fn begin(
         desk: &Desk,
-        method: Method,
+        method: TakesOne,
         body: RecvStream,
         respond: SendResponse<Bytes>,
-        headers: HeaderMap,
+        headers: &HeaderMap,
     ) -> Self {
-        let time = desk.shared.bounds.header_timeout;
-        let time = head::timeout(&headers).map_or(time, |clients| clients.min(time));
-        let deadline = Deadline::after(Some(time));
-        Self { method, headers, body, received: BytesMut::new(), respond: Some(respond), deadline }
+        let until = deadline::of_client(headers);
+        let late = Instant::now() + desk.shared.bounds.header_timeout;
+        let deadline = Deadline::at(Some(until.map_or(late, |until| until.min(late))));
+        Self { method, body, received: BytesMut::new(), respond: Some(respond), deadline, until }
     }
 
     /// How much is there.
-    pub fn held_bytes(&self) -> usize {
+    pub fn kept_bytes(&self) -> usize {
         self.received.len()
     }
 
@@ -53,20 +55,23 @@ impl Receiving {
     pub fn push(&mut self, desk: &mut Desk, bytes: &[u8]) -> Result<(), TurnedAway> {
         // It fails if the client is gone, of which the next read will tell.
         let _ = self.body.flow_control().release_capacity(bytes.len());
-        desk.bodies_bytes += bytes.len();
+        self.keep(desk, bytes).map_err(|status| {
+            self.turn_away(desk, &status);
+            TurnedAway
+        })
+    }
+
+    /// Keeps more of it; what will be refused is neither kept nor waited for.
+    fn keep(&mut self, desk: &Desk, bytes: &[u8]) -> Result<(), GrpcStatus> {
         let message_bytes_max = desk.shared.bounds.body_bytes_max;
-        let is_too_long = self.received.len() + bytes.len() > PREFIX_BYTES + message_bytes_max;
-        if is_too_long || desk.bodies_bytes > BODIES_BYTES_MAX {
-            let message =
-                "the body is too large, or there are too many unfinished ones (hint: send less at a time)";
-            return Err(self.turn_away(desk, &GrpcStatus::new(GrpcCode::ResourceExhausted, message)));
+        let kept_bytes = self.received.len() + bytes.len();
+        if kept_bytes > PREFIX_BYTES + message_bytes_max {
+            let message = format!("the body is too large (hint: {message_bytes_max} bytes are the most)");
+            return Err(GrpcStatus::new(GrpcCode::ResourceExhausted, message));
         }
+        desk.check_room(kept_bytes)?;
         self.received.extend_from_slice(bytes);
-        // What will be refused is not waited for.
-        match framing::length(&self.received, message_bytes_max) {
-            Ok(_) => Ok(()),
-            Err(status) => Err(self.turn_away(desk, &status)),
-        }
+        framing::length(&self.received, message_bytes_max).map(drop)
     }
 
     /// Goes on. Ready when the call is over, or becomes another.
@@ -81,7 +86,7 @@ impl Receiving {
                 Poll::Ready(None) => {
                     let body = std::mem::take(&mut self.received).freeze();
                     let Some(respond) = self.respond.take() else { return Poll::Ready(None) };
-                    return Poll::Ready(desk.answer(self.method, body, respond, &self.headers, context));
+                    return Poll::Ready(desk.answer(self.method, body, respond, || self.until, context));
                 }
                 Poll::Ready(Some(Err(_))) => return Poll::Ready(None),
                 Poll::Pending => break,
@@ -89,16 +94,15 @@ impl Receiving {
         }
         if self.deadline.poll(context).is_ready() {
             let message = "the body took too long to arrive";
-            let _ = self.turn_away(desk, &GrpcStatus::new(GrpcCode::DeadlineExceeded, message));
+            self.turn_away(desk, &GrpcStatus::new(GrpcCode::DeadlineExceeded, message));
             return Poll::Ready(None);
         }
         Poll::Pending
     }
 
-    fn turn_away(&mut self, desk: &mut Desk, status: &GrpcStatus) -> TurnedAway {
+    fn turn_away(&mut self, desk: &mut Desk, status: &GrpcStatus) {
         if let Some(mut respond) = self.respond.take() {
             desk.reject(&mut respond, status);
         }
-        TurnedAway
     }
 }

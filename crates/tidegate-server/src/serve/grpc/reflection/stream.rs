@@ -8,7 +8,6 @@ use h2::{RecvStream, SendStream};
 
 use super::{file_named, file_with, services, with_dependencies};
 use crate::serve::grpc::calls::{Deadline, Desk};
-use crate::serve::grpc::connection::BODIES_BYTES_MAX;
 use crate::serve::grpc::framing::Messages;
 use crate::serve::grpc::status::{GrpcCode, GrpcStatus, ok_head, ok_trailers};
 use crate::serve::grpc::wire::{Reader, Value, WireError, Writer};
@@ -51,13 +50,13 @@ impl Reflecting {
             questions: Messages::new(QUESTION_BYTES_MAX),
             answer: Bytes::new(),
             is_asked_out: false,
-            deadline: Deadline::after(Some(desk.shared.bounds.idle_timeout)),
+            deadline: Deadline::after(desk.shared.bounds.idle_timeout),
         })
     }
 
-    /// How much of questions is held.
-    pub fn held_bytes(&self) -> usize {
-        self.questions.held_bytes()
+    /// How much of questions and answers it keeps.
+    pub fn kept_bytes(&self) -> usize {
+        self.questions.kept_bytes() + self.answer.len()
     }
 
     /// Goes on; ready when it is over.
@@ -80,9 +79,8 @@ impl Reflecting {
                 Ok(None) => match self.body.poll_data(context) {
                     Poll::Ready(Some(Ok(bytes))) => {
                         let _ = self.body.flow_control().release_capacity(bytes.len());
-                        desk.bodies_bytes += bytes.len();
-                        if desk.bodies_bytes > BODIES_BYTES_MAX {
-                            return Poll::Ready(());
+                        if let Err(full) = desk.check_room(self.kept_bytes() + bytes.len()) {
+                            return self.reject(desk, full);
                         }
                         self.questions.push(&bytes);
                     }
@@ -90,7 +88,7 @@ impl Reflecting {
                     Poll::Ready(None) => self.is_asked_out = true,
                     Poll::Pending => return Poll::Pending,
                 },
-                Err(status) => return self.end(desk, Err(status)),
+                Err(status) => return self.reject(desk, status),
             }
         }
     }
@@ -110,6 +108,11 @@ impl Reflecting {
         let some = self.answer.split_to(room);
         desk.has_written();
         Poll::Ready(self.stream.send_data(some, false))
+    }
+
+    fn reject(&mut self, desk: &mut Desk, status: GrpcStatus) -> Poll<()> {
+        desk.shared.count_rejected(&status);
+        self.end(desk, Err(status))
     }
 
     fn end(&mut self, desk: &mut Desk, how: Result<(), GrpcStatus>) -> Poll<()> {

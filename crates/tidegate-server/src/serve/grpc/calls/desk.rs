@@ -1,0 +1,215 @@
+//! Where the calls of a connection are answered.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use h2::RecvStream;
+use h2::server::SendResponse;
+use http::Request;
+use tokio::time::Instant;
+
+use super::deadline;
+use super::{Call, Held, Receiving};
+use crate::serve::grpc::Shared;
+use crate::serve::grpc::connection::KEPT_BYTES_MAX;
+use crate::serve::grpc::framing::{framed, only_message};
+use crate::serve::grpc::head::{self, Method, TakesOne};
+use crate::serve::grpc::health::{self, Watching};
+use crate::serve::grpc::messages::{read_request, write_response};
+use crate::serve::grpc::reflection::Reflecting;
+use crate::serve::grpc::status::{GrpcCode, GrpcStatus, ok_head, ok_trailers};
+use crate::serve::grpc::wire::Writer;
+use crate::serve::{Protocol, rls};
+
+/// How much memory answers are written to at a time, in bytes.
+const OUT_BYTES: usize = 4 << 10;
+
+/// Where the calls of a connection are answered.
+pub struct Desk {
+    pub shared: Arc<Shared>,
+    /// Where answers are written. Those that are written share its memory until they are sent.
+    out: BytesMut,
+    /// How much of messages calls keep that take longer, but for the one that goes on just now.
+    others_bytes: usize,
+    /// Whether the server is about to stop.
+    pub is_draining: bool,
+    has_written: bool,
+}
+
+impl Desk {
+    /// Of one connection.
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, out: BytesMut::new(), others_bytes: 0, is_draining: false, has_written: false }
+    }
+
+    /// Whether anything was answered since this was last asked.
+    pub fn has_written_since(&mut self) -> bool {
+        std::mem::take(&mut self.has_written)
+    }
+
+    /// A stream arrived. It is answered, or takes longer.
+    #[inline]
+    pub fn begin(
+        &mut self,
+        request: Request<RecvStream>,
+        respond: SendResponse<Bytes>,
+        context: &mut Context<'_>,
+    ) -> Option<Call> {
+        let call = self.begin_one(request, respond, context);
+        self.others_bytes += call.as_ref().map_or(0, Call::kept_bytes);
+        call
+    }
+
+    /// A call that takes longer goes on; ready when it is over.
+    pub fn go_on(&mut self, call: &mut Call, context: &mut Context<'_>) -> Poll<()> {
+        self.others_bytes -= call.kept_bytes();
+        let gone_on = call.poll(self, context);
+        if gone_on.is_pending() {
+            self.others_bytes += call.kept_bytes();
+        }
+        gone_on
+    }
+
+    /// Whether the call that goes on just now may keep so much, beside what the others do.
+    pub fn check_room(&self, bytes: usize) -> Result<(), GrpcStatus> {
+        if self.others_bytes + bytes <= KEPT_BYTES_MAX {
+            return Ok(());
+        }
+        let message = "too much is unfinished or held on this connection (hint: send less at a time)";
+        Err(GrpcStatus::new(GrpcCode::ResourceExhausted, message))
+    }
+
+    #[inline]
+    fn begin_one(
+        &mut self,
+        request: Request<RecvStream>,
+        mut respond: SendResponse<Bytes>,
+        context: &mut Context<'_>,
+    ) -> Option<Call> {
+        let (head, mut body) = request.into_parts();
+        let method = match head::method(&head) {
+            Ok(Method::TakesOne(method)) => method,
+            Ok(Method::Reflection) => return Reflecting::begin(self, body, respond).map(Call::Reflecting),
+            Err(refused) => {
+                self.shared.app.metrics.rejected(Protocol::Grpc, refused.reason());
+                self.has_written = true;
+                // It fails if the client is gone.
+                let _ = respond.send_response(refused.response(), true);
+                return None;
+            }
+        };
+        let until = || deadline::of_client(&head.headers);
+        match body.poll_data(context) {
+            // Nearly always all of it is there.
+            Poll::Ready(Some(Ok(bytes))) if body.is_end_stream() => {
+                let length = bytes.len();
+                let call = self.answer(method, bytes, respond, until, context);
+                if call.is_some() {
+                    // What was answered gives back its part of the window by itself.
+                    let _ = body.flow_control().release_capacity(length);
+                }
+                call
+            }
+            Poll::Ready(Some(Ok(bytes))) => {
+                let mut receiving = Receiving::begin(self, method, body, respond, &head.headers);
+                receiving.push(self, &bytes).is_ok().then_some(Call::Receiving(receiving))
+            }
+            Poll::Ready(None) => self.answer(method, Bytes::new(), respond, until, context),
+            Poll::Ready(Some(Err(_))) => None,
+            Poll::Pending => {
+                Some(Call::Receiving(Receiving::begin(self, method, body, respond, &head.headers)))
+            }
+        }
+    }
+
+    /// All of a body is there. `until` says until when the client waits for the answer, if anybody asks.
+    pub fn answer(
+        &mut self,
+        method: TakesOne,
+        body: Bytes,
+        mut respond: SendResponse<Bytes>,
+        until: impl FnOnce() -> Option<Instant>,
+        context: &mut Context<'_>,
+    ) -> Option<Call> {
+        let message = match only_message(body, self.shared.bounds.body_bytes_max) {
+            Ok(message) => message,
+            Err(status) => {
+                self.reject(&mut respond, &status);
+                return None;
+            }
+        };
+        let answer = match method {
+            TakesOne::ShouldRateLimit => match self.decide(&message, context) {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => return Held::begin(self, &message, respond, until()).map(Call::Held),
+            },
+            TakesOne::HealthCheck => {
+                health::check(self, &message).inspect_err(|status| self.shared.count_rejected(status))
+            }
+            TakesOne::HealthList => Ok(health::list(self)),
+            TakesOne::HealthWatch => return Watching::begin(self, &message, respond).map(Call::Watching),
+        };
+        self.finish(&mut respond, answer);
+        None
+    }
+
+    /// Decides a request, if nothing holds it. If something does, it has charged nothing.
+    fn decide(&mut self, message: &Bytes, context: &mut Context<'_>) -> Poll<Result<Bytes, GrpcStatus>> {
+        pin!(decide(&self.shared, message, &mut self.out)).poll(context)
+    }
+
+    /// Writes a message, with what stands in front of it.
+    pub fn framed(&mut self, write: impl FnOnce(&mut Writer<'_>)) -> Bytes {
+        self.out.reserve(OUT_BYTES);
+        framed(&mut self.out, |out| write(&mut Writer::new(out)))
+    }
+
+    /// Answers a call that has one answer, or ends it with an error that was counted.
+    pub fn finish(&mut self, respond: &mut SendResponse<Bytes>, answer: Result<Bytes, GrpcStatus>) {
+        self.has_written = true;
+        // Each of these fails if the client is gone.
+        match answer {
+            Ok(message) => {
+                if let Ok(mut stream) = respond.send_response(ok_head(), false) {
+                    let _ = stream.send_data(message, false);
+                    let _ = stream.send_trailers(ok_trailers());
+                }
+            }
+            Err(status) => drop(respond.send_response(status.trailers_only(), true)),
+        }
+    }
+
+    /// Ends a call to which nothing was answered yet, and counts it.
+    pub fn reject(&mut self, respond: &mut SendResponse<Bytes>, status: &GrpcStatus) {
+        self.shared.count_rejected(status);
+        self.has_written = true;
+        // It fails if the client is gone.
+        let _ = respond.send_response(status.trailers_only(), true);
+    }
+
+    /// Something was written to a stream of answers.
+    pub fn has_written(&mut self) {
+        self.has_written = true;
+    }
+}
+
+/// From a message to the answer, ready to be sent. What comes to nothing is counted.
+pub async fn decide(shared: &Shared, message: &[u8], out: &mut BytesMut) -> Result<Bytes, GrpcStatus> {
+    let request = read_request(message).map_err(|error| {
+        let status = GrpcStatus::new(GrpcCode::InvalidArgument, error.to_string());
+        shared.count_rejected(&status);
+        status
+    })?;
+    let answered = |response: &rls::RlsResponse<'_>| {
+        // Once in a while; else there is room.
+        if out.capacity() - out.len() < OUT_BYTES / 8 {
+            out.reserve(OUT_BYTES);
+        }
+        framed(out, |out| write_response(&mut Writer::new(out), response))
+    };
+    let decided = rls::decide(&shared.app, Protocol::Grpc, &request, shared.details, answered).await;
+    // That one was counted where it was found.
+    decided.map_err(|full| GrpcStatus::new(GrpcCode::Internal, full.to_string()))
+}

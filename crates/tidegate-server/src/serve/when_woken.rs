@@ -1,0 +1,111 @@
+//! A future that is polled only when it was woken.
+//!
+//! A connection is polled several times for each request. To ask each time whether the server is about to stop would take
+//! a lock that all connections share, and to ask a timer whether it is over is not free either.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// A future that is polled only when it was woken, and once at first.
+pub(super) struct WhenWoken<F> {
+    future: F,
+    alarm: Option<(Waker, Arc<Alarm>)>,
+}
+
+/// What the future is woken by.
+struct Alarm {
+    is_rung: AtomicBool,
+    task: Waker,
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.is_rung.store(true, Ordering::Release);
+        self.task.wake_by_ref();
+    }
+}
+
+impl<F: Future + Unpin> WhenWoken<F> {
+    pub fn new(future: F) -> Self {
+        Self { future, alarm: None }
+    }
+
+    /// The future, for who changes it. It is polled again.
+    pub fn change(&mut self) -> &mut F {
+        self.alarm = None;
+        &mut self.future
+    }
+
+    /// As the future's own, but for the polls that would come to nothing. Not to be polled after it is ready.
+    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<F::Output> {
+        let alarm = match &mut self.alarm {
+            Some((_, alarm)) if alarm.task.will_wake(context.waker()) => alarm,
+            // The first time, or the task is another.
+            place => {
+                let alarm = Arc::new(Alarm { is_rung: AtomicBool::new(true), task: context.waker().clone() });
+                &mut place.insert((Waker::from(Arc::clone(&alarm)), alarm)).1
+            }
+        };
+        // Nearly always it has not, and a look is cheaper than a swap.
+        if !alarm.is_rung.load(Ordering::Acquire) || !alarm.is_rung.swap(false, Ordering::AcqRel) {
+            return Poll::Pending;
+        }
+        let Some((waker, _)) = &self.alarm else { return Poll::Pending };
+        Pin::new(&mut self.future).poll(&mut Context::from_waker(waker))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::sync::Mutex;
+    use std::sync::atomic::AtomicUsize;
+    use std::time::Duration;
+
+    use tokio::task::coop::consume_budget;
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+
+    #[test]
+    fn polled_once_at_first_and_whenever_it_was_woken() {
+        let polls = AtomicUsize::new(0);
+        let waker: Mutex<Option<Waker>> = Mutex::new(None);
+        let mut future = WhenWoken::new(poll_fn(|context| {
+            *waker.lock().unwrap() = Some(context.waker().clone());
+            match polls.fetch_add(1, Ordering::Relaxed) {
+                2 => Poll::Ready(()),
+                _ => Poll::Pending,
+            }
+        }));
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..10 {
+            assert!(future.poll(&mut context).is_pending());
+        }
+        assert_eq!(polls.load(Ordering::Relaxed), 1);
+        waker.lock().unwrap().take().unwrap().wake();
+        for _ in 0..10 {
+            assert!(future.poll(&mut context).is_pending());
+        }
+        assert_eq!(polls.load(Ordering::Relaxed), 2);
+        waker.lock().unwrap().take().unwrap().wake();
+        assert!(future.poll(&mut context).is_ready());
+    }
+
+    /// A timer is not set by a task that has done enough for its turn; the task is woken at once instead, to ask again.
+    #[tokio::test]
+    async fn a_timer_that_is_first_asked_by_a_task_that_has_had_its_turn() {
+        let mut timer = WhenWoken::new(Box::pin(sleep(Duration::from_millis(1))));
+        let mut had_its_turn = false;
+        let rung = poll_fn(|context| {
+            while !had_its_turn {
+                had_its_turn = pin!(consume_budget()).poll(context).is_pending();
+            }
+            timer.poll(context)
+        });
+        timeout(Duration::from_secs(30), rung).await.expect("the timer was set");
+    }
+}
