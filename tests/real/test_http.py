@@ -153,6 +153,8 @@ def test_health(server, curl):
         assert curl(server.url + path).status == 200
     health = curl(server.url + "/healthz?verbose").json
     assert health["ready"] is True and health["rules"]["rules"] == 3
+    assert "listeners" not in health and "rules.yaml" not in json.dumps(health), "that is for operators"
+    health = curl(server.admin + "/healthz?verbose").json
     assert {one["protocol"]: one["address"] for one in health["listeners"]} == server.addresses
     assert curl(server.url + "/metrics").status == 200
 
@@ -160,9 +162,9 @@ def test_health(server, curl):
 def test_operators_refund_reset_and_move_limits(server, curl):
     url, json_type = server.admin + "/v1", ("-H", "content-type: application/json")
     assert curl(server.url + "/v1/check", ann(cost=2)).status == 200
-    assert curl(url + "/refund", ann(cost=1), *json_type).status == 200
+    assert curl(url + "/refund", ann(cost=1), *json_type).json == {"result": "refunded", "limits": 2, "leases_kept": 0}
     assert [curl(server.url + "/v1/check", ann()).status for _ in range(2)] == [200, 429]
-    assert curl(url + "/reset", ann(), *json_type).status == 200
+    assert curl(url + "/reset", ann(), *json_type).json == {"result": "reset", "limits": 2}
     assert curl(server.url + "/v1/check", ann(cost=2)).status == 200
 
     assert curl(url + "/signals/capacity", {"level": 0}, "-X", "PUT", *json_type).status == 200
@@ -174,7 +176,7 @@ def test_operators_refund_reset_and_move_limits(server, curl):
 
     assert {rule["name"] for rule in curl(url + "/rules").json["rules"]} == {"login", "jobs", "elastic"}
     server.rules.write_text(RULES.replace("limit: 2,", "limit: 5,"))
-    assert curl(url + "/reload", "{}", *json_type).json["rules"] == "replaced"
+    assert curl(url + "/reload", None, "-X", "POST").json["rules"] == "replaced"
     assert curl(server.url + "/v1/check", ann(cost=3)).status == 200, "five, of which two were used"
 
 
@@ -188,3 +190,9 @@ def test_several_requests_on_one_connection(server, run):
 def test_a_body_in_chunks(server, curl):
     chunked = curl(server.url + "/v1/check", ann(), "-H", "transfer-encoding: chunked")
     assert chunked.status == 200
+
+
+def test_a_page_of_another_site_is_refused(server, curl):
+    form = ("-H", "content-type: text/plain", "-H", "origin: http://evil.example", "-H", "sec-fetch-site: cross-site")
+    refused = curl(server.url + "/json", ann(), *form)
+    assert (refused.status, refused.json["title"]) == (403, "Forbidden") and refused.json["hint"]

@@ -98,7 +98,7 @@ def test_a_bad_file_is_reported_and_the_last_good_rules_go_on(tidegate):
 
 
 def told(server, text):
-    said = requests.get(server.url + "/healthz?verbose", timeout=DEADLINE_S).text
+    said = requests.get(server.admin + "/healthz?verbose", timeout=DEADLINE_S).text
     return said if text in said else None
 
 

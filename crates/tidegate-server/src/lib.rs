@@ -4,6 +4,7 @@
 mod check;
 mod cli;
 mod convert;
+mod hint;
 mod output;
 pub mod request_json;
 mod schema;

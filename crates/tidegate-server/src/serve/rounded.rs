@@ -2,14 +2,19 @@
 
 use tidegate::Nanos;
 
+/// A second, in nanoseconds.
+pub const SECOND_NS: u64 = 1_000_000_000;
+/// A millisecond, in nanoseconds.
+pub const MILLI_NS: u64 = 1_000_000;
+
 /// Whole seconds.
 pub fn seconds(span: Nanos) -> u64 {
-    up(span, 1_000_000_000)
+    up(span, SECOND_NS)
 }
 
 /// Whole milliseconds.
 pub fn millis(span: Nanos) -> u64 {
-    up(span, 1_000_000)
+    up(span, MILLI_NS)
 }
 
 fn up(span: Nanos, unit_ns: u64) -> u64 {

@@ -16,13 +16,57 @@ fn refunds_and_resets() {
         || post(&server, "/v1/peek", &USER.replace("}}", "}, \"cost\": 0}")).json()["remaining"].clone();
     assert_eq!(post(&server, "/v1/check", BOTH).status, 200);
     let refunded = admin.post("/v1/refund", USER);
-    assert_eq!((refunded.status, refunded.body.as_str()), (200, r#"{"result":"refunded"}"#));
+    assert_eq!(refunded.status, 200);
+    assert_eq!(refunded.json(), json!({ "result": "refunded", "limits": 1, "leases_kept": 0 }));
     assert_eq!(remaining(), 1);
     let reset = admin.post("/v1/reset", USER);
-    assert_eq!((reset.status, reset.body.as_str()), (200, r#"{"result":"reset"}"#));
+    assert_eq!((reset.status, reset.json()), (200, json!({ "result": "reset", "limits": 1 })));
     assert_eq!(remaining(), 2);
     admin.post("/v1/reset", r#"{"attributes": {}}"#).assert_problem(400, &["the request names no domain"]);
     admin.post("/v1/refund", "{").assert_problem(400, &["this is not JSON"]);
+}
+
+#[test]
+fn what_was_not_refunded_or_reset_is_not_said_to_be() {
+    let server = Server::new(
+        "
+domain: api
+rules:
+  - name: jobs
+    match: { job: { exists: true } }
+    key: [job]
+    limits: [ { limit: 1, algorithm: concurrency, ttl: 1h } ]
+  - { name: rated, match: { rated: { exists: true } }, key: [job], limit: 9 per hour, missing: deny }
+",
+    );
+    let mut admin = Client::to(server.admin);
+    let job = r#"{"domain": "api", "attributes": {"job": "1"}}"#;
+    let both = r#"{"domain": "api", "attributes": {"job": "1", "rated": "1"}}"#;
+    let no_key = r#"{"domain": "api", "attributes": {"rated": "1"}}"#;
+    let neither = r#"{"domain": "api", "attributes": {"user": "42"}}"#;
+    let nowhere = r#"{"domain": "ipa", "attributes": {"job": "1"}}"#;
+    assert_eq!(post(&server, "/v1/check", job).status, 200);
+    for (request, result, limits, leases_kept) in [
+        (job, "nothing", 0, 1),
+        (both, "refunded", 1, 1),
+        (no_key, "nothing", 0, 0),
+        (neither, "nothing", 0, 0),
+    ] {
+        let refunded = admin.post("/v1/refund", request);
+        let said = json!({ "result": result, "limits": limits, "leases_kept": leases_kept });
+        assert_eq!((refunded.status, refunded.json()), (200, said), "{request}");
+    }
+    assert_eq!(post(&server, "/v1/check", job).status, 429, "the slot is still taken");
+    for (request, result, limits) in
+        [(neither, "nothing", 0), (no_key, "nothing", 0), (both, "reset", 2), (job, "reset", 1)]
+    {
+        let reset = admin.post("/v1/reset", request);
+        assert_eq!((reset.status, reset.json()), (200, json!({ "result": result, "limits": limits })));
+    }
+    assert_eq!(post(&server, "/v1/check", job).status, 200, "and is free");
+    for path in ["/v1/refund", "/v1/reset"] {
+        admin.post(path, nowhere).assert_problem(404, &["the domain `ipa`", "/v1/rules"]);
+    }
 }
 
 #[test]
@@ -155,7 +199,9 @@ fn a_reload_is_asked_for() {
         }
     });
     let mut admin = Client::to(server.admin);
-    let unchanged = admin.post("/v1/reload", "");
+    // As `curl -X POST` has it.
+    admin.send("POST /v1/reload HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n");
+    let unchanged = admin.reply();
     assert_eq!((unchanged.status, unchanged.json()["rules"].as_str()), (200, Some("unchanged")));
     let replaced = admin.post("/v1/reload", "{}");
     assert_eq!((replaced.status, replaced.json()["rules"].as_str()), (200, Some("replaced")));

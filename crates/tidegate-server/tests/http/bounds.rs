@@ -41,6 +41,37 @@ fn requests_one_behind_the_other_are_answered_in_order() {
 }
 
 #[test]
+fn who_sends_nothing_any_more_is_answered_unless_it_is_held() {
+    let server = Server::new(
+        "
+domain: api
+rules:
+  - name: held
+    match: { user: { exists: true } }
+    key: [user]
+    limit: { limit: 1, per: 30m, burst: 1 }
+    action: { delay: { max_wait: 1h } }
+",
+    );
+    for _ in 0..100 {
+        let mut client = Client::to(server.http);
+        client.send("GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
+        client.finish();
+        assert_eq!(client.reply().status, 200);
+        assert_eq!(client.rest(), "");
+    }
+    let mut first = Client::to(server.http);
+    first.send(request(""));
+    first.finish();
+    assert_eq!(first.reply().json()["remaining"], 0, "it is charged, and answered");
+    let mut held = Client::to(server.http);
+    held.send(request(""));
+    held.finish();
+    assert_eq!(held.rest(), "", "it is taken for gone");
+    eventually(&server, "the line is empty", || server.app.engine.held() == 0);
+}
+
+#[test]
 fn byte_by_byte() {
     let server = Server::new(RULES);
     let mut client = Client::to(server.http);

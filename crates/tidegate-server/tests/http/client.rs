@@ -1,7 +1,7 @@
 //! The smallest client there can be: it sends bytes, and takes replies apart.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use serde_json::Value;
 
@@ -33,6 +33,11 @@ impl Client {
     /// Sends bytes as they are. That the other side has closed shows when a reply is read.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.stream.write_all(bytes.as_ref());
+    }
+
+    /// Says that nothing more will be sent, and goes on to listen.
+    pub fn finish(&mut self) {
+        self.stream.shutdown(Shutdown::Write).unwrap();
     }
 
     #[track_caller]

@@ -1,5 +1,8 @@
 //! Health, readiness, metrics, and what there is.
 
+use tidegate_server::serve::listening::{Tls, TlsFiles};
+use tidegate_server::serve::status::{CertificateStatus, Failed};
+
 use super::*;
 
 #[test]
@@ -26,23 +29,53 @@ fn alive_and_ready_on_both_listeners() {
 #[test]
 fn verbose_says_what_is_loaded() {
     let server = Server::new(RULES);
-    for query in ["verbose", "verbose=true", "a=b&verbose"] {
-        let health = Client::to(server.http).get(&format!("/healthz?{query}"));
-        assert_eq!((health.status, health.header("content-type")), (200, Some("application/json")));
-        let health = health.json();
-        assert_eq!(health["version"], env!("CARGO_PKG_VERSION"));
-        assert_eq!(health["ready"], true);
-        assert_eq!(health["rules"]["domains"], serde_json::json!(["api"]));
-        assert_eq!(health["rules"]["rules"], 2);
-        assert_eq!(health["rules"]["failure"], serde_json::Value::Null);
-        assert!(health["store"]["bytes_used"].is_u64() && health["uptime_ms"].is_u64(), "{health}");
+    for address in [server.http, server.admin] {
+        for query in ["verbose", "verbose=true", "a=b&verbose"] {
+            let health = Client::to(address).get(&format!("/healthz?{query}"));
+            assert_eq!((health.status, health.header("content-type")), (200, Some("application/json")));
+            let health = health.json();
+            assert_eq!(health["version"], env!("CARGO_PKG_VERSION"));
+            assert_eq!(health["ready"], true);
+            assert_eq!(health["rules"]["domains"], serde_json::json!(["api"]));
+            assert_eq!(health["rules"]["rules"], 2);
+            assert_eq!(health["rules"]["failure"], serde_json::Value::Null);
+            assert!(health["store"]["bytes_used"].is_u64() && health["uptime_ms"].is_u64(), "{health}");
+        }
     }
+}
+
+#[test]
+fn why_and_where_is_said_to_operators_alone() {
+    let server = Server::new(RULES);
+    let status = &server.app.status;
     let broken =
         tidegate::rules::parse("broken.yaml", "domain: api\nrules: [ { name: a, limit: 5 per minut } ]");
-    server.app.status.rules_refused(broken.unwrap_err());
-    let health = Client::to(server.http).get("/healthz?verbose");
-    assert!(health.body.contains("unknown unit of time `minut`"), "{health:?}");
-    assert_eq!(health.json()["ready"], true, "the rules before go on");
+    status.rules_refused(broken.unwrap_err());
+    let files = TlsFiles { cert: "no-such/cert.pem".into(), key: "no-such/key.pem".into(), client_ca: None };
+    let error = Tls::load(files).err().unwrap();
+    status.certificate_is(CertificateStatus {
+        path: "no-such/cert.pem".into(),
+        loaded_at: status.now(),
+        replaced: 0,
+        refused: 1,
+        failure: Some(Failed { at: status.now(), error }),
+    });
+    let operators = Client::to(server.admin).get("/healthz?verbose");
+    for said in
+        ["rules.yaml", "unknown unit of time `minut`", "no-such/cert.pem", "it cannot be read", "listeners"]
+    {
+        assert!(operators.body.contains(said), "{said}: {operators:?}");
+    }
+    let anyone = Client::to(server.http).get("/healthz?verbose");
+    for kept in ["yaml", "minut", "pem", "cannot be read", "path", "listeners", "report", "error"] {
+        assert!(!anyone.body.contains(kept), "{kept}: {anyone:?}");
+    }
+    let anyone = anyone.json();
+    assert_eq!((&anyone["rules"]["refused"], &anyone["certificate"]["refused"]), (&1.into(), &1.into()));
+    for failed in ["rules", "certificate"] {
+        assert!(anyone[failed]["failure"]["at_ms"].is_u64(), "that it failed: {anyone}");
+    }
+    assert_eq!(anyone["ready"], true, "the rules before go on");
 }
 
 #[test]

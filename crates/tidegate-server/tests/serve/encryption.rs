@@ -153,7 +153,7 @@ fn another_certificate_is_shown_to_those_who_come_after_and_nobody_is_cut_off() 
     let second = setup.authority.sign("the second");
     // The key first: for a moment the two do not belong together, and the first goes on.
     by_rename(&setup.key, &second.key_pem());
-    wait_until("the key is refused", || !plain_health(&server)["certificate"]["failure"].is_null());
+    wait_until("the key is refused", || !server.health()["certificate"]["failure"].is_null());
     server.wait_for_log("it is not the key of the certificate");
     assert_eq!(client.connect(server.address("http")).unwrap().shown, before.shown);
 
@@ -161,8 +161,8 @@ fn another_certificate_is_shown_to_those_who_come_after_and_nobody_is_cut_off() 
     wait_until("the other is shown", || {
         client.connect(server.address("http")).unwrap().shown != before.shown
     });
-    wait_until("it is said", || plain_health(&server)["certificate"]["replaced"].as_u64() == Some(1));
-    assert!(plain_health(&server)["certificate"]["failure"].is_null());
+    wait_until("it is said", || server.health()["certificate"]["replaced"].as_u64() == Some(1));
+    assert!(server.health()["certificate"]["failure"].is_null());
     assert_eq!(ask(before.stream, "GET", "/healthz", "").status, 200);
     server.stop();
 }
@@ -178,12 +178,6 @@ fn sighup_looks_at_the_certificate_too() {
     by_rename(&setup.cert, &second.pem());
     server.signal("HUP");
     wait_until("the other is shown", || client.connect(server.address("http")).unwrap().shown != first);
-}
-
-/// What the admin listener says, which is not encrypted here.
-fn plain_health(server: &Server) -> serde_json::Value {
-    let connection = connect(server.address("admin"));
-    ask(connection, "GET", "/healthz?verbose", "").body.parse().unwrap()
 }
 
 #[test]

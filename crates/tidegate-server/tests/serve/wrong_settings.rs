@@ -187,7 +187,7 @@ fn secrets_are_not_shown() {
 
     let server =
         Server::start(&["--admin-token", "hunter2", "--resp-password", "hunter2", "--log-level", "trace"]);
-    let health = server.health().to_string();
+    let health = server.get("/healthz?verbose").body;
     assert!(!health.contains("hunter2"), "{health}");
     let log = server.stop();
     assert!(!log.contains("hunter2"), "{log}");

@@ -2,8 +2,8 @@
 
 use hyper::StatusCode;
 use serde_json::json;
-use tidegate::PlanFull;
-use tidegate::rules::{Reload, Request};
+use tidegate::rules::{Asked, Reload, Request};
+use tidegate::{AlgorithmName, PlanFull};
 
 use crate::request_json::{self, Form};
 use crate::serve::App;
@@ -11,26 +11,81 @@ use crate::serve::http::reply::{self, Problem, Reply};
 use crate::serve::http::{asking, check};
 use crate::serve::listening::CertificateReload;
 use crate::serve::reloads::Reloaded;
+use crate::shown;
 
-/// Gives back what a request was charged and did not use.
-pub(super) fn refund(app: &App, body: &[u8]) -> Reply {
-    change(body, "refunded", |request| app.refund(request))
+/// How much of a domain's name from outside a message shows.
+const DOMAIN_CHARS_MAX: usize = 100;
+
+/// What operators do to the limits that a request touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Gives back what it was charged and did not use.
+    Refund,
+    /// Forgets all that its keys used.
+    Reset,
 }
 
-/// Forgets all that the keys of a request used.
-pub(super) fn reset(app: &App, body: &[u8]) -> Reply {
-    change(body, "reset", |request| app.reset(request))
+/// The limits that a request touches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Touched {
+    rates: usize,
+    /// Those of concurrency, whose slots are given back by whoever has the lease.
+    concurrency: usize,
 }
 
-fn change(body: &[u8], result: &str, change: impl FnOnce(&Request<'_>) -> Result<(), PlanFull>) -> Reply {
-    let read = match request_json::read_one(body, Form::Check) {
-        Ok(read) => read,
-        Err(error) => return asking::of_request(&error),
-    };
-    match check::lend(&read, change) {
-        Ok(()) => reply::json(&json!({ "result": result })),
-        Err(full) => asking::of_plan(&full),
+/// Does it, and says to how many limits.
+pub(super) fn change(app: &App, body: &[u8], change: Change) -> Reply {
+    match request_json::read_one(body, Form::Check) {
+        Ok(read) => check::lend(&read, |request| done(app, request, change)),
+        Err(error) => asking::of_request(&error),
     }
+}
+
+fn done(app: &App, request: &Request<'_>, change: Change) -> Reply {
+    let changed = match touched(app, request) {
+        None => return no_such_domain(request.domain),
+        Some(Err(full)) => return asking::of_plan(&full),
+        Some(Ok(touched)) => match change {
+            Change::Refund => app.refund(request).map(|()| refunded(touched)),
+            Change::Reset => app.reset(request).map(|()| reset(touched)),
+        },
+    };
+    changed.unwrap_or_else(|full| asking::of_plan(&full))
+}
+
+/// What a request touches; none if its domain has no rules.
+fn touched(app: &App, request: &Request<'_>) -> Option<Result<Touched, PlanFull>> {
+    let rules = app.engine.in_force();
+    rules.ruleset().domain(request.domain)?;
+    let answer = match rules.peek(request) {
+        Ok(answer) => answer,
+        Err(full) => return Some(Err(full)),
+    };
+    let mut touched = Touched::default();
+    // Those whose key cannot be made have nothing that could be changed.
+    for limit in answer.limits.iter().filter(|limit| limit.asked == Asked::Yes) {
+        match limit.limit.limit.algorithm_name() {
+            AlgorithmName::Concurrency => touched.concurrency += 1,
+            _ => touched.rates += 1,
+        }
+    }
+    Some(Ok(touched))
+}
+
+fn refunded(touched: Touched) -> Reply {
+    let result = if touched.rates > 0 { "refunded" } else { "nothing" };
+    reply::json(&json!({ "result": result, "limits": touched.rates, "leases_kept": touched.concurrency }))
+}
+
+fn reset(touched: Touched) -> Reply {
+    let limits = touched.rates + touched.concurrency;
+    reply::json(&json!({ "result": if limits > 0 { "reset" } else { "nothing" }, "limits": limits }))
+}
+
+fn no_such_domain(domain: &str) -> Reply {
+    let domain = shown::text(domain.as_bytes(), DOMAIN_CHARS_MAX);
+    let message = format!("no rules are of the domain `{domain}` (hint: GET /v1/rules lists all domains)");
+    Problem::new(StatusCode::NOT_FOUND, message).reply()
 }
 
 /// Reads rules and certificates again, at once.

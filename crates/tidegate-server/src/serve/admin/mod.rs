@@ -18,16 +18,19 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hyper::header::CONTENT_TYPE;
 use hyper::{Method, StatusCode};
 
+use super::http::asking;
 use super::http::connection::{self, Asked, Handles, Terms};
+use super::http::health::{self, Audience};
 use super::http::pace::Busy;
 use super::http::reply::{self, Kind, Refused, Reply, reply};
 use super::http::routes::{self, JsonType, Route};
-use super::http::{asking, health};
 use super::listening::{Serves, Stream};
 use super::settings::{Bounds, Secret};
 use super::{App, Protocol};
+use changes::Change;
 use guard::Guard;
 
 /// Speaks HTTP with operators.
@@ -115,7 +118,7 @@ impl Guarded<'_> {
         let app = &*self.admin.app;
         self.guard.look_at(&asked)?;
         Ok(match routes::find(&ROUTES, &asked, |_| None)? {
-            Endpoint::Health => health::healthz(app, &asked),
+            Endpoint::Health => health::healthz(app, &asked, Audience::Operators),
             Endpoint::Ready => health::readyz(app),
             Endpoint::Metrics => health::metrics(app),
             Endpoint::Rules => rules::page(app, &asked)?,
@@ -127,9 +130,9 @@ impl Guarded<'_> {
                     _ => signals::one(app, &name)?,
                 }
             }
-            Endpoint::Refund => changes::refund(app, &self.json(asked, busy).await?),
-            Endpoint::Reset => changes::reset(app, &self.json(asked, busy).await?),
-            Endpoint::Reload => changes::reload(app, &self.json(asked, busy).await?).await,
+            Endpoint::Refund => changes::change(app, &self.json(asked, busy).await?, Change::Refund),
+            Endpoint::Reset => changes::change(app, &self.json(asked, busy).await?, Change::Reset),
+            Endpoint::Reload => changes::reload(app, &self.json_or_nothing(asked, busy).await?).await,
             Endpoint::OpenApi => reply(StatusCode::OK, Kind::Json, include_str!("openapi.json")),
             Endpoint::Index => reply(StatusCode::OK, Kind::Text, include_str!("index.txt")),
         })
@@ -139,5 +142,13 @@ impl Guarded<'_> {
     async fn json(&self, asked: Asked, busy: &Busy<'_>) -> Result<Bytes, Refused> {
         routes::is_json(&asked, JsonType::Said)?;
         asking::body(asked, busy, &self.admin.bounds).await
+    }
+
+    /// The same of a request that may have no body. Then there is nothing to say of it, either.
+    async fn json_or_nothing(&self, asked: Asked, busy: &Busy<'_>) -> Result<Bytes, Refused> {
+        let said = routes::is_json(&asked, JsonType::Said);
+        let says_nothing = !asked.headers().contains_key(CONTENT_TYPE);
+        let body = asking::body(asked, busy, &self.admin.bounds).await?;
+        if body.is_empty() && says_nothing { Ok(body) } else { said.map(|()| body) }
     }
 }

@@ -8,16 +8,26 @@ use super::connection::Asked;
 use super::reply::{self, Kind, Problem, Reply, reply};
 use super::routes;
 use crate::serve::App;
-use crate::serve::status::{CertificateStatus, RulesStatus, SnapshotStatus};
+use crate::serve::rounded::MILLI_NS;
+use crate::serve::status::{CertificateStatus, Failed, RulesStatus, SnapshotStatus};
 
 /// The most domains that are named.
 const DOMAINS_NAMED_MAX: usize = 100;
 
+/// Who is told what is loaded and what failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::serve) enum Audience {
+    /// Whoever reaches the listener: that something failed, and when.
+    Anyone,
+    /// Operators: also why, and where files and listeners are.
+    Operators,
+}
+
 /// `/healthz`: alive, for it answers. `?verbose` says what is loaded and what failed.
-pub(in crate::serve) fn healthz(app: &App, asked: &Asked) -> Reply {
+pub(in crate::serve) fn healthz(app: &App, asked: &Asked, audience: Audience) -> Reply {
     match routes::parameter(asked, "verbose") {
         None | Some("false" | "0") => reply(StatusCode::OK, Kind::Text, "ok\n"),
-        Some(_) => reply::json(&verbose(app)),
+        Some(_) => reply::json(&verbose(app, audience)),
     }
 }
 
@@ -56,50 +66,76 @@ fn readiness(app: &App) -> Result<(), &'static str> {
 /// As of something that has not happened.
 const NEVER: Timestamp = Timestamp::from_nanos(0);
 
-fn verbose(app: &App) -> Value {
+fn verbose(app: &App, audience: Audience) -> Value {
     let (status, stats) = (&app.status, app.engine.stats());
-    let listeners = status.listeners().iter();
     let readiness = readiness(app);
-    json!({
+    let mut said = json!({
         "version": status.version(),
         "started_at_ms": millis(status.started_at()),
         "uptime_ms": u64::try_from(status.up_for().as_millis()).unwrap_or(u64::MAX),
         "ready": readiness.is_ok(),
         "not_ready_because": readiness.err(),
         "draining": app.drain.is_on(),
-        "listeners": listeners
-            .map(|one| json!({ "protocol": one.protocol.as_str(), "address": one.address.to_string() }))
-            .collect::<Vec<_>>(),
         "ended": status.ended().iter()
             .map(|ended| json!({ "part": ended.part, "at_ms": millis(ended.at) }))
             .collect::<Vec<_>>(),
-        "rules": rules(&status.rules()),
+        "rules": rules(&status.rules(), audience),
         "store": { "bytes_used": stats.bytes_used, "live_evictions": stats.live_evictions },
-        "snapshots": status.snapshots().map(|snapshots| self::snapshots(&snapshots)),
-        "certificate": status.certificate().map(|certificate| self::certificate(&certificate)),
-    })
+        "snapshots": status.snapshots().map(|snapshots| self::snapshots(&snapshots, audience)),
+        "certificate": status.certificate().map(|certificate| self::certificate(&certificate, audience)),
+    });
+    if audience == Audience::Operators {
+        let listeners = status.listeners().iter();
+        said["listeners"] = listeners
+            .map(|one| json!({ "protocol": one.protocol.as_str(), "address": one.address.to_string() }))
+            .collect();
+    }
+    said
 }
 
-fn rules(status: &RulesStatus) -> Value {
+fn rules(status: &RulesStatus, audience: Audience) -> Value {
     let mut domains: Vec<&String> = status.domains.iter().collect();
     domains.sort_unstable();
     domains.truncate(DOMAINS_NAMED_MAX);
-    let failure = status.failure.as_ref();
-    json!({
-        "paths": status.paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>(),
+    let mut said = json!({
         "domains": domains,
         "domains_in_all": status.domains.len(),
         "rules": status.rules,
         "loaded_at_ms": millis(status.loaded_at),
         "replaced": status.replaced,
         "refused": status.refused,
-        "failure": failure
-            .map(|failed| json!({ "at_ms": millis(failed.at), "report": failed.error.to_json() })),
-    })
+        "failure": status.failure.as_ref().map(|failed| json!({ "at_ms": millis(failed.at) })),
+    });
+    if audience == Audience::Operators {
+        said["paths"] = status.paths.iter().map(|path| path.display().to_string()).collect();
+        if let Some(failed) = &status.failure {
+            said["failure"]["report"] = failed.error.to_json();
+        }
+    }
+    said
 }
 
-fn snapshots(status: &SnapshotStatus) -> Value {
-    let found = match &status.found {
+fn snapshots(status: &SnapshotStatus, audience: Audience) -> Value {
+    let last = status.last.as_ref();
+    let mut said = json!({
+        "every_ms": u64::try_from(status.every.as_millis()).unwrap_or(u64::MAX),
+        "last": last.map(|last| {
+            json!({ "written_at_ms": millis(last.written_at), "counters": last.entries, "bytes": last.bytes })
+        }),
+        "written": status.written,
+        "failed": status.failed,
+        "failure": status.failure.as_ref().map(|failed| failure(failed, audience)),
+    });
+    if audience == Audience::Operators {
+        said["path"] = status.path.display().to_string().into();
+        said["found"] = found(&status.found);
+    }
+    said
+}
+
+/// What was found at the start.
+fn found(found: &Found) -> Value {
+    match found {
         Found::Nothing => json!({ "restored": null, "refused": null }),
         Found::Snapshot { restored, given_up, expired, written_at } => json!({
             "restored": {
@@ -108,38 +144,32 @@ fn snapshots(status: &SnapshotStatus) -> Value {
             "refused": null,
         }),
         Found::Refused(error) => json!({ "restored": null, "refused": error.to_string() }),
-    };
-    let last = status.last.as_ref();
-    json!({
-        "path": status.path.display().to_string(),
-        "every_ms": u64::try_from(status.every.as_millis()).unwrap_or(u64::MAX),
-        "found": found,
-        "last": last.map(|last| {
-            json!({ "written_at_ms": millis(last.written_at), "counters": last.entries, "bytes": last.bytes })
-        }),
-        "written": status.written,
-        "failed": status.failed,
-        "failure": status.failure.as_ref().map(|failed| failure(failed.at, &failed.error)),
-    })
+    }
 }
 
-fn certificate(status: &CertificateStatus) -> Value {
-    json!({
-        "path": status.path.display().to_string(),
+fn certificate(status: &CertificateStatus, audience: Audience) -> Value {
+    let mut said = json!({
         "loaded_at_ms": millis(status.loaded_at),
         "replaced": status.replaced,
         "refused": status.refused,
-        "failure": status.failure.as_ref().map(|failed| failure(failed.at, &failed.error)),
-    })
+        "failure": status.failure.as_ref().map(|failed| failure(failed, audience)),
+    });
+    if audience == Audience::Operators {
+        said["path"] = status.path.display().to_string().into();
+    }
+    said
 }
 
-fn failure(at: Timestamp, error: &impl std::fmt::Display) -> Value {
-    json!({ "at_ms": millis(at), "error": error.to_string() })
+fn failure(failed: &Failed<impl std::fmt::Display>, audience: Audience) -> Value {
+    match audience {
+        Audience::Anyone => json!({ "at_ms": millis(failed.at) }),
+        Audience::Operators => json!({ "at_ms": millis(failed.at), "error": failed.error.to_string() }),
+    }
 }
 
 /// Milliseconds since the epoch; none of what has not happened.
 fn millis(at: Timestamp) -> Option<u64> {
-    (at > NEVER).then(|| at.as_nanos() / 1_000_000)
+    (at > NEVER).then(|| at.as_nanos() / MILLI_NS)
 }
 
 #[cfg(test)]
@@ -158,16 +188,16 @@ mod tests {
         app.drain.begin();
         assert_eq!(readyz(&app).status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(healthcheck(&app).status(), StatusCode::INTERNAL_SERVER_ERROR);
-        assert_eq!(verbose(&app)["draining"], true);
+        assert_eq!(verbose(&app, Audience::Anyone)["draining"], true);
     }
 
     #[test]
     fn a_part_that_has_ended_before_its_time_is_named() {
         let app = App::new(Arc::new(Engine::new(Vec::new()).unwrap()));
-        assert_eq!(verbose(&app)["ended"], json!([]));
+        assert_eq!(verbose(&app, Audience::Anyone)["ended"], json!([]));
         app.status.part_ended("reloads");
         app.status.part_ended("listener http");
-        let ended = &verbose(&app)["ended"];
+        let ended = &verbose(&app, Audience::Anyone)["ended"];
         assert_eq!((&ended[0]["part"], &ended[1]["part"]), (&json!("reloads"), &json!("listener http")));
         assert!(ended[0]["at_ms"].is_u64(), "{ended}");
     }

@@ -7,6 +7,7 @@ use tidegate::{Clock as _, Lease, LeaseToken, Release, Renewal, Timestamp};
 use super::reply::{Kind, Problem, Refused, Reply, reply};
 use super::{answered, asking, check, json};
 use crate::request_json::{self, Form, ReadRequest, Ttl};
+use crate::serve::rounded::MILLI_NS;
 use crate::serve::{App, Protocol};
 
 /// Decides what the body asks, and holds what concurrency limits give.
@@ -107,6 +108,6 @@ fn write_lease(out: &mut Vec<u8>, lease: &Lease, now: Timestamp) {
     out.extend_from_slice(br#","fence":"#);
     json::number(out, lease.fence.get());
     out.extend_from_slice(br#","expires_in_ms":"#);
-    json::number(out, lease.expires.as_nanos().saturating_sub(now.as_nanos()) / 1_000_000);
+    json::number(out, lease.expires.as_nanos().saturating_sub(now.as_nanos()) / MILLI_NS);
     out.push(b'}');
 }

@@ -35,6 +35,7 @@ use super::settings::Bounds;
 use super::{App, Protocol};
 use bytes::Bytes;
 use connection::{Asked, Handles, Terms};
+use health::Audience;
 use hyper::StatusCode;
 use pace::Busy;
 use reply::{Kind, Refused, Reply, reply};
@@ -151,7 +152,7 @@ impl Http {
                 let body = asking::body(asked, busy, &self.bounds).await?;
                 rls_json::decide(app, self.rls_details, &body).await
             }
-            Other::Health => health::healthz(app, &asked),
+            Other::Health => health::healthz(app, &asked, Audience::Anyone),
             Other::Ready => health::readyz(app),
             Other::HealthCheck => health::healthcheck(app),
             Other::Metrics => health::metrics(app),

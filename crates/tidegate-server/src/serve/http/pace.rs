@@ -29,6 +29,8 @@ pub(super) struct Pace<'d> {
     is_all_taken: AtomicBool,
     /// Whether the client goes on to send what nobody is to read.
     is_abandoned: AtomicBool,
+    /// Whether the client was found to send nothing any more while a request was being answered.
+    has_ended: AtomicBool,
 }
 
 /// What a connection is doing.
@@ -56,6 +58,7 @@ impl<'d> Pace<'d> {
             since_us: AtomicU64::new(0),
             is_all_taken: AtomicBool::new(false),
             is_abandoned: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
         }
     }
 
@@ -87,6 +90,12 @@ impl<'d> Pace<'d> {
     /// Whether the client has sent something, or goes on to, that nobody has read.
     pub fn leaves_unread(&self) -> bool {
         self.is_abandoned.load(Ordering::Relaxed) || !self.is_all_taken()
+    }
+
+    /// The client sends nothing any more. Whether that is to wait until a request was looked at once: the library takes
+    /// such a client for gone, and would not even begin with what it has asked before. One that is held then is dropped.
+    fn is_end_to_wait(&self) -> bool {
+        self.is(Doing::Request) && !self.has_ended.swap(true, Ordering::Relaxed)
     }
 
     fn is(&self, doing: Doing) -> bool {
@@ -168,7 +177,14 @@ impl AsyncRead for Paced<'_> {
         let this = self.get_mut();
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(context, buffer);
-        this.pace.took(if buffer.filled().len() > before { Came::Something } else { Came::Nothing });
+        let came = if buffer.filled().len() > before { Came::Something } else { Came::Nothing };
+        this.pace.took(came);
+        if let (Poll::Ready(Ok(())), Came::Nothing) = (&read, came)
+            && this.pace.is_end_to_wait()
+        {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         read
     }
 }

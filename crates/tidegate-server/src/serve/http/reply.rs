@@ -6,6 +6,7 @@ use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
 use super::json;
+use crate::hint;
 use crate::serve::{App, Protocol, metrics};
 
 /// An answer over HTTP.
@@ -154,11 +155,7 @@ impl Problem {
         json::text(&mut body, self.status.canonical_reason().unwrap_or("Error"));
         body.extend_from_slice(br#","status":"#);
         json::number(&mut body, self.status.as_u16().into());
-        let (detail, hint) = match self.message.strip_suffix(')').and_then(|all| all.rsplit_once(" (hint: "))
-        {
-            Some((detail, hint)) => (detail, Some(hint)),
-            None => (self.message.as_str(), None),
-        };
+        let (detail, hint) = hint::split(&self.message);
         body.extend_from_slice(br#","detail":"#);
         json::text(&mut body, detail);
         if let Some(hint) = hint {

@@ -11,6 +11,7 @@ use tidegate::rules::{Answer, Fate, Request};
 use tidegate::{Timestamp, Wait};
 
 use crate::serve::Protocol;
+use crate::serve::rounded::{self, SECOND_NS};
 use crate::serve::settings::LogKeys;
 use crate::shown;
 
@@ -21,7 +22,6 @@ const ATTRIBUTES_MAX: usize = 16;
 /// The most characters of a name or a value in a line.
 const SHOWN_CHARS_MAX: usize = 64;
 
-const SECOND_NS: u64 = 1_000_000_000;
 /// The bits that count within a second; those above are the second.
 const COUNT_BITS: u32 = 26;
 const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
@@ -154,8 +154,7 @@ impl Default for Denials {
 
 /// In milliseconds, rounded up; none if it is never, or not at all.
 fn retry_after_ms(wait: Wait) -> Option<u64> {
-    let ms = wait.span()?.get().div_ceil(1_000_000);
-    (ms > 0).then(|| u64::try_from(ms).unwrap_or(u64::MAX))
+    wait.span().map(rounded::millis).filter(|ms| *ms > 0)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::exposition::{Exposition, Labels};
+use crate::serve::rounded::SECOND_NS;
 
 /// The bounds in nanoseconds: three to a factor of ten, from a tenth of a microsecond to a second.
 const BOUNDS_NS: [u64; 22] = [
@@ -65,7 +66,6 @@ impl Histogram {
 
 /// Nanoseconds as seconds, exactly.
 pub fn seconds(ns: u64) -> String {
-    const SECOND_NS: u64 = 1_000_000_000;
     let decimals = format!("{:09}", ns % SECOND_NS);
     match decimals.trim_end_matches('0') {
         "" => format!("{}", ns / SECOND_NS),

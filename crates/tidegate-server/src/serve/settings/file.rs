@@ -15,9 +15,12 @@ use tidegate::rules::{FlatField, FlatFile, FlatValue, Report};
 use tidegate_core::text::did_you_mean;
 
 use super::args::SECRETS;
+use crate::{hint, shown};
 
 /// Arguments that are not settings, or are of no use in a file.
 const NOT_IN_A_FILE: [&str; 3] = ["config", "help", "version"];
+/// How much of a name or a value of the file a message shows.
+const SHOWN_CHARS_MAX: usize = 80;
 
 /// The largest settings file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -75,7 +78,8 @@ fn known<'c>(file: &mut FlatFile, command: &'c Command, field: &FlatField) -> Op
         // Those who copy a flag write dashes.
         let name = field.name.trim_start_matches('-').replace('-', "_");
         let hint = did_you_mean(&name, &names).unwrap_or_else(|| format!("there are: {}", names.join(", ")));
-        let message = format!("there is no setting `{}`", shown(&field.name));
+        let message =
+            format!("there is no setting `{}`", shown::text(field.name.as_bytes(), SHOWN_CHARS_MAX));
         file.refuse("unknown-setting", field.at, message, Some(&hint));
     }
     found
@@ -119,10 +123,12 @@ fn refusal(command: &Command, setting: &Arg, argument: &OsString) -> Result<(), 
     let Err(error) = command.clone().try_get_matches_from(arguments) else { return Ok(()) };
     let name = setting.get_id().as_str();
     if let Some(source) = std::error::Error::source(&error) {
-        return Err(split_hint(&format!("`{name}`: {source}")));
+        let message = format!("`{name}`: {source}");
+        let (problem, hint) = hint::split(&message);
+        return Err(Refused { problem: problem.to_owned(), hint: hint.map(str::to_owned) });
     }
     let written = match error.get(ContextKind::InvalidValue) {
-        Some(ContextValue::String(written)) => shown(written),
+        Some(ContextValue::String(written)) => shown::text(written.as_bytes(), SHOWN_CHARS_MAX),
         _ => String::new(),
     };
     let words = setting.get_possible_values();
@@ -138,19 +144,4 @@ fn refusal(command: &Command, setting: &Arg, argument: &OsString) -> Result<(), 
         }
         _ => Err(Refused { problem: format!("`{name}` cannot be this: {}", error.kind()), hint: None }),
     }
-}
-
-/// A message in the manner of this project, `problem (hint: what to do)`, as its two parts.
-fn split_hint(message: &str) -> Refused {
-    match message.strip_suffix(')').and_then(|message| message.split_once(" (hint: ")) {
-        Some((problem, hint)) => Refused { problem: problem.to_owned(), hint: Some(hint.to_owned()) },
-        None => Refused { problem: message.to_owned(), hint: None },
-    }
-}
-
-/// Text of the file as a message quotes it.
-fn shown(text: &str) -> String {
-    const SHOWN_CHARS_MAX: usize = 80;
-    let clean = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    text.chars().take(SHOWN_CHARS_MAX).map(clean).collect()
 }

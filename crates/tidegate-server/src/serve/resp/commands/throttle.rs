@@ -10,13 +10,12 @@ use tidegate_core::{Charge, Counter, LimitSpec, Nanos, Role, Timestamp, UNITS_MA
 
 use super::Context;
 use crate::serve::resp::parse::Arguments;
+use crate::serve::rounded::{MILLI_NS, SECOND_NS};
 
 /// What the counters of all calls are known by. No rule has a control character in its name.
 const RULE: &str = "\u{1f}cl.throttle";
 /// Rates that a connection remembers.
 const REMEMBERED_MAX: usize = 4;
-const NANOS_PER_SECOND: u64 = 1_000_000_000;
-const NANOS_PER_MILLISECOND: u64 = 1_000_000;
 
 /// The limit that a call comes with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,7 +180,7 @@ impl Quota {
             return Err(BadThrottle::ZeroRate);
         }
         let units_max = i64::try_from(UNITS_MAX).unwrap_or(i64::MAX);
-        let seconds_max = i64::try_from(WINDOW_NS_MAX / NANOS_PER_SECOND).unwrap_or(i64::MAX);
+        let seconds_max = i64::try_from(WINDOW_NS_MAX / SECOND_NS).unwrap_or(i64::MAX);
         let within = |what, number, least: i64, most: i64| match u64::try_from(number) {
             Ok(units) if (least..=most).contains(&number) => Ok(units),
             _ => Err(BadThrottle::OutOfRange { what, least, most }),
@@ -189,7 +188,7 @@ impl Quota {
         let max_burst = within("max_burst", self.max_burst, 0, units_max - 1)?;
         let count = within("count", self.count, 1, units_max)?;
         let period = within("period", self.period, 1, seconds_max)?;
-        let spec = LimitSpec::new(count, period * NANOS_PER_SECOND);
+        let spec = LimitSpec::new(count, period * SECOND_NS);
         let limit = LimitSpec { burst: Some(max_burst + 1), ..spec }.build();
         // All of it is in range, and gcra is what a limit is by default.
         limit.ok().and_then(|limit| Counter::of_arrivals(RULE, limit)).ok_or(BadThrottle::ZeroRate)
@@ -200,10 +199,10 @@ impl Quota {
 #[inline]
 fn seconds(span: Nanos) -> i64 {
     let (whole, nanos) = match u64::try_from(span.get()) {
-        Ok(nanos) => (u128::from(nanos / NANOS_PER_SECOND), u128::from(nanos % NANOS_PER_SECOND)),
-        Err(_) => (span.get() / u128::from(NANOS_PER_SECOND), span.get() % u128::from(NANOS_PER_SECOND)),
+        Ok(nanos) => (u128::from(nanos / SECOND_NS), u128::from(nanos % SECOND_NS)),
+        Err(_) => (span.get() / u128::from(SECOND_NS), span.get() % u128::from(SECOND_NS)),
     };
-    let seconds = whole + u128::from(nanos >= u128::from(NANOS_PER_MILLISECOND));
+    let seconds = whole + u128::from(nanos >= u128::from(MILLI_NS));
     i64::try_from(seconds).unwrap_or(i64::MAX)
 }
 
