@@ -18,6 +18,16 @@ def descriptor(*keys, **more):
     return {"actions": [by_header(key) for key in keys], **more}
 
 
+def get(envoy, path="", **headers):
+    """A request with the headers `x-NAME: VALUE`."""
+    headers = {"x-" + name.replace("_", "-"): str(value) for name, value in headers.items()}
+    return requests.get(envoy.url + path, headers=headers, timeout=DEADLINE_S)
+
+
+def statuses(envoy, times, path="", **headers):
+    return [get(envoy, path, **headers).status_code for _ in range(times)]
+
+
 class Envoy:
     """A running Envoy, with a configuration as text or as data. `url` is where clients ask."""
 

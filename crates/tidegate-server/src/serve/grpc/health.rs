@@ -20,13 +20,6 @@ const NAME_CHARS_MAX: usize = 64;
 /// What envoyproxy/ratelimit calls itself: probes written for it ask for that.
 const RATELIMIT: &[u8] = b"ratelimit";
 
-/// What may be asked for: the server as a whole, and its services.
-fn is_known(service: &[u8]) -> bool {
-    service.is_empty()
-        || service == RATELIMIT
-        || reflection::services().any(|known| known.as_bytes() == service)
-}
-
 /// By the number it has in `HealthCheckResponse.ServingStatus`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -115,6 +108,13 @@ impl Watching {
         desk.has_written();
         Poll::Ready(())
     }
+}
+
+/// What may be asked for: the server as a whole, and its services.
+fn is_known(service: &[u8]) -> bool {
+    service.is_empty()
+        || service == RATELIMIT
+        || reflection::services().any(|known| known.as_bytes() == service)
 }
 
 fn service_in(message: &[u8]) -> Result<&[u8], GrpcStatus> {

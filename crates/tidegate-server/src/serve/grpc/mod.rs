@@ -31,10 +31,8 @@ use std::sync::Arc;
 use super::listening::{Serves, Stream};
 use super::rls::Details;
 use super::{App, Bounds, Protocol};
-
-use status::GrpcStatus;
-
 pub use connection::{HEADER_LIST_BYTES_MAX, KEPT_BYTES_MAX, STREAMS_MAX};
+use status::GrpcStatus;
 
 /// Speaks gRPC.
 pub struct Grpc {

@@ -4,8 +4,7 @@ use smallvec::SmallVec;
 use tidegate::rules::{Descriptor, Fate, Request};
 use tidegate::{Decided, InForce, PlanFull, SystemClock};
 
-use super::response::Statuses;
-use super::{Code, Details, Hits, MarksOf, RlsRequest, RlsResponse, Status};
+use super::{Code, Details, Hits, MarksOf, RlsRequest, RlsResponse, Status, Statuses};
 use crate::serve::app::TOO_MANY_LIMITS;
 use crate::serve::{App, Protocol};
 

@@ -19,7 +19,7 @@ pub use decide::decide;
 pub use error::RlsError;
 pub use marks::{DECISION_HEADER, DELAY_HEADER, Header, MarksOf, Metadata, RULE_HEADER};
 pub use request::{Hits, RlsDescriptor, RlsRequest};
-pub use response::{Code, CurrentLimit, DURATION_SECONDS_MAX, RlsResponse, Status};
+pub use response::{Code, CurrentLimit, DURATION_SECONDS_MAX, RlsResponse, Status, Statuses};
 pub use unit::RlsUnit;
 
 pub use super::settings::RlsDetails as Details;

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 use h2::RecvStream;
 use h2::server::SendResponse;
-use http::Request;
+use http::{Request, Response};
 use tokio::time::Instant;
 
 use super::deadline;
@@ -57,7 +57,7 @@ impl Desk {
         respond: SendResponse<Bytes>,
         context: &mut Context<'_>,
     ) -> Option<Call> {
-        let call = self.begin_one(request, respond, context);
+        let call = self.begin_alone(request, respond, context);
         self.others_bytes += call.as_ref().map_or(0, Call::kept_bytes);
         call
     }
@@ -82,7 +82,7 @@ impl Desk {
     }
 
     #[inline]
-    fn begin_one(
+    fn begin_alone(
         &mut self,
         request: Request<RecvStream>,
         mut respond: SendResponse<Bytes>,
@@ -94,9 +94,7 @@ impl Desk {
             Ok(Method::Reflection) => return Reflecting::begin(self, body, respond).map(Call::Reflecting),
             Err(refused) => {
                 self.shared.app.metrics.rejected(Protocol::Grpc, refused.reason());
-                self.has_written = true;
-                // It fails if the client is gone.
-                let _ = respond.send_response(refused.response(), true);
+                self.end(&mut respond, refused.response());
                 return None;
             }
         };
@@ -168,25 +166,29 @@ impl Desk {
 
     /// Answers a call that has one answer, or ends it with an error that was counted.
     pub fn finish(&mut self, respond: &mut SendResponse<Bytes>, answer: Result<Bytes, GrpcStatus>) {
-        self.has_written = true;
-        // Each of these fails if the client is gone.
         match answer {
             Ok(message) => {
+                self.has_written = true;
+                // Each of these fails if the client is gone.
                 if let Ok(mut stream) = respond.send_response(ok_head(), false) {
                     let _ = stream.send_data(message, false);
                     let _ = stream.send_trailers(ok_trailers());
                 }
             }
-            Err(status) => drop(respond.send_response(status.trailers_only(), true)),
+            Err(status) => self.end(respond, status.trailers_only()),
         }
     }
 
     /// Ends a call to which nothing was answered yet, and counts it.
     pub fn reject(&mut self, respond: &mut SendResponse<Bytes>, status: &GrpcStatus) {
         self.shared.count_rejected(status);
+        self.end(respond, status.trailers_only());
+    }
+
+    fn end(&mut self, respond: &mut SendResponse<Bytes>, all: Response<()>) {
         self.has_written = true;
         // It fails if the client is gone.
-        let _ = respond.send_response(status.trailers_only(), true);
+        let _ = respond.send_response(all, true);
     }
 
     /// Something was written to a stream of answers.

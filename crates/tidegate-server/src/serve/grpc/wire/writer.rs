@@ -2,10 +2,6 @@
 
 use bytes::{BufMut, BytesMut};
 
-const VARINT: u32 = 0;
-const FIXED64: u32 = 1;
-const BYTES: u32 = 2;
-
 /// A length up to here takes one byte.
 const LENGTH_OF_ONE_BYTE_MAX: usize = 127;
 
@@ -13,6 +9,15 @@ const LENGTH_OF_ONE_BYTE_MAX: usize = 127;
 #[derive(Debug)]
 pub struct Writer<'b> {
     out: &'b mut BytesMut,
+}
+
+/// How a value is written, by its number in protobuf.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+enum Kind {
+    Varint = 0,
+    Fixed64 = 1,
+    Bytes = 2,
 }
 
 impl<'b> Writer<'b> {
@@ -32,13 +37,13 @@ impl<'b> Writer<'b> {
     /// The same, even if it is zero, as in a list or one of several alternatives.
     #[inline]
     pub fn varint_or_zero(&mut self, field: u32, number: u64) {
-        self.tag(field, VARINT);
+        self.tag(field, Kind::Varint);
         self.raw_varint(number);
     }
 
     /// A floating-point number, even if it is zero.
     pub fn double_or_zero(&mut self, field: u32, number: f64) {
-        self.tag(field, FIXED64);
+        self.tag(field, Kind::Fixed64);
         self.out.put_f64_le(number);
     }
 
@@ -53,7 +58,7 @@ impl<'b> Writer<'b> {
     /// Bytes, even if there are none, as in a list.
     #[inline]
     pub fn bytes_or_empty(&mut self, field: u32, bytes: &[u8]) {
-        self.tag(field, BYTES);
+        self.tag(field, Kind::Bytes);
         self.raw_varint(bytes.len() as u64);
         self.out.put_slice(bytes);
     }
@@ -61,7 +66,7 @@ impl<'b> Writer<'b> {
     /// A message, even if it is empty.
     #[inline]
     pub fn message(&mut self, field: u32, write: impl FnOnce(&mut Writer<'_>)) {
-        self.tag(field, BYTES);
+        self.tag(field, Kind::Bytes);
         // Most lengths take one byte; what is longer is moved.
         let length_at = self.out.len();
         self.out.put_u8(0);
@@ -69,23 +74,25 @@ impl<'b> Writer<'b> {
         let length = self.out.len() - length_at - 1;
         match u8::try_from(length) {
             Ok(byte) if length <= LENGTH_OF_ONE_BYTE_MAX => self.out[length_at] = byte,
-            _ => self.widen_length(length_at, length),
+            _ => self.widen_length(length_at),
         }
     }
 
+    /// Makes room for the length of all that was written behind the one byte that was left for it.
     #[cold]
-    fn widen_length(&mut self, length_at: usize, length: usize) {
+    fn widen_length(&mut self, length_at: usize) {
+        let content_at = length_at + 1;
+        let length = self.out.len() - content_at;
         let mut number = [0; 10];
         let width = encode_varint(length as u64, &mut number);
-        let content_at = length_at + 1;
         self.out.put_bytes(0, width - 1);
         self.out.copy_within(content_at..content_at + length, length_at + width);
         self.out[length_at..length_at + width].copy_from_slice(&number[..width]);
     }
 
     #[inline]
-    fn tag(&mut self, field: u32, kind: u32) {
-        self.raw_varint(u64::from(field << 3 | kind));
+    fn tag(&mut self, field: u32, kind: Kind) {
+        self.raw_varint(u64::from(field << 3 | kind as u32));
     }
 
     #[inline]
