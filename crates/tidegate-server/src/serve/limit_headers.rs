@@ -21,20 +21,39 @@ use tidegate::{AlgorithmName, Wait};
 
 use super::rounded::{self, SECOND_NS};
 
-/// Seconds after which to come again.
-pub const RETRY_AFTER: &str = "retry-after";
-/// What the limit admits per window.
-pub const LIMIT: &str = "x-ratelimit-limit";
-/// What is left.
-pub const REMAINING: &str = "x-ratelimit-remaining";
-/// Seconds until it is as if never used.
-pub const RESET: &str = "x-ratelimit-reset";
-/// As [`RETRY_AFTER`].
-pub const X_RETRY_AFTER: &str = "x-ratelimit-retry-after";
-/// What each limit is.
-pub const POLICY: &str = "ratelimit-policy";
-/// What each limit has left.
-pub const STATE: &str = "ratelimit";
+/// A header that tells of limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitHeader {
+    /// Seconds after which to come again.
+    RetryAfter,
+    /// As [`RetryAfter`](Self::RetryAfter).
+    XRetryAfter,
+    /// What the limit admits per window.
+    Limit,
+    /// What is left.
+    Remaining,
+    /// Seconds until it is as if never used.
+    Reset,
+    /// What each limit is.
+    Policy,
+    /// What each limit has left.
+    State,
+}
+
+impl LimitHeader {
+    /// Its name, in lower case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RetryAfter => "retry-after",
+            Self::XRetryAfter => "x-ratelimit-retry-after",
+            Self::Limit => "x-ratelimit-limit",
+            Self::Remaining => "x-ratelimit-remaining",
+            Self::Reset => "x-ratelimit-reset",
+            Self::Policy => "ratelimit-policy",
+            Self::State => "ratelimit",
+        }
+    }
+}
 
 /// The most limits that one header lists. The one that decided is always among them.
 pub const LISTED_MAX: usize = 8;
@@ -69,9 +88,8 @@ pub fn is_shown(limit: &LimitAnswer<'_>) -> bool {
     !matches!(limit.limit.action, Action::Shadow | Action::Quota | Action::ShadowBan)
 }
 
-/// Hands each header that an answer has to `add`, by its name in lower case. None if no limit was touched that clients
-/// are told of.
-pub fn each(answer: &Answer<'_>, mut add: impl FnMut(&'static str, &str)) {
+/// Hands each header that an answer has to `add`. None if no limit was touched that clients are told of.
+pub fn each(answer: &Answer<'_>, mut add: impl FnMut(LimitHeader, &str)) {
     let shown = || answer.limits.iter().filter(|limit| is_shown(limit));
     let least = || shown().min_by_key(|limit| limit.outcome.remaining);
     // What decided may be a limit that looks on; then the one with the least left.
@@ -80,20 +98,20 @@ pub fn each(answer: &Answer<'_>, mut add: impl FnMut(&'static str, &str)) {
     let mut number = itoa::Buffer::new();
     if let (Fate::Denied, Some(wait)) = (answer.fate, answer.retry_after.span()) {
         let wait = number.format(rounded::seconds(wait));
-        add(RETRY_AFTER, wait);
-        add(X_RETRY_AFTER, wait);
+        add(LimitHeader::RetryAfter, wait);
+        add(LimitHeader::XRetryAfter, wait);
     }
-    add(LIMIT, number.format(first.limit_now()));
+    add(LimitHeader::Limit, number.format(first.limit_now()));
     let remaining = shown().map(|limit| limit.outcome.remaining).min();
-    add(REMAINING, number.format(remaining.unwrap_or_default()));
+    add(LimitHeader::Remaining, number.format(remaining.unwrap_or_default()));
     let reset_after = shown().map(|limit| limit.outcome.reset_after).max();
-    add(RESET, number.format(rounded::seconds(reset_after.unwrap_or_default())));
+    add(LimitHeader::Reset, number.format(rounded::seconds(reset_after.unwrap_or_default())));
     let listed = listed(answer, first);
     list(&mut text, &listed, write_policy);
-    add(POLICY, &text);
+    add(LimitHeader::Policy, &text);
     text.clear();
     list(&mut text, &listed, write_state);
-    add(STATE, &text);
+    add(LimitHeader::State, &text);
 }
 
 /// What a header that lists limits takes, in bytes, about.
@@ -171,8 +189,9 @@ fn write_name(text: &mut String, limit: &LimitAnswer<'_>) {
 }
 
 fn push_quoted(text: &mut String, name: &str) {
-    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
-    if name.bytes().all(is_plain) {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') & (byte != b'"') & (byte != b'\\');
+    // All of it is looked at, without leaving early, so that many bytes are at once.
+    if name.bytes().fold(true, |plain, byte| plain & is_plain(byte)) {
         return text.push_str(name);
     }
     for c in name.chars() {

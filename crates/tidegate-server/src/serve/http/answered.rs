@@ -3,14 +3,14 @@
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::StatusCode;
-use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 use tidegate::Nanos;
 use tidegate::rules::{Answer, Asked, Fate};
 
 use super::reply::Reply;
 use super::{answer_json, json};
-use crate::serve::limit_headers::{self, PolicyName};
+use crate::serve::limit_headers::{self, LimitHeader, PolicyName};
 use crate::serve::rounded;
 
 /// What an answer's body takes besides its limits, in bytes, about; and its headers.
@@ -32,10 +32,10 @@ pub(super) fn reply(answer: &Answer<'_>, waited: Nanos, more: &[u8]) -> Reply {
     out.push(b'}');
     let body_end = out.len();
     // The headers' values follow the body, so that all of it is one allocation.
-    let mut values: SmallVec<[(HeaderName, usize); 8]> = SmallVec::new();
-    limit_headers::each(answer, |name, value| {
+    let mut values: SmallVec<[(LimitHeader, usize); 8]> = SmallVec::new();
+    limit_headers::each(answer, |header, value| {
         out.extend_from_slice(value.as_bytes());
-        values.extend(header_name(name).map(|name| (name, out.len())));
+        values.push((header, out.len()));
     });
     let out = Bytes::from(out);
     let mut reply = Reply::new(Full::new(out.slice(..body_end)));
@@ -44,10 +44,10 @@ pub(super) fn reply(answer: &Answer<'_>, waited: Nanos, more: &[u8]) -> Reply {
     let kind = if is_denied { "application/problem+json" } else { "application/json" };
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     let mut start = body_end;
-    for (name, end) in values {
+    for (header, end) in values {
         // Numbers, and names with all that is no visible ASCII replaced: always a value.
         if let Ok(value) = HeaderValue::from_maybe_shared(out.slice(start..end)) {
-            headers.insert(name, value);
+            headers.insert(header_name(header), value);
         }
         start = end;
     }
@@ -81,22 +81,20 @@ fn detail(answer: &Answer<'_>) -> String {
     }
 }
 
-/// The header of this name.
-fn header_name(name: &str) -> Option<HeaderName> {
-    const LIMIT: HeaderName = HeaderName::from_static(limit_headers::LIMIT);
-    const REMAINING: HeaderName = HeaderName::from_static(limit_headers::REMAINING);
-    const RESET: HeaderName = HeaderName::from_static(limit_headers::RESET);
-    const X_RETRY_AFTER: HeaderName = HeaderName::from_static(limit_headers::X_RETRY_AFTER);
-    const POLICY: HeaderName = HeaderName::from_static(limit_headers::POLICY);
-    const STATE: HeaderName = HeaderName::from_static(limit_headers::STATE);
-    match name {
-        limit_headers::LIMIT => Some(LIMIT),
-        limit_headers::REMAINING => Some(REMAINING),
-        limit_headers::RESET => Some(RESET),
-        limit_headers::POLICY => Some(POLICY),
-        limit_headers::STATE => Some(STATE),
-        limit_headers::RETRY_AFTER => Some(RETRY_AFTER),
-        limit_headers::X_RETRY_AFTER => Some(X_RETRY_AFTER),
-        _ => None,
+fn header_name(header: LimitHeader) -> HeaderName {
+    macro_rules! name {
+        ($header:ident) => {{
+            const NAME: HeaderName = HeaderName::from_static(LimitHeader::$header.name());
+            NAME
+        }};
+    }
+    match header {
+        LimitHeader::RetryAfter => name!(RetryAfter),
+        LimitHeader::XRetryAfter => name!(XRetryAfter),
+        LimitHeader::Limit => name!(Limit),
+        LimitHeader::Remaining => name!(Remaining),
+        LimitHeader::Reset => name!(Reset),
+        LimitHeader::Policy => name!(Policy),
+        LimitHeader::State => name!(State),
     }
 }

@@ -84,7 +84,9 @@ impl<'r> MarksOf<'r> {
         let mut marks = Self { metadata: Some(Metadata::of(answer)), ..Self::default() };
         if for_client {
             let headers = &mut marks.response_headers;
-            limit_headers::each(answer, |name, value| headers.push(Header { name, value: value.to_owned() }));
+            limit_headers::each(answer, |header, value| {
+                headers.push(Header { name: header.name(), value: value.to_owned() });
+            });
             if matches!(answer.fate, Fate::Soft | Fate::Denied) {
                 push_decision(headers, answer);
             }
