@@ -52,7 +52,7 @@ def stopping():
 
 
 @pytest.fixture
-def tidegate(binary, tmp_path, stopping):
+def tidegate(binary, tmp_path, closing, stopping):
     """Starts servers: tidegate(rules, flags=[...])."""
     count = 0
 
@@ -63,6 +63,7 @@ def tidegate(binary, tmp_path, stopping):
         directory.mkdir()
         server = Tidegate(binary, directory, rules, **more)
         stopping.append(server)
+        closing(server)
         return server
 
     return start
@@ -124,7 +125,7 @@ def run():
 
     def run(*command, code=0, **more):
         ended = subprocess.run(
-            [str(part) for part in command], capture_output=True, text=True, timeout=120, check=False, **more
+            [str(part) for part in command], capture_output=True, text=True, timeout=600, check=False, **more
         )
         if code is not None and ended.returncode != code:
             raise AssertionError(f"{command} exited with {ended.returncode}\n{ended.stdout}\n{ended.stderr}")

@@ -7,7 +7,8 @@ import grpc
 import pytest
 import redis
 import requests
-from harness.asking import SERVICE, Reflected
+from harness.asking import SERVICE, Reflected, redis_client
+from harness.waiting import DEADLINE_S
 
 RULES = """
 domain: api
@@ -31,7 +32,7 @@ def server(tidegate):
 
 def post(server, body, path="/v1/check", **more):
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return requests.post(server.url + path, data=data, timeout=30, **more)
+    return requests.post(server.url + path, data=data, timeout=DEADLINE_S, **more)
 
 
 def assert_is_a_problem(response, status, *words):
@@ -79,8 +80,8 @@ def test_http_a_key_of_a_megabyte(server):
 
 
 def test_http_other_paths_methods_and_types(server):
-    assert_is_a_problem(requests.get(server.url + "/v1/nothing", timeout=30), 404)
-    response = requests.get(server.url + "/v1/check", timeout=30)
+    assert_is_a_problem(requests.get(server.url + "/v1/nothing", timeout=DEADLINE_S), 404)
+    response = requests.get(server.url + "/v1/check", timeout=DEADLINE_S)
     assert_is_a_problem(response, 405)
     assert "POST" in response.headers["allow"]
 
@@ -103,7 +104,7 @@ def test_a_limit_of_0_always_denies(server, clients, over):
 def test_a_limit_of_0_has_no_time_to_come_back(server, rls):
     response = server.check({"banned": "x"}, domain="api")
     assert response.status_code == 429 and "retry-after" not in response.headers
-    with redis.Redis(port=server.resp_port, decode_responses=True) as client:
+    with redis_client(port=server.resp_port, decode_responses=True) as client:
         reply = client.execute_command("TIDEGATE.CHECK", "api", "banned", "x")
         assert (reply[0], int(reply[2])) == ("denied", -1)
     status = rls(server).ask("api", {"banned": "x"}).statuses[0]
@@ -124,7 +125,7 @@ def raw(server):
     """Sends bytes to the RESP port, and hands over all that comes back until the server closes or is quiet."""
 
     def send(data, until=None):
-        with socket.create_connection(("127.0.0.1", server.resp_port), timeout=30) as connection:
+        with socket.create_connection(("127.0.0.1", server.resp_port), timeout=DEADLINE_S) as connection:
             try:
                 connection.sendall(data)
             except (BrokenPipeError, ConnectionResetError):
@@ -144,7 +145,7 @@ def raw(server):
 
 
 def test_resp_says_what_is_wrong(server):
-    with redis.Redis(port=server.resp_port, decode_responses=True) as client:
+    with redis_client(port=server.resp_port, decode_responses=True) as client:
         for words in (
             ["TIDEGATE.CHECK"],
             ["TIDEGATE.CHECK", "api"],
@@ -172,7 +173,7 @@ def test_resp_says_what_is_wrong(server):
 
 
 def test_resp_an_enormous_rate(server):
-    with redis.Redis(port=server.resp_port) as client:
+    with redis_client(port=server.resp_port) as client:
         limited, limit, *_ = client.execute_command("CL.THROTTLE", "big", 99, 1_000_000_000, 1)
         assert (limited, limit) == (0, 100)
         # More than can ever be held at once: denied, and charged nothing.
@@ -181,7 +182,7 @@ def test_resp_an_enormous_rate(server):
 
 
 def test_resp_a_key_of_a_megabyte(server):
-    with redis.Redis(port=server.resp_port) as client:
+    with redis_client(port=server.resp_port) as client:
         for words in (["CL.THROTTLE", "x" * MEGABYTE, 1, 1, 60], ["TIDEGATE.CHECK", "api", "user", "x" * MEGABYTE]):
             with pytest.raises((redis.ResponseError, redis.ConnectionError)):
                 client.execute_command(*words)
@@ -217,7 +218,7 @@ def test_grpc_says_what_is_wrong(server, closing, rls):
     call = reflected.channel.unary_unary(f"/{SERVICE}/ShouldRateLimit")
     for body in (b"\xff\xff\xff\xff", b"\x0a\x7fapi", b"\x0a\x02\xff\xfe\x12\x00"):
         with pytest.raises(grpc.RpcError) as refused:
-            call(body, timeout=30)
+            call(body, timeout=DEADLINE_S)
         assert refused.value.code() in (
             grpc.StatusCode.INVALID_ARGUMENT,
             grpc.StatusCode.INTERNAL,
@@ -235,7 +236,7 @@ def test_grpc_says_what_is_wrong(server, closing, rls):
 
 
 def test_grpc_what_is_no_http2(server):
-    with socket.create_connection(("127.0.0.1", server.port("grpc")), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", server.port("grpc")), timeout=DEADLINE_S) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         try:
             while connection.recv(1 << 16):

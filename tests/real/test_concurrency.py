@@ -3,6 +3,7 @@
 import threading
 
 from harness.asking import CLIENTS
+from harness.waiting import DEADLINE_S
 
 LIMIT = 100
 CLIENTS_AT_ONCE = 16
@@ -35,7 +36,7 @@ def all_at_once(clients, ask):
 
     def work(client):
         try:
-            gate.wait(30)
+            gate.wait(DEADLINE_S)
             for _ in range(REQUESTS_EACH):
                 answers.append((client.protocol, ask(client)))
         except Exception as failure:

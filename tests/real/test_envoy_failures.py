@@ -5,7 +5,7 @@ import threading
 import pytest
 import requests
 from harness.envoy import descriptor
-from harness.waiting import wait_for
+from harness.waiting import DEADLINE_S, wait_for
 
 RULES = """
 domain: edge
@@ -22,7 +22,7 @@ def stands(server):
 
 
 def status(envoy, user):
-    return requests.get(envoy.url, headers={"x-user": user}, timeout=30).status_code
+    return requests.get(envoy.url, headers={"x-user": user}, timeout=DEADLINE_S).status_code
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def status(envoy, user):
     ],
 )
 def test_envoys_failure_mode_while_tidegate_is_down_and_recovery(tidegate, envoy, tmp_path, settings, while_away):
-    server = tidegate(RULES.format(limit=3), flags=["--data-dir", tmp_path / "data"])
+    server = tidegate(RULES.format(limit=3), flags=["--data-dir", tmp_path / "data"], keeps_ports=True)
     edge = envoy(server, [descriptor("user")], ratelimit=settings)
     assert [status(edge, "ann") for _ in range(2)] == [200, 200]
 
@@ -58,7 +58,7 @@ def test_rules_are_replaced_under_traffic(tidegate, envoy):
     def traffic(answers):
         session = requests.Session()
         while not stop.is_set():
-            answers.append(session.get(edge.url, headers={"x-user": "ann"}, timeout=30).status_code)
+            answers.append(session.get(edge.url, headers={"x-user": "ann"}, timeout=DEADLINE_S).status_code)
 
     def count():
         return sum(map(len, seen))

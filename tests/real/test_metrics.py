@@ -4,7 +4,7 @@ import re
 import textwrap
 
 import requests
-from harness.waiting import wait_for
+from harness.waiting import DEADLINE_S, wait_for
 
 RULES = """
 domain: api
@@ -22,7 +22,7 @@ def test_metrics_after_traffic_over_every_protocol(tidegate, clients, run, parts
             client.check("api", {"user": f"secret-{client.protocol}"})
             client.check("api", {"dry": client.protocol})
             client.check("api", {"ban": client.protocol})
-    response = requests.get(server.admin + "/metrics", timeout=10)
+    response = requests.get(server.admin + "/metrics", timeout=DEADLINE_S)
     assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
 
     checked = run(parts / "bin/promtool", "check", "metrics", input=response.text)
@@ -41,7 +41,7 @@ def test_they_do_not_grow_with_the_keys(tidegate, clients):
     server = tidegate(RULES)
 
     def samples():
-        text = requests.get(server.admin + "/metrics", timeout=10).text
+        text = requests.get(server.admin + "/metrics", timeout=DEADLINE_S).text
         return {line.rpartition(" ")[0] for line in text.splitlines() if not line.startswith("#")}
 
     over = clients(server)
@@ -71,7 +71,7 @@ def test_metrics_in_the_documentation_are_those_that_there_are(root, tidegate, t
     server = tidegate(RULES, flags=["--data-dir", tmp_path / "data", "--snapshot-every", "1s"])
     server.check({"user": "ann"}, domain="api")
     wait_for("a snapshot", lambda: server.metric("tidegate_snapshots_total", result="written"))
-    there = set(re.findall(r"^# TYPE (\S+)", requests.get(server.admin + "/metrics", timeout=10).text, re.M))
+    there = set(re.findall(r"^# TYPE (\S+)", requests.get(server.admin + "/metrics", timeout=DEADLINE_S).text, re.M))
     table = (root / "docs/metrics.md").read_text().split("## Questions")[0]
     documented = set(re.findall(r"`((?:tidegate|process)_[a-z_]+)`", table))
     assert there <= documented, there - documented

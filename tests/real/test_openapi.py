@@ -2,6 +2,7 @@
 
 import pytest
 import requests
+from harness.waiting import DEADLINE_S
 
 RULES = """
 domain: api
@@ -15,7 +16,7 @@ rules:
 def test_the_document_is_true(tidegate, run, parts, tmp_path, listener):
     server = tidegate(RULES)
     url = server.url if listener == "http" else server.admin
-    document = requests.get(url + "/openapi.json", timeout=10)
+    document = requests.get(url + "/openapi.json", timeout=DEADLINE_S)
     assert document.status_code == 200
     assert document.headers["content-type"].startswith("application/json")
     assert document.json()["openapi"].startswith("3.")
@@ -23,7 +24,7 @@ def test_the_document_is_true(tidegate, run, parts, tmp_path, listener):
     ended = run(
         *(parts / "venv/bin/schemathesis", "run", url + "/openapi.json"),
         *("--url", url, "--checks", "all", "--max-examples", "30", "--generation-deterministic"),
-        *("--workers", "1", "--no-color", "--suppress-health-check", "all", "--request-timeout", "30"),
+        *("--workers", "1", "--no-color", "--suppress-health-check", "all", "--request-timeout", "120"),
         code=None,
         cwd=tmp_path,
     )

@@ -6,10 +6,10 @@ import tempfile
 
 import grpc
 import pytest
-import redis
 import requests
+from harness.asking import redis_client
 from harness.certificates import Authority
-from harness.waiting import wait_for
+from harness.waiting import DEADLINE_S, wait_for
 
 RULES = """
 domain: api
@@ -39,7 +39,7 @@ def encrypted(tidegate, authority, *flags):
 def health(server, credentials):
     """Asks for the health of a server over gRPC; what comes back is two bytes if it serves."""
     with grpc.secure_channel(f"127.0.0.1:{server.port('grpc')}", credentials) as channel:
-        return channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=30)
+        return channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=DEADLINE_S)
 
 
 def test_tls(tidegate, authority, run):
@@ -50,7 +50,7 @@ def test_tls(tidegate, authority, run):
 
     cli = ["redis-cli", "-p", server.resp_port, "--tls", "--cacert", authority.path]
     assert run(*cli, "TIDEGATE.CHECK", "api", "user", "ann").stdout.startswith("denied\n")
-    with redis.Redis(port=server.resp_port, ssl=True, ssl_ca_certs=str(authority.path)) as client:
+    with redis_client(port=server.resp_port, ssl=True, ssl_ca_certs=str(authority.path)) as client:
         assert client.ping() is True
 
     assert health(server, grpc.ssl_channel_credentials(authority.path.read_bytes())) == b"\x08\x01"
@@ -122,12 +122,12 @@ def test_unix_sockets(tidegate, run):
         assert [run(*curl, "http://tidegate/v1/check").stdout for _ in range(4)] == ["200", "200", "200", "429"]
         said = run("redis-cli", "-s", paths["resp"], "TIDEGATE.CHECK", "api", "user", "ann").stdout
         assert said.startswith("denied\n")
-        with redis.Redis(unix_socket_path=paths["resp"]) as client:
+        with redis_client(unix_socket_path=paths["resp"]) as client:
             assert client.ping() is True
         # Left to itself, this client names the path as the authority, in percent signs, which h2 takes for none.
         authority = [("grpc.default_authority", "localhost")]
         with grpc.insecure_channel("unix:" + paths["grpc"], options=authority) as channel:
-            assert channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=30) == b"\x08\x01"
+            assert channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=DEADLINE_S) == b"\x08\x01"
         assert server.stop() == 0
         server.restart()
         assert run(*curl, "http://tidegate/v1/check").stdout == "200", "again on the same paths"
@@ -143,9 +143,9 @@ def test_a_listener_that_is_off(tidegate):
 def test_operators_show_a_token(tidegate):
     server = tidegate(RULES, addresses={"admin": "0.0.0.0:0"}, env={"TIDEGATE_ADMIN_TOKEN": "open-sesame"})
     rules = f"http://127.0.0.1:{server.port('admin')}/v1/rules"
-    assert requests.get(rules, timeout=10).status_code == 401
-    assert requests.get(rules, headers={"authorization": "Bearer wrong"}, timeout=10).status_code == 401
-    response = requests.get(rules, headers={"authorization": "Bearer open-sesame"}, timeout=10)
+    assert requests.get(rules, timeout=DEADLINE_S).status_code == 401
+    assert requests.get(rules, headers={"authorization": "Bearer wrong"}, timeout=DEADLINE_S).status_code == 401
+    response = requests.get(rules, headers={"authorization": "Bearer open-sesame"}, timeout=DEADLINE_S)
     assert response.status_code == 200 and "per-user" in response.text
     assert "open-sesame" not in server.process.stdout() + server.process.stderr()
 
@@ -153,4 +153,4 @@ def test_operators_show_a_token(tidegate):
 def test_operators_only_on_their_own_listener(tidegate):
     server = tidegate(RULES)
     for path in ("/v1/reset", "/v1/refund", "/v1/rules"):
-        assert requests.post(server.url + path, data="{}", timeout=10).status_code == 404, path
+        assert requests.post(server.url + path, data="{}", timeout=DEADLINE_S).status_code == 404, path

@@ -5,9 +5,18 @@ import redis
 import requests
 from google.protobuf import descriptor_pool, json_format, message_factory
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from .waiting import DEADLINE_S
 
 SERVICE = "envoy.service.ratelimit.v3.RateLimitService"
-TIMEOUT_S = 30
+
+
+def redis_client(**more):
+    """A client that waits for an answer. As they come, they ask once more after five seconds, and are charged twice."""
+    settings = {"socket_timeout": DEADLINE_S, "socket_connect_timeout": DEADLINE_S, "retry": Retry(NoBackoff(), 0)}
+    return redis.Redis(**{**settings, **more})
 
 
 class OverHttp:
@@ -19,7 +28,7 @@ class OverHttp:
 
     def check(self, domain, attributes, cost=1):
         body = {"domain": domain, "attributes": attributes, "cost": cost}
-        response = self.session.post(self.url, json=body, timeout=TIMEOUT_S)
+        response = self.session.post(self.url, json=body, timeout=DEADLINE_S)
         if response.status_code not in (200, 429):
             raise AssertionError(f"{response.status_code}: {response.text}")
         return "denied" if response.status_code == 429 else response.json()["decision"]
@@ -32,9 +41,7 @@ class OverResp:
     protocol = "resp"
 
     def __init__(self, server):
-        self.redis = redis.Redis(
-            port=server.resp_port, decode_responses=True, socket_timeout=TIMEOUT_S, retry=None
-        )
+        self.redis = redis_client(port=server.resp_port, decode_responses=True)
 
     def check(self, domain, attributes, cost=1):
         parts = [part for pair in attributes.items() for part in pair]
@@ -66,7 +73,7 @@ class Reflected:
             request_serializer=lambda body: json_format.ParseDict(body, request()).SerializeToString(),
             response_deserializer=reply.FromString,
         )
-        return lambda body, timeout=TIMEOUT_S: call(body, timeout=timeout)
+        return lambda body, timeout=DEADLINE_S: call(body, timeout=timeout)
 
     def close(self):
         self.channel.close()

@@ -2,6 +2,8 @@
 
 import subprocess
 
+from .waiting import DEADLINE_S
+
 
 class Authority:
     """Signs certificates. `path` is its own."""
@@ -31,4 +33,4 @@ class Authority:
 
 
 def openssl(*words):
-    subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, timeout=60)
+    subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, timeout=DEADLINE_S)

@@ -5,7 +5,7 @@ import json
 import requests
 
 from .processes import Process
-from .waiting import wait_for
+from .waiting import DEADLINE_S, wait_for
 
 
 def by_header(descriptor_key, header=None):
@@ -21,7 +21,7 @@ def descriptor(*keys, **more):
 def get(envoy, path="", **headers):
     """A request with the headers `x-NAME: VALUE`."""
     headers = {"x-" + name.replace("_", "-"): str(value) for name, value in headers.items()}
-    return requests.get(envoy.url + path, headers=headers, timeout=30)
+    return requests.get(envoy.url + path, headers=headers, timeout=DEADLINE_S)
 
 
 def statuses(envoy, times, path="", **headers):
@@ -70,24 +70,25 @@ class Envoy:
 
     def _ask(self, path, expected):
         try:
-            return expected in requests.get(self.admin + path, timeout=5).text
+            return expected in requests.get(self.admin + path, timeout=DEADLINE_S).text
         except requests.ConnectionError:
             self.process.must_run()
             return False
 
     def _listeners(self):
-        return requests.get(self.admin + "/listeners?format=json", timeout=5).json().get("listener_statuses")
+        return requests.get(self.admin + "/listeners?format=json", timeout=DEADLINE_S).json().get("listener_statuses")
 
     def counter(self, name):
         """One of Envoy's own counters."""
-        text = requests.get(self.admin + "/stats?filter=" + name, timeout=5).text
+        text = requests.get(self.admin + "/stats?filter=" + name, timeout=DEADLINE_S).text
         return sum(int(line.rsplit(": ", 1)[1]) for line in text.splitlines())
 
     def logged(self):
-        """The access log so far, line by line."""
+        """The access log so far, line by line, as far as lines are complete."""
         if not self.access_log.exists():
             return []
-        return [json.loads(line) for line in self.access_log.read_text().splitlines() if line.strip()]
+        complete, _, _ = self.access_log.read_text().rpartition("\n")
+        return [json.loads(line) for line in complete.splitlines() if line.strip()]
 
     def stop(self):
         return self.process.stop()
@@ -100,6 +101,8 @@ MANAGER = (
 )
 ROUTER = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"
 FILE_LOG = "type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog"
+# Longer than any test waits.
+LONG = "3600s"
 HTTP_OPTIONS = "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
 
@@ -115,7 +118,7 @@ def config(directory, grpc_port, upstream_port, rate_limits, *, domain="edge", r
     limiter = {
         "@type": RATELIMIT,
         "domain": domain,
-        "timeout": "10s",
+        "timeout": LONG,
         "rate_limit_service": {
             "transport_api_version": "V3",
             "grpc_service": {"envoy_grpc": {"cluster_name": "tidegate"}},
@@ -154,11 +157,11 @@ def config(directory, grpc_port, upstream_port, rate_limits, *, domain="edge", r
                     "routes": [
                         {
                             "match": {"prefix": "/on-the-route"},
-                            "route": {"cluster": "upstream", "rate_limits": rate_limits},
+                            "route": {"cluster": "upstream", "timeout": LONG, "rate_limits": rate_limits},
                         },
                         {
                             "match": {"prefix": "/"},
-                            "route": {"cluster": "upstream"},
+                            "route": {"cluster": "upstream", "timeout": LONG},
                             "typed_per_filter_config": {
                                 "envoy.filters.http.ratelimit": {"@type": PER_ROUTE, "rate_limits": rate_limits}
                             },
@@ -211,7 +214,7 @@ def cluster(name, port, more):
     return {
         "name": name,
         "type": "STATIC",
-        "connect_timeout": "5s",
+        "connect_timeout": LONG,
         "load_assignment": {
             "cluster_name": name,
             "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address(port)}}]}],

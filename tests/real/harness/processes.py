@@ -3,7 +3,7 @@
 import signal
 import subprocess
 
-STOP_S = 15
+from .waiting import DEADLINE_S
 
 
 class Process:
@@ -38,7 +38,7 @@ class Process:
     def signal(self, which):
         self.child.send_signal(which)
 
-    def wait(self, timeout_s=STOP_S):
+    def wait(self, timeout_s=DEADLINE_S):
         """Its exit code, once it has ended by itself."""
         return self.child.wait(timeout_s)
 
@@ -46,14 +46,14 @@ class Process:
         """At once, as a machine that loses power would."""
         if self.child.poll() is None:
             self.child.send_signal(signal.SIGKILL)
-        self.child.wait(STOP_S)
+        self.child.wait(DEADLINE_S)
 
     def stop(self):
         """Asked to stop, and made to if it does not. What it exited with."""
         if self.child.poll() is None:
             self.child.send_signal(signal.SIGTERM)
             try:
-                self.child.wait(STOP_S)
+                self.child.wait(DEADLINE_S)
             except subprocess.TimeoutExpired:
                 self.kill()
         return self.child.returncode

@@ -2,11 +2,12 @@
 
 import json
 import os
+import socket
 
 import requests
 
 from .processes import Process
-from .waiting import wait_for
+from .waiting import DEADLINE_S, wait_for
 
 PROTOCOLS = ("http", "grpc", "resp", "admin")
 ANY_PORT = "127.0.0.1:0"
@@ -15,14 +16,17 @@ ANY_PORT = "127.0.0.1:0"
 class Tidegate:
     """A running server. `addresses` has what each listener really bound."""
 
-    def __init__(self, binary, directory, rules=None, *, flags=(), addresses=None, env=None):
+    def __init__(self, binary, directory, rules=None, *, flags=(), addresses=None, env=None, keeps_ports=False):
+        """With `keeps_ports` it can be restarted on the ports it has."""
         self.binary, self.directory, self.flags, self.env = binary, directory, list(flags), env
+        self.kept_ports = [keep_port() for _ in PROTOCOLS] if keeps_ports else []
         self.rules = None
         if rules is not None:
             self.rules = directory / "rules.yaml"
             self.rules.write_text(rules)
         self.starts = 0
-        self.start(addresses or {})
+        kept = {name: f"127.0.0.1:{port.getsockname()[1]}" for name, port in zip(PROTOCOLS, self.kept_ports)}
+        self.start({**kept, **(addresses or {})})
 
     def start(self, addresses):
         """Starts it; `addresses` has those that are not to be picked by the system."""
@@ -57,7 +61,7 @@ class Tidegate:
     def is_ready(self):
         # Operators are always served in the clear here.
         try:
-            return requests.get(self.admin + "/readyz", timeout=5).status_code == 200
+            return requests.get(self.admin + "/readyz", timeout=DEADLINE_S).status_code == 200
         except requests.ConnectionError:
             self.process.must_run()
             return False
@@ -84,7 +88,7 @@ class Tidegate:
     def check(self, attributes, *, domain, cost=1, path="/v1/check"):
         """Asks over HTTP. The response, whatever it is."""
         body = {"domain": domain, "attributes": attributes, "cost": cost}
-        return requests.post(self.url + path, json=body, timeout=30)
+        return requests.post(self.url + path, json=body, timeout=DEADLINE_S)
 
     def stands(self, attributes, *, domain):
         """The limit in force for these attributes, and how much of it is used. Charges nothing."""
@@ -95,15 +99,28 @@ class Tidegate:
     def metric(self, name, **labels):
         """The sum of a metric's samples that have these labels."""
         total = 0.0
-        for line in requests.get(self.admin + "/metrics", timeout=10).text.splitlines():
+        for line in requests.get(self.admin + "/metrics", timeout=DEADLINE_S).text.splitlines():
             sample, _, value = line.rpartition(" ")
             if sample.split("{")[0] == name and all(f'{key}="{value}"' in sample for key, value in labels.items()):
                 total += float(value)
         return total
 
     def restart(self):
-        """Again, on the addresses it had."""
+        """Again, on the addresses it had, which nobody else was given meanwhile."""
         self.start(self.addresses)
 
     def stop(self):
         return self.process.stop()
+
+    def close(self):
+        """Gives its ports back, if it kept any."""
+        for kept in self.kept_ports:
+            kept.close()
+
+
+def keep_port():
+    """A port that the system hands to nobody, but may be listened on by whoever asks for it by its number."""
+    kept = socket.socket()
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    kept.bind(("127.0.0.1", 0))
+    return kept

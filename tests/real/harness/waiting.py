@@ -1,8 +1,11 @@
-"""Waiting for a thing itself, with a deadline: nothing here sleeps for a while and hopes."""
+"""Waiting for a thing itself, with a deadline: nothing here sleeps for a while and hopes.
+
+Deadlines are for what never happens. None says how fast something is: machines are slow at times, and stop for seconds.
+"""
 
 import time
 
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 PAUSE_S = 0.01
 
 

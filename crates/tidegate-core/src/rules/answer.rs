@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use smallvec::SmallVec;
 
+use super::gate::Gate;
 use super::touches::{Drawn, Line, Part, TouchKey};
 use super::{Action, ElasticBy, LimitId, Margin, Rule, RuleLimit, Touch, Touches};
 use crate::{Nanos, Outcome, Timestamp, Verdict, Wait};
@@ -27,6 +28,9 @@ pub enum Fate {
     Denied,
 }
 
+/// So many limits need no allocation. Few, for an answer is moved about, and each takes some 200 bytes.
+pub(super) const LIMITS_INLINE: usize = 2;
+
 /// The answer to a request.
 #[derive(Clone, Debug)]
 pub struct Answer<'r> {
@@ -44,7 +48,7 @@ pub struct Answer<'r> {
     /// first with the least left. None if no limit was touched.
     pub decided_by: Option<usize>,
     /// What each limit says.
-    pub limits: SmallVec<[LimitAnswer<'r>; 4]>,
+    pub limits: SmallVec<[LimitAnswer<'r>; LIMITS_INLINE]>,
     /// What limits say that are only tried out.
     pub candidates: SmallVec<[LimitAnswer<'r>; 0]>,
 }
@@ -70,6 +74,7 @@ pub struct LimitAnswer<'r> {
     pub asked: Asked,
     /// Where L is, if not where it was written.
     moved_to: Option<u64>,
+    gate: &'r Gate,
 }
 
 /// Whether a limit's counter was asked.
@@ -103,6 +108,7 @@ impl Fate {
 
 impl<'r> Answer<'r> {
     /// Merges what the store said of the plan that was drawn.
+    #[inline]
     pub fn merge(touches: &Touches<'r>, drawn: &Drawn<'_>, outcomes: &[Outcome], now: Timestamp) -> Self {
         let answer =
             |(number, touch)| answer_of(touch, &Said { lines: &drawn.lines, touch: number, outcomes, now });
@@ -135,7 +141,8 @@ impl<'r> Answer<'r> {
         *self = Self { candidates, ..Self::of(std::mem::take(&mut self.limits)) };
     }
 
-    fn of(limits: SmallVec<[LimitAnswer<'r>; 4]>) -> Self {
+    #[inline]
+    fn of(limits: SmallVec<[LimitAnswer<'r>; LIMITS_INLINE]>) -> Self {
         let decided_by = (0..limits.len()).rev().max_by_key(|place| limits[*place].weight());
         let fate = decided_by.map_or(Fate::Allowed, |place| limits[place].fate);
         let only_lookers = !limits.iter().any(LimitAnswer::counts);
@@ -192,12 +199,18 @@ impl<'r> LimitAnswer<'r> {
             outcome,
             asked,
             moved_to,
+            gate: touch.gate,
         }
     }
 
     /// L as it is in force: as it was written, unless a signal moves it or the request brought it along.
     pub fn limit_now(&self) -> u64 {
         self.moved_to.unwrap_or_else(|| self.limit.limit.rate().limit())
+    }
+
+    /// The limit as it is written in rules. Said in every answer, so it is not made anew for each.
+    pub fn spec(&self) -> &'r str {
+        &self.gate.spec
     }
 
     /// Whether its numbers are the client's business: not those of a dry run.
@@ -257,7 +270,7 @@ fn answer_of<'r>(touch: &Touch<'r>, said: &Said<'_>) -> LimitAnswer<'r> {
     let Some(main) = said.of(Part::Main).filter(|_| touch.key != TouchKey::Refused) else {
         return LimitAnswer::new(touch, of_missing_key(), Asked::KeyMissing);
     };
-    match (&touch.limit().action, touch.turned_to_pool) {
+    match (&touch.limit().action, touch.turned_to_pool.as_deref()) {
         (Action::Soft(Margin::Percent(_)), _) => {
             let soft = said.of(Part::Beside).unwrap_or(main);
             let outcome = Outcome { remaining: soft.remaining.min(main.remaining), ..main };

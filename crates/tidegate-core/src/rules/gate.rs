@@ -17,6 +17,8 @@ const RETIRING_MAX: usize = 8;
 #[derive(Clone, Debug)]
 pub struct Gate {
     pub(super) limit: RuleLimit,
+    /// The limit as it is written.
+    pub(super) spec: Box<str>,
     /// What it is called: its name or its place.
     pub(super) id: LimitId,
     /// What its counters are known by.
@@ -81,7 +83,8 @@ impl Gate {
         };
         let (main, beside) = (lineage("", main), beside.map(|(role, limit)| lineage(role, limit)));
         let id = LimitId::of(&limit.limit, place);
-        Self { main, beside, pool, signal, id, known_by: identity.limit, limit }
+        let spec = limit.limit.to_string().into();
+        Self { main, beside, pool, signal, id, known_by: identity.limit, limit, spec }
     }
 
     /// Takes the place of `old`: what it counted in another way is enforced for a while.

@@ -3,7 +3,7 @@
 //! ```text
 //! Domain of Rules  ->  Ruleset, compiled once                 domain.rs, rule.rs, pattern/  ->  ruleset.rs, rule_gates.rs, gate.rs
 //! Request          ->  the rules that apply                   request.rs  ->  matching/, levels.rs
-//!                  ->  the limits it touches, as a Plan       touches.rs, key_bytes.rs, request_limit.rs
+//!                  ->  the limits it touches, as a Plan       touches.rs, key_bytes.rs, request_limit.rs, holders.rs
 //! Outcomes         ->  the Answer                             answer.rs
 //! ```
 //!
@@ -16,6 +16,7 @@ mod attribute;
 mod delays;
 mod domain;
 mod gate;
+mod holders;
 mod identity;
 mod key;
 mod key_bytes;

@@ -8,7 +8,10 @@ use std::sync::LazyLock;
 
 use super::gate::{Gate, Identity};
 use super::key_bytes::KeyBuffer;
-use super::{Action, CostFrom, Descriptor, Key, LimitId, Limits, Missing, Rule, RuleLimit, key_bytes};
+use super::touches::{Touch, TouchKey};
+use super::{
+    Action, CostFrom, Descriptor, Key, LimitId, Limits, Missing, Rule, RuleLimit, Touches, key_bytes,
+};
 use crate::{AlgorithmName, LimitSpec};
 
 /// What the rule is called in answers that stands for the limits which requests bring along.
@@ -108,6 +111,26 @@ impl OwnLimit {
         let gate = Gate::new(limit.clone(), 0, identity, None, None);
         let rule = Rule { name: OVERRIDE_RULE.into(), limits: Limits::Same(vec![limit]), ..Rule::default() };
         Self { rule, gate }
+    }
+}
+
+impl Touches<'_> {
+    /// Touches the limit that a descriptor brings along.
+    #[cold]
+    pub(super) fn touch_own(
+        &mut self,
+        domain: &str,
+        number: usize,
+        descriptor: &Descriptor<'_>,
+        limit: RequestLimit,
+    ) {
+        let OwnLimit { rule, gate } = OwnLimit::per(limit.per);
+        let start = self.keys.len();
+        write_key(domain, descriptor, &mut self.keys);
+        let key = TouchKey::At(start..self.keys.len());
+        let moved = Some(self.moved_to(gate, limit.units.into()));
+        let cost = descriptor.cost;
+        self.touches.push(Touch { descriptor: number, rule, cost, gate, key, moved, turned_to_pool: None });
     }
 }
 

@@ -8,22 +8,19 @@ use smallvec::SmallVec;
 use super::answer::Said;
 use super::gate::{Gate, Lineage};
 use super::key_bytes::{self, Found, KeyBuffer};
-use super::request_limit::{self, OwnLimit};
 use super::{
-    Action, CostFrom, Descriptor, DomainRules, LimitId, Margin, Matches, Missing, Request, RequestLimit,
-    Rule, RuleLimit, Ruleset,
+    Action, CostFrom, Descriptor, DomainRules, LimitId, Margin, Matches, Missing, Request, Rule, RuleLimit,
+    Ruleset,
 };
-use crate::{
-    Algorithm, Charge, Counter, LimitSpec, Outcome, Plan, PlanFull, Role, Timestamp, Verdict, WINDOW_NS_MIN,
-};
+use crate::{Charge, Counter, LimitSpec, Outcome, Plan, PlanFull, Role, Timestamp, Verdict, WINDOW_NS_MIN};
 
 /// All that a request touches.
 #[derive(Clone, Debug)]
 pub struct Touches<'r> {
-    domain: Option<&'r DomainRules>,
-    touches: SmallVec<[Touch<'r>; 4]>,
-    candidates: SmallVec<[Touch<'r>; 1]>,
-    keys: KeyBuffer,
+    pub(super) domain: Option<&'r DomainRules>,
+    pub(super) touches: SmallVec<[Touch<'r>; 4]>,
+    candidates: Vec<Touch<'r>>,
+    pub(super) keys: KeyBuffer,
     /// Limits that are somewhere else than they were written, for as long as this request takes.
     moved: Vec<Counter>,
 }
@@ -42,7 +39,9 @@ pub struct Touch<'r> {
     /// Where L is, if not where it was written.
     pub(super) moved: Option<Moved>,
     /// What the part that is always granted said, if the request turned to the pool.
-    pub(super) turned_to_pool: Option<Outcome>,
+    ///
+    /// Boxed, for hardly any request does, and all touches are moved about.
+    pub(super) turned_to_pool: Option<Box<Outcome>>,
 }
 
 /// A limit that is somewhere else than it was written.
@@ -68,7 +67,7 @@ pub(super) enum TouchKey {
 pub struct Drawn<'t> {
     /// What the store is asked for.
     pub plan: Plan<'t>,
-    pub(super) lines: SmallVec<[Line; 8]>,
+    pub(super) lines: SmallVec<[Line; 4]>,
 }
 
 /// What a charge is to a limit.
@@ -95,7 +94,7 @@ impl Ruleset {
         let mut touches = Touches {
             domain: self.domain(request.domain),
             touches: SmallVec::new(),
-            candidates: SmallVec::new(),
+            candidates: Vec::new(),
             keys: KeyBuffer::new(),
             moved: Vec::new(),
         };
@@ -140,27 +139,6 @@ impl<'r> Touches<'r> {
         Ok(drawn)
     }
 
-    /// A plan of all that may hold a lease which the request was given: the limits that hold it now, those that are on
-    /// their way out, however long ago, and pools, whether it turned to them or not.
-    pub fn plan_of_leases(&self) -> Result<Plan<'_>, PlanFull> {
-        let mut plan = Plan::new();
-        for touch in &self.touches {
-            let Some(key) = self.key(touch) else { continue };
-            let pool = touch.gate.pool.zip(self.domain).map(|(pool, domain)| &domain.pools[pool].1);
-            let own =
-                std::iter::once(&touch.gate.main).chain(&touch.gate.beside).map(|lineage| (lineage, key));
-            // A pool is everybody's, whatever the key.
-            for (lineage, key) in own.chain(pool.map(|pool| (pool, [].as_slice()))) {
-                let leases = |counter: &&Counter| matches!(counter.algorithm(), Algorithm::Leases(_));
-                for counter in counters_of(lineage).map(|(counter, _)| counter).filter(leases) {
-                    let role = if touch.is_enforced() { Role::Enforced } else { Role::Observed };
-                    plan.add(Charge { key, counter, cost: touch.cost, role })?;
-                }
-            }
-        }
-        Ok(plan)
-    }
-
     /// The charge of a candidate; none if its key cannot be made.
     pub fn candidate_charge(&self, candidate: &Touch<'r>) -> Option<Charge<'_>> {
         let counter = &candidate.gate.main.current;
@@ -170,7 +148,7 @@ impl<'r> Touches<'r> {
     /// Lets limits turn to their pools, after which the store is to be asked again.
     pub fn turn_to_pools(&mut self, turning: &[(usize, Outcome)]) {
         for (touch, granted) in turning {
-            self.touches[*touch].turned_to_pool = Some(*granted);
+            self.touches[*touch].turned_to_pool = Some(Box::new(*granted));
         }
     }
 
@@ -240,19 +218,7 @@ impl<'r> Touches<'r> {
         }
     }
 
-    /// Touches the limit that a descriptor brings along.
-    #[cold]
-    fn touch_own(&mut self, domain: &str, number: usize, descriptor: &Descriptor<'_>, limit: RequestLimit) {
-        let OwnLimit { rule, gate } = OwnLimit::per(limit.per);
-        let start = self.keys.len();
-        request_limit::write_key(domain, descriptor, &mut self.keys);
-        let key = TouchKey::At(start..self.keys.len());
-        let moved = Some(self.moved_to(gate, limit.units.into()));
-        let cost = descriptor.cost;
-        self.touches.push(Touch { descriptor: number, rule, cost, gate, key, moved, turned_to_pool: None });
-    }
-
-    fn moved_to(&mut self, gate: &Gate, units: u64) -> Moved {
+    pub(super) fn moved_to(&mut self, gate: &Gate, units: u64) -> Moved {
         self.moved.push(gate.main.current.resized(units));
         Moved { units, place: self.moved.len() - 1 }
     }
@@ -346,7 +312,7 @@ struct Counted<'t> {
 }
 
 /// A counter, and those that it took the place of with when they go.
-fn counters_of(lineage: &Lineage) -> impl Iterator<Item = (&Counter, Option<Timestamp>)> {
+pub(super) fn counters_of(lineage: &Lineage) -> impl Iterator<Item = (&Counter, Option<Timestamp>)> {
     let retiring = lineage.retiring.iter().map(|old| (&old.counter, Some(old.until)));
     std::iter::once((&lineage.current, None)).chain(retiring)
 }

@@ -10,7 +10,7 @@ use tidegate::rules::{Descriptor, Entry, OwnedDescriptor, OwnedRequest};
 use super::JsonRequest;
 
 /// So many entries, of all descriptors together, need no allocation.
-const ENTRIES_INLINE: usize = 6;
+const ENTRIES_INLINE: usize = 4;
 /// So many descriptors need no allocation.
 const DESCRIPTORS_INLINE: usize = 2;
 

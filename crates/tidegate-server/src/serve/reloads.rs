@@ -29,7 +29,7 @@ pub struct Reloaded {
     pub certificate: CertificateReload,
 }
 
-/// Nobody reads files any more: the server is about to stop.
+/// Nobody reads files any more: the server is about to stop, or, by a bug, what reads them has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotReloading;
 
@@ -61,7 +61,10 @@ impl Default for Reloads {
 
 impl std::fmt::Display for NotReloading {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the server is about to stop and reads no files any more")
+        f.write_str(
+            "files are not read any more (hint: the server is about to stop; if it is not, `/healthz?verbose` says what \
+             has ended)",
+        )
     }
 }
 

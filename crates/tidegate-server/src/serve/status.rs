@@ -21,6 +21,7 @@ pub struct Status {
     rules: ArcSwap<RulesStatus>,
     snapshots: ArcSwapOption<SnapshotStatus>,
     certificate: ArcSwapOption<CertificateStatus>,
+    ended: ArcSwap<Vec<EndedPart>>,
 }
 
 /// An address that is listened on.
@@ -85,13 +86,22 @@ pub struct CertificateStatus {
     pub failure: Option<Failed<TlsError>>,
 }
 
-/// What went wrong, and when.
+/// What goes wrong, and since when.
 #[derive(Clone, Debug)]
 pub struct Failed<E> {
+    /// When it began: of failures one after the other, the first.
+    pub at: Timestamp,
+    /// The last of them.
+    pub error: E,
+}
+
+/// A part of the server that has ended while the rest goes on, which is a bug.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedPart {
+    /// Which.
+    pub part: String,
     /// When.
     pub at: Timestamp,
-    /// What.
-    pub error: E,
 }
 
 impl Status {
@@ -106,6 +116,7 @@ impl Status {
             rules: ArcSwap::default(),
             snapshots: ArcSwapOption::empty(),
             certificate: ArcSwapOption::empty(),
+            ended: ArcSwap::default(),
         }
     }
 
@@ -144,6 +155,11 @@ impl Status {
         self.certificate.load_full()
     }
 
+    /// The parts that have ended before their time. There are none unless there is a bug.
+    pub fn ended(&self) -> Arc<Vec<EndedPart>> {
+        self.ended.load_full()
+    }
+
     /// The instant now, by the clock that all times here are of.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
@@ -172,7 +188,7 @@ impl Status {
     /// The files cannot be used, and the rules in force stay.
     pub fn rules_refused(&self, report: Report) {
         let old = RulesStatus::clone(&self.rules());
-        let failure = Some(Failed { at: self.now(), error: report });
+        let failure = Some(Failed::after(old.failure.as_ref(), self.now(), report));
         self.rules.store(Arc::new(RulesStatus { refused: old.refused + 1, failure, ..old }));
     }
 
@@ -184,6 +200,20 @@ impl Status {
     /// There is a certificate, or something became of it.
     pub fn certificate_is(&self, status: CertificateStatus) {
         self.certificate.store(Some(Arc::new(status)));
+    }
+
+    /// A part of the server has ended before its time.
+    pub fn part_ended(&self, part: &str) {
+        let ended = EndedPart { part: part.to_owned(), at: self.now() };
+        // There are a handful of parts, and each ends once.
+        self.ended.rcu(|before| [before.as_slice(), std::slice::from_ref(&ended)].concat());
+    }
+}
+
+impl<E> Failed<E> {
+    /// A failure at this instant, after this one, if that has not ended.
+    pub fn after(before: Option<&Self>, at: Timestamp, error: E) -> Self {
+        Self { at: before.map_or(at, |before| before.at), error }
     }
 }
 

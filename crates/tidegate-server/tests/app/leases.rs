@@ -8,7 +8,7 @@ use crate::{app, at_once, check, samples, with_request};
 const RULES: &str = "
 domain: api
 rules:
-  - { name: jobs, key: [tenant], limit: { algorithm: concurrency, limit: 1, ttl: 60s } }
+  - { name: jobs, key: [tenant], limit: { algorithm: concurrency, limit: 1, ttl: 1h } }
 ";
 
 #[test]
@@ -17,7 +17,7 @@ fn leases_are_acquired_renewed_released_and_counted() {
     with_request("api", "tenant=7", |request| {
         let lease = |decided: &Decided<'_>| decided.lease;
         let acquire =
-            || at_once(app.acquire(Protocol::Http, request, Some(Nanos::new(30_000_000_000)), lease));
+            || at_once(app.acquire(Protocol::Http, request, Some(Nanos::new(1_800_000_000_000)), lease));
         let held = acquire().unwrap().expect("nobody has it");
         assert_eq!(acquire().unwrap(), None);
         assert!(matches!(app.renew(request, &held.token, None), Ok(Renewal::Renewed(_))));
@@ -42,8 +42,9 @@ fn leases_are_acquired_renewed_released_and_counted() {
 
 #[test]
 fn peeks_refunds_resets_and_explanations() {
-    let app =
-        app("{ domain: api, rules: [ { name: a, limit: { limit: 1 per hour, algorithm: fixed_window } } ] }");
+    let app = app(
+        "{ domain: api, rules: [ { name: a, limit: { limit: 1 per hour, algorithm: fixed_window, align: first_hit } } ] }",
+    );
     let passes = || check(&app, Protocol::Http, "api", "x=1").passes();
     with_request("api", "x=1", |request| {
         assert!(app.peek(request, |answer| answer.fate.passes()).unwrap());

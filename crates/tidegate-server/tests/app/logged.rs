@@ -14,7 +14,7 @@ use crate::{app, check};
 const RULES: &str = "
 domain: api
 rules:
-  - { name: per-user, key: [user], limits: [ { limit: 1 per hour, algorithm: fixed_window, name: hourly } ] }
+  - { name: per-user, key: [user], limits: [ { limit: 1 per hour, name: hourly } ] }
 ";
 
 #[derive(Clone, Default)]

@@ -18,7 +18,7 @@ const RULES: &str = "
 domain: api
 rules:
   - { name: all, key: [user], limit: 1_000_000 per day }
-  - { name: held, match: { do: wait }, limit: '{algorithm: gcra, limit: 1, per: 30m}', action: { delay: { max_wait: 1h } } }
+  - { name: held, match: { do: wait }, limit: '{algorithm: gcra, limit: 1, per: 30m}', action: { delay: { max_wait: 100h } } }
 ";
 
 async fn assert_others_are_served(server: &Server) {
@@ -56,25 +56,37 @@ async fn what_is_not_http2() {
     assert_others_are_served(&server).await;
 }
 
+/// No time to speak of.
+const SHORT: Duration = Duration::from_millis(50);
+
 #[tokio::test]
 async fn who_says_nothing_is_not_waited_for() {
-    let bounds = Bounds {
-        header_timeout: Duration::from_millis(50),
-        idle_timeout: Duration::from_millis(50),
-        ..Bounds::default()
-    };
+    let bounds = Bounds { header_timeout: SHORT, idle_timeout: SHORT, ..Bounds::default() };
     let server = Server::with(RULES, bounds, Details::default()).await;
     assert_closed(&server, b"").await;
     assert_closed(&server, &PREFACE[..10]).await;
-    // One that is idle is told to go, and goes.
-    let mut raw = Raw::connect(server.address).await;
-    let body = vec![framed_request(&request([descriptor(&[("user", "42")])]))];
-    assert_eq!(raw.call(Call { body, ..Call::default() }).await.unwrap().status().0, "0");
-    let closed = timeout(LONG, raw.closed).await.expect("it is closed").unwrap();
-    assert!(closed.is_ok(), "{closed:?}");
     // One that is told to go and does not listen is hung up on.
     let settings = [PREFACE, &[0, 0, 0, 4, 0, 0, 0, 0, 0]].concat();
     assert_closed(&server, &settings).await;
+}
+
+#[tokio::test]
+async fn who_is_idle_is_told_to_go_and_goes() {
+    // Whoever is told to go has all the time to do so.
+    let bounds =
+        Bounds { header_timeout: Duration::from_secs(3_600), idle_timeout: SHORT, ..Bounds::default() };
+    let server = Server::with(RULES, bounds, Details::default()).await;
+    let raw = loop {
+        let mut raw = Raw::connect(server.address).await;
+        let body = vec![framed_request(&request([descriptor(&[("user", "42")])]))];
+        // It fails if the machine had other things to do: then it was idle before it asked anything.
+        if let Ok(answer) = raw.call(Call { body, ..Call::default() }).await {
+            assert_eq!(answer.status().0, "0");
+            break raw;
+        }
+    };
+    let closed = timeout(LONG, raw.closed).await.expect("it is closed").unwrap();
+    assert!(closed.is_ok(), "{closed:?}");
 }
 
 #[tokio::test]
@@ -112,7 +124,9 @@ async fn streams_that_are_given_up() {
 /// Bodies that never end take only so much memory, whoever sends them.
 #[tokio::test]
 async fn bodies_without_end() {
-    let server = Server::with_rules(RULES).await;
+    // None is turned away because it takes long.
+    let bounds = Bounds { header_timeout: Duration::from_secs(3_600), ..Bounds::default() };
+    let server = Server::with(RULES, bounds, Details::default()).await;
     let raw = Raw::connect(server.address).await;
     // Each has all but the last byte of the largest message there may be.
     let start = [0, 0, 0x10, 0, 0].into_iter().chain(std::iter::repeat_n(b'x', (1 << 20) - 1));
@@ -189,10 +203,13 @@ async fn requests_that_are_held_and_have_many_parts() {
         let call = Call { body: vec![body.clone()], ..Call::default() };
         calls.spawn(async move { raw.call(call).await });
     }
-    for _ in 0..2 {
+    // One passes, and of the others no more than a third are held.
+    let mut codes = Vec::new();
+    while codes.len() < 60 {
         let answer = timeout(LONG, calls.join_next()).await.unwrap().unwrap().unwrap().unwrap();
-        assert!(matches!(answer.status().0, "0" | "8"), "{answer:?}");
+        codes.push(answer.status().0.to_owned());
     }
+    assert!(codes.iter().filter(|code| *code == "8").count() >= 59, "{codes:?}");
 }
 
 /// Who does not read the answers is not written to without end, and holds nobody up.

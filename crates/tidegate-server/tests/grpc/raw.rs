@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 pub const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
 /// No test waits for longer than this.
-pub const LONG: Duration = Duration::from_secs(30);
+pub const LONG: Duration = Duration::from_secs(60);
 
 pub struct Raw {
     pub h2: SendRequest<Bytes>,

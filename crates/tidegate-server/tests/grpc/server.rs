@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
@@ -13,8 +14,14 @@ use tidegate_server::serve::grpc::Grpc;
 use tidegate_server::serve::listening::{Address, LettingIn, Listener};
 use tidegate_server::serve::rls::Details;
 use tidegate_server::serve::{App, Bounds, Protocol};
+use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
 use tonic::transport::Channel;
+
+use crate::raw::LONG;
+
+/// How often a test looks whether something has happened.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 pub const OK: i32 = 1;
 pub const OVER_LIMIT: i32 = 2;
@@ -51,6 +58,21 @@ impl Server {
 
     pub async fn client(&self) -> Client {
         RateLimitServiceClient::new(self.channel().await)
+    }
+
+    /// Waits until so many requests are in line.
+    pub async fn held(&self, count: u64) {
+        let in_line = async {
+            while self.app.engine.held() != count {
+                sleep(LOOK_EVERY).await;
+            }
+        };
+        timeout(LONG, in_line).await.unwrap_or_else(|_| panic!("{} in line", self.app.engine.held()));
+    }
+
+    /// Takes all rules away, so that whoever is held goes on, at a moment that a test chooses and no clock.
+    pub fn hold_nobody(&self) {
+        self.app.engine.replace(Vec::new()).unwrap();
     }
 
     /// The lines of a metric.

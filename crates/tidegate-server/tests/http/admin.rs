@@ -75,7 +75,7 @@ fn the_rules_in_force() {
             "entries": null, "tiers": null, "candidate": null, "replaces": [], "metadata": {},
             "limits": [
                 {
-                    "limit": "per-ip", "spec": "{algorithm: fixed_window, limit: 5, per: 1m, name: per-ip}",
+                    "limit": "per-ip", "spec": "{algorithm: fixed_window, limit: 5, per: 1h, align: first_hit, name: per-ip}",
                     "key": ["ip"], "missing": "shared", "cost": "request", "action": "reject",
                 },
                 {

@@ -105,4 +105,14 @@ fn what_is_no_http() {
         assert!(said.is_empty() || said.starts_with("HTTP/1.1 400 "), "{bytes:?}: {said}");
     }
     assert_eq!(Client::to(server.http).get("/healthz").status, 200);
+    let mut client = Client::to(server.http);
+    client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    client.rest();
+    let mut operator = Client::to(server.admin);
+    for counted in [
+        r#"tidegate_requests_rejected_total{protocol="http",reason="bad_request"} 7"#,
+        r#"tidegate_connections_refused_total{protocol="http",reason="http2"} 1"#,
+    ] {
+        eventually(&server, counted, || operator.get("/metrics").body.contains(counted));
+    }
 }

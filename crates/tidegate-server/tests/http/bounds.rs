@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use tidegate::Clock as _;
 use tidegate_server::serve::Bounds;
 
-use super::server::Start;
+use super::server::{PATIENCE, Start};
 use super::*;
 
 const BODY: &str = r#"{"domain": "api", "attributes": {"user": "42"}}"#;
@@ -13,13 +14,18 @@ fn request(more: &str) -> String {
     format!("POST /v1/check HTTP/1.1\r\nhost: x\r\n{more}content-length: {}\r\n\r\n{BODY}", BODY.len())
 }
 
-fn impatient() -> Server {
-    let bounds = Bounds {
-        header_timeout: Duration::from_millis(200),
-        idle_timeout: Duration::from_millis(400),
-        ..Bounds::default()
-    };
+/// Longer than any test takes.
+const LONG: Duration = Duration::from_secs(3_600);
+const SHORT: Duration = Duration::from_millis(200);
+
+/// A server that waits for one thing for a [`SHORT`] time. What a test does not wait for lasts [`LONG`], for the machine may
+/// stop for a while between any two lines of a test.
+fn impatient(bounds: Bounds) -> Server {
     Server::with(RULES, Start { bounds, ..Start::default() })
+}
+
+fn patient() -> Bounds {
+    Bounds { header_timeout: LONG, idle_timeout: LONG, ..Bounds::default() }
 }
 
 #[test]
@@ -99,6 +105,22 @@ fn a_body_larger_than_anybody_reads() {
 }
 
 #[test]
+fn a_body_that_is_too_large_is_refused_before_it_comes() {
+    let bounds = Bounds { header_timeout: PATIENCE * 10, ..Bounds::default() };
+    let server = Server::with(RULES, Start { bounds, ..Start::default() });
+    let mut client = Client::to(server.http);
+    client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 2097152\r\n\r\n");
+    let refused = client.reply();
+    refused.assert_problem(413, &["the body is larger than 1048576 bytes"]);
+    assert_eq!(refused.header("connection"), Some("close"));
+    // What comes all the same is thrown away, and resets nothing before the end is read.
+    client.send("x".repeat(2 << 20));
+    assert_eq!(client.rest(), "");
+    drop(client);
+    eventually(&server, "nobody is left", || server.tasks.is_empty());
+}
+
+#[test]
 fn heads_that_are_too_large() {
     let server = Server::new(RULES);
     let many: String = (0..65).map(|number| format!("x-{number}: 1\r\n")).collect();
@@ -118,27 +140,36 @@ fn heads_that_are_too_large() {
 
 #[test]
 fn a_head_that_comes_too_slowly() {
-    let server = impatient();
+    let server = impatient(Bounds { header_timeout: SHORT, ..patient() });
     let mut client = Client::to(server.http);
     client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\nx-slow: ");
     assert_eq!(client.rest(), "", "closed, and nothing was asked");
-    // A byte now and then does not make it last longer.
-    let mut dripping = Client::to(server.http);
-    let mut sent = 0;
-    eventually(&server, "closed", || {
-        dripping.send("x");
-        sent += 1;
-        server.tasks.is_empty()
-    });
-    assert!(sent > 0);
+}
+
+/// A byte now and then does not make it last longer.
+#[test]
+fn a_head_that_drips() {
+    let server = impatient(Bounds { header_timeout: SHORT, ..patient() });
+    let mut client = Client::to(server.http);
+    client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\nx-slow: ");
+    // So rarely that it is not too large before the test gives up.
+    let every = Duration::from_millis(20);
+    let dripping = async {
+        while !client.is_closed() {
+            client.send("x");
+            tokio::time::sleep(every).await;
+        }
+    };
+    server.runtime.block_on(async { tokio::time::timeout(PATIENCE, dripping).await }).expect("it is closed");
+    assert_eq!(client.rest(), "");
 }
 
 #[test]
 fn a_body_that_comes_too_slowly() {
-    let server = impatient();
+    let server = impatient(Bounds { header_timeout: SHORT, ..patient() });
     let mut client = Client::to(server.http);
     client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{");
-    client.reply().assert_problem(408, &["the body did not come within 200ms"]);
+    client.reply().assert_problem(408, &["the request did not come within 200ms"]);
     assert_eq!(client.rest(), "");
 }
 
@@ -154,17 +185,27 @@ fn a_body_that_ends_too_soon() {
 
 #[test]
 fn idle_connections_are_closed_and_others_are_not() {
-    let server = impatient();
+    let server = impatient(Bounds { idle_timeout: SHORT, ..patient() });
+    let now = || Duration::from_nanos(server.app.engine.clock().now().as_nanos());
     let mut never = Client::to(server.http);
-    let mut once = Client::to(server.http);
+    let closed = std::thread::spawn(move || never.rest());
+    // One that asks again and again until the other is closed. If it is closed as well, it is because it came to ask
+    // nothing for so long: the machine had other things to do.
+    let mut asked_at = now();
     let mut busy = Client::to(server.http);
-    assert_eq!(once.get("/healthz").status, 200);
-    let closed = std::thread::spawn(move || (never.rest(), once.rest()));
-    // It asks again and again until the others are closed.
     while !closed.is_finished() {
-        assert_eq!(busy.get("/healthz").status, 200);
+        let asked_before_at = std::mem::replace(&mut asked_at, now());
+        busy.send("GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
+        match busy.reply_if_open() {
+            Some(reply) => assert_eq!(reply.status, 200),
+            None => {
+                let silent = now() - asked_before_at;
+                assert!(silent >= SHORT * 9 / 10, "closed after {silent:?}");
+                (asked_at, busy) = (now(), Client::to(server.http));
+            }
+        }
     }
-    assert_eq!(closed.join().unwrap(), (String::new(), String::new()));
+    assert_eq!(closed.join().unwrap(), "");
     assert_eq!(busy.rest(), "", "and it too, when it asks nothing any more");
 }
 
@@ -173,15 +214,29 @@ fn who_is_held_is_not_idle() {
     let rules = "
 domain: api
 rules:
-  - { name: held, key: [user], limit: { limit: 1, per: 1s, burst: 1 }, action: { delay: { max_wait: 1m } } }
+  - { name: held, key: [user], limit: { limit: 1, per: 30m, burst: 1 }, action: { delay: { max_wait: 1h } } }
 ";
-    let bounds = Bounds {
-        header_timeout: Duration::from_millis(50),
-        idle_timeout: Duration::from_millis(100),
-        ..Bounds::default()
-    };
+    let bounds = Bounds { header_timeout: SHORT, idle_timeout: SHORT, ..Bounds::default() };
     let server = Server::with(rules, Start { bounds, ..Start::default() });
-    assert_eq!(post(&server, "/v1/check", BODY).status, 200);
-    let held = post(&server, "/v1/check", BODY);
-    assert!(held.json()["waited_ms"].as_u64().unwrap() > 100, "{held:?}");
+    // Who is closed before it came to ask, because the machine had other things to do, asks once more.
+    let asking = || {
+        let mut client = Client::to(server.http);
+        client.send(request(""));
+        client
+    };
+    while asking().reply_if_open().is_none_or(|reply| reply.status != 200) {}
+    let mut held = asking();
+    eventually(&server, "it is in line", || {
+        if held.is_closed() {
+            held = asking();
+        }
+        server.app.engine.held() == 1
+    });
+    // These are idle, one after the other, and are closed.
+    for _ in 0..2 {
+        assert_eq!(Client::to(server.http).rest(), "");
+    }
+    assert_eq!(server.app.engine.held(), 1);
+    server.hold_nobody();
+    assert_eq!(held.reply().status, 200);
 }

@@ -91,6 +91,27 @@ impl Client {
         response
     }
 
+    /// The next reply; none if the other side closes before it.
+    pub fn reply_if_open(&mut self) -> Option<Response> {
+        while self.read.is_empty() {
+            if self.read_more() == 0 {
+                return None;
+            }
+        }
+        Some(self.reply())
+    }
+
+    /// Whether the other side has closed by now.
+    pub fn is_closed(&self) -> bool {
+        self.stream.set_nonblocking(true).unwrap();
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).unwrap();
+        match peeked {
+            Ok(bytes) => bytes == 0,
+            Err(error) => error.kind() != ErrorKind::WouldBlock,
+        }
+    }
+
     /// Waits until the other side closes, and hands over what it still said.
     pub fn rest(&mut self) -> String {
         while self.read_more() > 0 {}

@@ -1,18 +1,19 @@
 //! The end of the server.
 
+use super::server::Start;
 use super::*;
 
 const HELD: &str = "
 domain: api
 rules:
-  - { name: held, key: [user], limit: { limit: 1, per: 700ms, burst: 1 }, action: { delay: { max_wait: 1m } } }
+  - { name: held, key: [user], limit: { limit: 1, per: 30m, burst: 1 }, action: { delay: { max_wait: 1h } } }
 ";
 
 const BODY: &str = r#"{"domain": "api", "attributes": {"user": "42"}}"#;
 
 #[test]
 fn idle_connections_are_closed_and_requests_finish() {
-    let server = Server::new(HELD);
+    let server = Server::with(HELD, Start { workers: 1, ..Start::default() });
     let mut idle = Client::to(server.http);
     assert_eq!(idle.get("/readyz").status, 200);
     let mut fresh = Client::to(server.admin);
@@ -23,8 +24,33 @@ fn idle_connections_are_closed_and_requests_finish() {
     eventually(&server, "it is in line", || server.app.engine.held() == 1);
     server.app.drain.begin();
     assert_eq!((idle.rest(), fresh.rest()), (String::new(), String::new()));
+    // It knows that it is to be the last before it is answered.
+    server.take_turns();
+    server.hold_nobody();
     let reply = held.reply();
     assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
     assert_eq!(held.rest(), "");
+    eventually(&server, "nobody is left", || server.tasks.is_empty());
+}
+
+#[test]
+fn requests_that_have_arrived_are_answered() {
+    let server = Server::new(HELD);
+    assert_eq!(post(&server, "/v1/check", BODY).status, 200);
+    let held = format!("POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{BODY}", BODY.len());
+    let health = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n".to_owned();
+    // More than is read at a time.
+    let many = health.repeat(1000);
+    let mut client = Client::to(server.http);
+    client.send([held.clone(), many, held].concat());
+    eventually(&server, "the first is in line", || server.app.engine.held() == 1);
+    server.app.drain.begin();
+    for number in 0..1001 {
+        let reply = client.reply();
+        assert_eq!((reply.status, reply.header("connection")), (200, None), "{number}");
+    }
+    let last = client.reply();
+    assert_eq!((last.status, last.header("connection")), (200, Some("close")));
+    assert_eq!(client.rest(), "");
     eventually(&server, "nobody is left", || server.tasks.is_empty());
 }

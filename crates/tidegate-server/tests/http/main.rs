@@ -6,6 +6,7 @@ mod batches;
 mod bounds;
 mod checking;
 mod client;
+mod cross_site;
 mod draining;
 mod explaining;
 mod health;
@@ -25,7 +26,7 @@ rules:
   - name: login
     match: { path: /login }
     limits:
-      - { key: [ip], name: per-ip, limit: 5 per minute, algorithm: fixed_window }
+      - { key: [ip], name: per-ip, limit: 5 per hour, algorithm: fixed_window, align: first_hit }
       - { key: [account], limit: 3 per day }
 ";
 

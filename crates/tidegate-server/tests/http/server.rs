@@ -17,6 +17,9 @@ use tokio_util::task::TaskTracker;
 /// How long a test waits for something to happen, before it gives up.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How often a test looks whether it has.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
 /// A server with both listeners.
 pub struct Server {
     pub http: SocketAddr,
@@ -27,10 +30,17 @@ pub struct Server {
 }
 
 /// What a server is started with.
-#[derive(Default)]
 pub struct Start {
     pub bounds: Bounds,
     pub token: Option<Secret>,
+    /// How many threads serve.
+    pub workers: usize,
+}
+
+impl Default for Start {
+    fn default() -> Self {
+        Self { bounds: Bounds::default(), token: None, workers: 2 }
+    }
 }
 
 impl Server {
@@ -55,10 +65,22 @@ impl Server {
         Self::around(app, start)
     }
 
+    /// Takes all rules away, so that whoever is held goes on, at a moment that a test chooses and no clock.
+    pub fn hold_nobody(&self) {
+        self.app.engine.replace(Vec::new()).unwrap();
+    }
+
+    /// Waits until all connections had their turn that have been woken so far. One thread serves, and they take turns in
+    /// the order in which they were woken.
+    pub fn take_turns(&self) {
+        assert_eq!(self.runtime.metrics().num_workers(), 1);
+        self.runtime.block_on(self.runtime.spawn(async {})).unwrap();
+    }
+
     fn around(app: App, start: Start) -> Self {
         let app = Arc::new(app);
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let runtime = builder.worker_threads(start.workers).enable_all().build().unwrap();
         let tasks = TaskTracker::new();
         let serve = Serve { runtime: &runtime, app: &app, tasks: &tasks };
         let http = serve.on_any_port(Http::with(Arc::clone(&app), start.bounds, Details::default()));
@@ -89,7 +111,7 @@ impl Serve<'_> {
 pub fn eventually(server: &Server, what: &str, mut is_so: impl FnMut() -> bool) {
     let waited = async {
         while !is_so() {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(LOOK_EVERY).await;
         }
     };
     let in_time = server.runtime.block_on(async { tokio::time::timeout(PATIENCE, waited).await });

@@ -5,10 +5,12 @@ mod checks;
 mod clients_say;
 mod connections;
 mod exact;
+mod held;
 mod passwords;
 mod pieces;
 mod server;
 mod throttle;
 mod throttle_model;
+mod timeouts;
 
 use server::{Client, Options, Server};

@@ -1,10 +1,12 @@
 //! A server on a free port, and clients that say and hear bytes.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
+use tidegate::rules::{Descriptor, Entry, Request};
 use tidegate::{Engine, rules};
 use tidegate_server::serve::listening::{Address, LettingIn, Listener};
 use tidegate_server::serve::resp::{Resp, RespBounds};
@@ -81,6 +83,18 @@ impl Server {
         ended.expect("connections end");
     }
 
+    /// Waits until rules hold so many requests.
+    #[track_caller]
+    pub fn wait_until_held(&self, requests: u64) {
+        wait_until(&format!("{requests} held requests"), || self.app.engine.held() == requests);
+    }
+
+    /// Forgets what was used of this key, so that whoever is in front in its line may leave.
+    pub fn reset(&self, domain: &str, entries: &[Entry<'_>]) {
+        let descriptors = [Descriptor::new(entries, 1)];
+        self.app.reset(&Request { domain, descriptors: &descriptors }).expect("a plan has room for it");
+    }
+
     /// How many connections there are.
     pub fn connections(&self) -> usize {
         self.tasks.len()
@@ -110,10 +124,25 @@ impl Client {
     /// Nothing more comes, and the connection is closed.
     #[track_caller]
     pub fn expect_end(&mut self) {
+        assert_eq!(self.until_end(), "");
+    }
+
+    /// All that comes until the connection is closed.
+    #[track_caller]
+    pub fn until_end(&mut self) -> String {
         let mut rest = Vec::new();
-        // With bytes on their way that nobody reads, the end is a reset.
-        let _ = self.stream.read_to_end(&mut rest);
-        assert_eq!(shown(&rest), "");
+        match self.stream.read_to_end(&mut rest) {
+            Ok(_) => {}
+            // With bytes on their way that nobody reads, the end is a reset.
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+            Err(error) => panic!("it is not closed: {error}"),
+        }
+        shown(&rest)
+    }
+
+    /// The same as [`send`](Self::send) where the connection may be closed already.
+    pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) {
+        let _ = self.stream.write_all(bytes.as_ref());
     }
 
     /// Says a command as an array, and hears this.
@@ -166,6 +195,21 @@ impl Client {
     pub fn stream(&mut self) -> &mut TcpStream {
         &mut self.stream
     }
+}
+
+/// Waits until something is so, and not for ever.
+#[track_caller]
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    const LOOK_EVERY: Duration = Duration::from_millis(5);
+    const LOOKS_MAX: usize = 12_000;
+    let (_never, nothing) = mpsc::channel::<()>();
+    for _ in 0..LOOKS_MAX {
+        if is_so() {
+            return;
+        }
+        assert_eq!(nothing.recv_timeout(LOOK_EVERY), Err(RecvTimeoutError::Timeout));
+    }
+    panic!("{what} did not come");
 }
 
 /// A command as clients send it.

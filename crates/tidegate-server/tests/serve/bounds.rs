@@ -1,10 +1,10 @@
-//! No more connections than there may be.
+//! No more connections, nor requests that wait, than there may be.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use crate::server::{ask, connect};
-use crate::{Server, wait_until};
+use crate::{Directory, Server, wait_until};
 
 #[test]
 fn connections_beyond_the_bound_are_closed_at_once_and_room_comes_back() {
@@ -26,4 +26,31 @@ fn connections_beyond_the_bound_are_closed_at_once_and_room_comes_back() {
         let mut answer = String::new();
         asked.is_ok() && stream.read_to_string(&mut answer).is_ok() && answer.starts_with("HTTP/1.1 200")
     });
+}
+
+#[test]
+fn requests_beyond_those_that_may_be_held_for_a_key_are_denied() {
+    let directory = Directory::new();
+    let rules = "domain: api\nrules:\n  - { name: held, key: [user], limit: 1 per 10 minutes, \
+                 action: { delay: { max_wait: 1h } } }\n";
+    let server = Server::start(&["--rules", &directory.write("rules.yaml", rules), "--queue-max", "2"]);
+    let held = |requests: u64| {
+        let page = ask(connect(server.address("admin")), "GET", "/metrics", "").body;
+        page.contains(&format!("\ntidegate_held_requests {requests}\n"))
+    };
+    let asking = |user: &str| {
+        let mut stream = TcpStream::connect(server.address("resp")).unwrap();
+        stream.write_all(format!("TIDEGATE.CHECK api user {user}\n").as_bytes()).unwrap();
+        stream
+    };
+    assert_eq!(server.check("ann"), 200);
+    let _first = asking("ann");
+    wait_until("one is held", || held(1));
+    let _second = asking("ann");
+    wait_until("two are held", || held(2));
+    assert_eq!(server.check("ann"), 429);
+    // Another key has room of its own.
+    assert_eq!(server.check("bob"), 200);
+    let _third = asking("bob");
+    wait_until("three are held", || held(3));
 }

@@ -1,7 +1,8 @@
 //! Addresses with `tls:`.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use crate::binary::Run;
 use crate::certificates::{Authority, Certificate, Client};
@@ -10,6 +11,8 @@ use crate::server::{ask, connect, try_ask};
 use crate::{Directory, HTTP_ALONE, RULES, Server, outcome, wait_until};
 
 const TLS: &str = "tls:127.0.0.1:0";
+/// Longer than anything here takes, on any machine.
+const DEADLINE: Duration = Duration::from_secs(60);
 
 struct Setup {
     directory: Directory,
@@ -58,6 +61,33 @@ fn http_over_tls() {
     server.stop();
 }
 
+/// Many answers that do not fit on the way, to a client that listens late.
+#[test]
+fn all_of_a_long_answer_over_tls_arrives() {
+    /// An answer of `COMMAND` takes a few kilobytes, and the question eight bytes: all of them are sent at once.
+    const QUESTIONS: usize = 3_000;
+    let setup = Setup::new();
+    let server = setup.start(&[]);
+    let mut client = setup.client(&[]).connect(server.address("resp")).unwrap().stream;
+    client.sock.set_read_timeout(Some(DEADLINE)).unwrap();
+    client.write_all(b"COMMAND\nPING\n").unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"+PONG\r\n") {
+        let mut more = [0; 4096];
+        let length = client.read(&mut more).unwrap();
+        answer.extend_from_slice(&more[..length]);
+    }
+    answer.truncate(answer.len() - b"+PONG\r\n".len());
+    // Ends at several places of what encryption and the system keep.
+    for more in 0..10 {
+        client.write_all(&b"COMMAND\n".repeat(QUESTIONS + more)).unwrap();
+        let mut heard = vec![0; answer.len() * (QUESTIONS + more)];
+        client.read_exact(&mut heard).unwrap();
+        assert!(heard.chunks(answer.len()).all(|one| one == answer), "{more}");
+    }
+    server.stop();
+}
+
 #[test]
 fn each_protocol_is_agreed_on_by_its_name() {
     let setup = Setup::new();
@@ -78,7 +108,7 @@ fn who_does_not_speak_tls_is_turned_away() {
     let setup = Setup::new();
     let server = setup.start(&[]);
     let mut plain = TcpStream::connect(server.address("http").strip_prefix("tls:").unwrap()).unwrap();
-    std::io::Write::write_all(&mut plain, b"GET /healthz HTTP/1.1\r\n\r\n").unwrap();
+    plain.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").unwrap();
     let mut answer = Vec::new();
     let _ = plain.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");

@@ -10,6 +10,7 @@ mod directory;
 mod documents;
 mod encryption;
 mod files;
+mod machine;
 mod precedence;
 mod reloading;
 mod restarting;

@@ -86,7 +86,8 @@ fn a_file_that_is_wrong_changes_nothing_and_is_reported_until_it_is_right() {
     for _ in 0..3 {
         assert_eq!(server.check("ann"), 200);
     }
-    in_place(&path, BROKEN);
+    // In one go, for a file that is half written is wrong as well, and would be reported before.
+    by_rename(&path, BROKEN);
     wait_until("it is reported", || !server.health()["rules"]["failure"].is_null());
     let health = server.health();
     let found = &health["rules"]["failure"]["report"]["diagnostics"][0];

@@ -109,12 +109,20 @@ fn a_snapshot_that_cannot_be_written_is_reported_until_it_can() {
     let setup = Setup::new();
     let server = setup.start("100ms");
     wait_until("a snapshot is written", || !setup.snapshot().is_empty());
-    // Nobody can put a file in the place of a directory.
-    let (path, away) = (format!("{}/counters.snapshot", setup.data), format!("{}/away", setup.data));
-    fs::rename(&path, away).unwrap();
-    setup.directory.write("not/there/yet/counters.snapshot/file", "");
+    // Nobody can put a file in the place of a directory. The next snapshot may be there before the directory is.
+    let path = format!("{}/counters.snapshot", setup.data);
+    wait_until("a directory is in its place", || {
+        let _ = fs::remove_file(&path);
+        fs::create_dir(&path).is_ok()
+    });
     wait_until("it is reported", || !server.health()["snapshots"]["failure"].is_null());
     server.wait_for_log("was not written");
+    // Since when it is so does not change with each attempt.
+    let snapshots = || server.health()["snapshots"].clone();
+    let (since, failed) = (snapshots()["failure"]["at_ms"].as_u64(), snapshots()["failed"].as_u64());
+    wait_until("it fails again", || snapshots()["failed"].as_u64() > failed.map(|failed| failed + 2));
+    assert_eq!(snapshots()["failure"]["at_ms"].as_u64(), since);
+    assert_eq!(server.log().matches("was not written").count(), 1, "the same is said once");
     assert_eq!(server.check("ann"), 200);
     fs::remove_dir_all(&path).unwrap();
     wait_until("it is written again", || server.health()["snapshots"]["failure"].is_null());

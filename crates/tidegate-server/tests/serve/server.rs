@@ -31,19 +31,31 @@ pub struct Answer {
 impl Server {
     /// Starts one with these arguments. Addresses that are not among them are free ports of this machine.
     pub fn start(args: &[&str]) -> Self {
-        let mut args = args.to_vec();
-        for flag in ["--http", "--grpc", "--resp", "--admin"] {
-            if !args.contains(&flag) {
-                args.extend([flag, "127.0.0.1:0"]);
-            }
-        }
-        Self::start_exactly(&args, &[])
+        Self::start_exactly(&on_free_ports(args), &[])
     }
 
     /// Starts one with these arguments and no others, in this environment.
     pub fn start_exactly(args: &[&str], env: &[(&str, &str)]) -> Self {
         let mut command = Self::command(env);
-        command.args(["--print-addresses", "json"]).args(args);
+        command.args(args);
+        Self::start_by(command)
+    }
+
+    /// Starts one after these words of a shell, as `umask 0`, on free ports.
+    pub fn start_after(words: &str, args: &[&str]) -> Self {
+        let mut command = Command::new("sh");
+        command.args([
+            "-c",
+            &format!("{words}; exec \"$0\" \"$@\""),
+            env!("CARGO_BIN_EXE_tidegate"),
+            "serve",
+        ]);
+        command.args(on_free_ports(args));
+        Self::start_by(command)
+    }
+
+    fn start_by(mut command: Command) -> Self {
+        command.args(["--print-addresses", "json"]);
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
         let log = follow(child.stderr.take().expect("it is a pipe"));
@@ -160,6 +172,17 @@ pub fn outcome(args: &[&str], env: &[(&str, &str)]) -> Run {
     wait_until("all is read", || Arc::strong_count(&out) + Arc::strong_count(&err) == 2);
     let text = |of: Arc<Mutex<String>>| of.lock().unwrap().clone();
     Run { code: status.code(), out: text(out), err: text(err) }
+}
+
+/// These arguments, and free ports of this machine for all addresses that are not among them.
+fn on_free_ports<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    let mut args = args.to_vec();
+    for flag in ["--http", "--grpc", "--resp", "--admin"] {
+        if !args.contains(&flag) {
+            args.extend([flag, "127.0.0.1:0"]);
+        }
+    }
+    args
 }
 
 fn end_of(child: &mut Child) -> ExitStatus {

@@ -25,6 +25,17 @@ fn a_socket_is_served_for_owner_and_group_and_gone_at_the_end() {
     assert!(!fs::exists(&path).unwrap());
 }
 
+/// Whatever the process makes files with.
+#[test]
+fn a_socket_is_for_owner_and_group_whatever_the_umask() {
+    for umask in ["umask 0", "umask 077", "umask 0777"] {
+        let (_directory, _, path) = setup();
+        let server = Server::start_after(umask, &["--http", &format!("unix:{path}")]);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660, "{umask}");
+        server.stop();
+    }
+}
+
 #[test]
 fn what_a_dead_server_left_behind_is_replaced() {
     let (_directory, rules, path) = setup();

@@ -6,9 +6,11 @@ use std::net::TcpStream;
 use crate::server::{ask, connect};
 use crate::{Directory, Server, wait_until};
 
-/// A request of a user whose first has passed waits for this long.
-const HELD: &str = "domain: api\nrules:\n  - name: held\n    key: [user]\n    limit: { limit: 1, per: 1s, burst: 1 }\n    \
-                    action: { delay: { max_wait: 1h } }\n";
+/// A request of a user whose first has passed waits for half an hour, or until somebody resets the user.
+const HELD: &str = "domain: api\nrules:\n  - name: held\n    key: [user]\n    limit: { limit: 1, per: 30m, burst: 1 }\n    \
+     action: { delay: { max_wait: 1h } }\n";
+
+const ANN: &str = r#"{"domain": "api", "attributes": {"user": "ann"}}"#;
 
 #[test]
 fn both_signals_stop_it() {
@@ -36,17 +38,36 @@ fn connections_with_nothing_asked_on_them_are_closed() {
     }
 }
 
+/// Two requests are under way when it is told to stop: one that is held, and one of an operator who lets it go, of which
+/// the server has read no more than the head.
 #[test]
 fn what_was_begun_is_finished() {
-    let directory = Directory::new();
-    let server = Server::start(&["--rules", &directory.write("rules.yaml", HELD), "--drain-timeout", "1h"]);
-    assert_eq!(server.check("ann"), 200);
-    let address = server.address("http").to_owned();
-    let body = r#"{"domain": "api", "attributes": {"user": "ann"}}"#;
-    let held = std::thread::spawn(move || ask(connect(&address), "POST", "/v1/check", body));
-    wait_until("the request is held", || is_held(&server));
-    server.stop();
-    assert_eq!(held.join().unwrap().status, 200);
+    let long = ["--drain-timeout", "1h", "--header-timeout", "1h"];
+    let (server, mut held, _directory) = with_a_request_held_for_long(&long);
+    let mut reset = TcpStream::connect(server.address("admin")).unwrap();
+    let length = ANN.len();
+    write!(
+        reset,
+        "POST /v1/reset HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         expect: 100-continue\r\ncontent-length: {length}\r\n\r\n"
+    )
+    .unwrap();
+    let asked_for_the_body = b"HTTP/1.1 100 Continue\r\n\r\n";
+    let mut heard = vec![0; asked_for_the_body.len()];
+    reset.read_exact(&mut heard).unwrap();
+    assert_eq!(heard, asked_for_the_body);
+
+    server.signal("TERM");
+    server.wait_for_log("stopping");
+    reset.write_all(ANN.as_bytes()).unwrap();
+    for stream in [&mut reset, &mut held] {
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+    let (status, _, log) = server.wait();
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(!log.contains("cut off"), "{log}");
 }
 
 #[test]
@@ -69,20 +90,16 @@ fn a_second_signal_ends_it_at_once_and_still_writes_the_snapshot() {
     assert!(log.contains("the last snapshot is written") && log.contains("connections cut off"), "{log}");
 }
 
-/// A server, and a connection on which something is asked that takes half an hour.
+/// A server, and a connection on which something is asked that takes half an hour if nobody resets the user.
 fn with_a_request_held_for_long(args: &[&str]) -> (Server, TcpStream, Directory) {
     let directory = Directory::new();
-    let rules = directory.write("rules.yaml", HELD.replace("per: 1s", "per: 30m"));
+    let rules = directory.write("rules.yaml", HELD);
     let server = Server::start(&[&["--rules", &rules], args].concat());
     assert_eq!(server.check("ann"), 200);
-    let body = r#"{"domain": "api", "attributes": {"user": "ann"}}"#;
     let mut held = TcpStream::connect(server.address("http")).unwrap();
-    write!(
-        held,
-        "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    )
-    .unwrap();
+    let length = ANN.len();
+    write!(held, "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{ANN}")
+        .unwrap();
     wait_until("the request is held", || is_held(&server));
     (server, held, directory)
 }

@@ -25,6 +25,7 @@ fn values_of_flags() {
         ("--drain-timeout", "2 days", "`2 days` is too long (hint: the most is 24h)"),
         ("--reload-every", "soon", "(hint: "),
         ("--connections-max", "0", "`0` is no number from 1 to 1000000 (hint: "),
+        ("--queue-max", "1048577", "`1048577` is no number from 1 to 1048576 (hint: "),
         ("--workers", "many", "`many` is no number from 1 to 1024 (hint: "),
         ("--log-level", "loud", "[possible values: error, warn, info, debug, trace]"),
         ("--log-keys", "no", "[possible values: hashed, plain]"),
@@ -100,6 +101,8 @@ fn files_that_are_no_settings() {
         let error = refused(&["--config", &directory.write("tidegate.yaml", text)]);
         assert!(error.contains(said), "{error}");
     }
+    let endless = refused(&["--config", "/dev/zero"]);
+    assert!(endless.contains("it has more than 1048576 bytes"), "{endless}");
     let twice = refused(&["--config", &directory.write("twice.yaml", "grpc: off\ngrpc: off\n")]);
     assert!(twice.contains("twice.yaml:2:1"), "{twice}");
 }

@@ -50,7 +50,7 @@ pub use snapshot::{
 };
 
 /// One outcome per charge of a plan, in its order.
-pub type Outcomes = SmallVec<[Outcome; 4]>;
+pub type Outcomes = SmallVec<[Outcome; 2]>;
 
 /// The default bound of a store.
 pub const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;

@@ -1,4 +1,5 @@
-// What a program with go-redis does, its settings as they come: connects, asks, pipelines, and shows each reply.
+// What a program with go-redis does: connects, asks, pipelines, and shows each reply. Its settings are as they come, but that
+// it waits for an answer for longer than three seconds.
 // usage: go-redis-client PORT PROTOCOL [PASSWORD], the protocol being 2 or 3
 package main
 
@@ -9,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -16,7 +18,16 @@ import (
 func main() {
 	protocol, err := strconv.Atoi(os.Args[2])
 	must(err)
-	options := &redis.Options{Addr: "127.0.0.1:" + os.Args[1], Protocol: protocol, MaxRetries: -1}
+	const long = 2 * time.Minute
+	options := &redis.Options{
+		Addr:         "127.0.0.1:" + os.Args[1],
+		Protocol:     protocol,
+		MaxRetries:   -1,
+		DialTimeout:  long,
+		ReadTimeout:  long,
+		WriteTimeout: long,
+		PoolTimeout:  long,
+	}
 	if len(os.Args) > 3 {
 		options.Password = os.Args[3]
 	}

@@ -1,9 +1,16 @@
-// What a program with ioredis does, its settings as they come: connects, asks, pipelines, and shows each reply.
+// What a program with ioredis does: connects, asks, pipelines, and shows each reply. Its settings are as they come, but that
+// it asks nothing twice and has more than ten seconds to connect.
 // usage: client.js PORT [PASSWORD]
 const Redis = require("ioredis");
 
 async function main(port, password) {
-  const redis = new Redis({ port: Number(port), host: "127.0.0.1", password, maxRetriesPerRequest: 0 });
+  const redis = new Redis({
+    port: Number(port),
+    host: "127.0.0.1",
+    password,
+    maxRetriesPerRequest: 0,
+    connectTimeout: 120_000,
+  });
   const shown = {};
   shown.ping = await redis.ping();
   shown.throttle = await redis.call("CL.THROTTLE", "ioredis", 2, 3, 3600);

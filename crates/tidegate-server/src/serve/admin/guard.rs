@@ -1,9 +1,9 @@
 //! Who may ask.
 //!
 //! With a token, whoever shows it. Without one, whoever reaches the listener, which is on this machine then: and that is
-//! any program on it, and not a page in a browser on it. A page of another site cannot send JSON, or read what is
-//! answered, unless its name is made to mean this machine while it is open; so without a token, requests that call the
-//! server by a name are refused.
+//! any program on it, and not a page in a browser on it. What a page of another site sends is refused, as on the HTTP
+//! listener, and it cannot read what is answered, unless its name is made to mean this machine while it is open; so
+//! without a token, requests that call the server by a name are refused.
 
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
 
-use super::http::connection::{self, Asked, Handles};
+use super::http::connection::{self, Asked, Handles, Terms};
 use super::http::pace::Busy;
 use super::http::reply::{self, Kind, Refused, Reply, reply};
 use super::http::routes::{self, JsonType, Route};
@@ -90,7 +90,8 @@ impl Serves for Admin {
 
     async fn serve(&self, stream: Stream) {
         let guard = Guard::of(self.token.as_ref(), &stream);
-        connection::serve(&Guarded { admin: self, guard }, stream, &self.bounds, &self.app.drain).await;
+        let terms = Terms { app: &self.app, by: Self::PROTOCOL, bounds: &self.bounds };
+        connection::serve(&Guarded { admin: self, guard }, stream, terms).await;
     }
 }
 
@@ -101,16 +102,16 @@ struct Guarded<'a> {
 }
 
 impl Handles for Guarded<'_> {
-    async fn handle(&self, asked: Asked, _busy: Busy<'_>) -> Result<Reply, Infallible> {
-        let reply = self.answer(asked).await.unwrap_or_else(|refused| *refused);
+    async fn handle(&self, asked: Asked, busy: Busy<'_>) -> Result<Reply, Infallible> {
+        let reply = self.answer(asked, &busy).await.unwrap_or_else(|refused| *refused);
         reply::note(&self.admin.app, Protocol::Admin, &reply);
-        Ok(reply)
+        Ok(busy.sent_off(reply))
     }
 }
 
 impl Guarded<'_> {
     /// Answers; the error is what is said of a request that is wrong.
-    async fn answer(&self, asked: Asked) -> Result<Reply, Refused> {
+    async fn answer(&self, asked: Asked, busy: &Busy<'_>) -> Result<Reply, Refused> {
         let app = &*self.admin.app;
         self.guard.look_at(&asked)?;
         Ok(match routes::find(&ROUTES, &asked, |_| None)? {
@@ -122,21 +123,21 @@ impl Guarded<'_> {
             Endpoint::Signal => {
                 let name = signals::name_in(asked.uri().path());
                 match *asked.method() {
-                    Method::PUT => signals::push(app, name, &self.json(asked).await?)?,
+                    Method::PUT => signals::push(app, name, &self.json(asked, busy).await?)?,
                     _ => signals::one(app, &name)?,
                 }
             }
-            Endpoint::Refund => changes::refund(app, &self.json(asked).await?),
-            Endpoint::Reset => changes::reset(app, &self.json(asked).await?),
-            Endpoint::Reload => changes::reload(app, &self.json(asked).await?).await,
+            Endpoint::Refund => changes::refund(app, &self.json(asked, busy).await?),
+            Endpoint::Reset => changes::reset(app, &self.json(asked, busy).await?),
+            Endpoint::Reload => changes::reload(app, &self.json(asked, busy).await?).await,
             Endpoint::OpenApi => reply(StatusCode::OK, Kind::Json, include_str!("openapi.json")),
             Endpoint::Index => reply(StatusCode::OK, Kind::Text, include_str!("index.txt")),
         })
     }
 
     /// The body of a request, which is to be JSON and to say so.
-    async fn json(&self, asked: Asked) -> Result<Bytes, Refused> {
+    async fn json(&self, asked: Asked, busy: &Busy<'_>) -> Result<Bytes, Refused> {
         routes::is_json(&asked, JsonType::Said)?;
-        asking::body(asked.into(), &self.admin.bounds).await
+        asking::body(asked, busy, &self.admin.bounds).await
     }
 }

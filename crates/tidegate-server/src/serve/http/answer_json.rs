@@ -3,7 +3,7 @@
 use tidegate::rules::{Answer, Asked, LimitAnswer, LimitId};
 use tidegate::{Nanos, Wait};
 
-use super::{json, spec_text};
+use super::json;
 use crate::serve::rounded;
 
 /// What one limit's answer takes, in bytes, about.
@@ -56,7 +56,7 @@ fn write_limit(out: &mut Vec<u8>, limit: &LimitAnswer<'_>) {
         out.extend_from_slice(br#","key_missing":true"#);
     }
     out.extend_from_slice(br#","spec":"#);
-    spec_text::write(out, &limit.limit.limit);
+    json::text(out, limit.spec());
     out.push(b'}');
 }
 

@@ -4,35 +4,41 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use tidegate_core::PlanFull;
 
-use super::body::{self, BodyError, Unread};
+use super::body::{self, BodyError};
+use super::connection::Asked;
+use super::pace::Busy;
 use super::reply::{Problem, Refused, Reply};
 use crate::request_json::RequestError;
 use crate::serve::settings::Bounds;
 
 /// The body of a request, whatever it is; or what is said of it instead. The head is gone by the time it is waited for.
-pub(in crate::serve) async fn body(unread: Unread, bounds: &Bounds) -> Result<Bytes, Refused> {
-    body::read(unread, bounds).await.map_err(|error| of_body(error, bounds).refused())
+pub(in crate::serve) async fn body(asked: Asked, busy: &Busy<'_>, bounds: &Bounds) -> Result<Bytes, Refused> {
+    body::read(asked.into_body(), busy, bounds).await.map_err(|error| of_body(error, busy, bounds))
 }
 
 /// What is said of a body that is not there.
-fn of_body(error: BodyError, bounds: &Bounds) -> Problem {
-    match error {
+#[cold]
+fn of_body(error: BodyError, busy: &Busy<'_>, bounds: &Bounds) -> Refused {
+    let (status, message) = match error {
         BodyError::TooLarge => {
+            busy.abandon();
             let most = bounds.body_bytes_max;
             let message =
                 format!("the body is larger than {most} bytes (hint: send fewer requests at a time)");
-            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message).closing()
+            (StatusCode::PAYLOAD_TOO_LARGE, message)
         }
         BodyError::Late => {
             let most = bounds.header_timeout;
-            let message = format!("the body did not come within {most:?} (hint: is content-length right?)");
-            Problem::new(StatusCode::REQUEST_TIMEOUT, message).closing()
+            let message =
+                format!("the request did not come within {most:?} (hint: is content-length right?)");
+            (StatusCode::REQUEST_TIMEOUT, message)
         }
         BodyError::Broken => {
             let message = "the body ended before it was over (hint: is content-length right?)";
-            Problem::new(StatusCode::BAD_REQUEST, message).closing()
+            (StatusCode::BAD_REQUEST, message.to_owned())
         }
-    }
+    };
+    Problem::new(status, message).closing().refused()
 }
 
 /// What is said of a request that cannot be read.

@@ -6,14 +6,10 @@ use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use hyper::body::{Body as _, Frame, Incoming};
-use hyper::header::EXPECT;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 
-use super::connection::Asked;
+use super::pace::Busy;
 use crate::serve::settings::Bounds;
-
-/// How much of a body that is too large is read and thrown away, in bytes, so that whoever sends it gets to read why.
-const DISCARDED_BYTES_MAX: usize = 8 << 20;
 
 /// Why there is no body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,33 +22,18 @@ pub(in crate::serve) enum BodyError {
     Broken,
 }
 
-/// A body that is to be read.
-pub(in crate::serve) struct Unread {
-    body: Incoming,
-    /// Whether the client sends it only if it is asked to.
-    waits_to_be_asked: bool,
-}
-
-impl From<Asked> for Unread {
-    /// Of this request, whose head nobody needs any more.
-    fn from(asked: Asked) -> Self {
-        let waits_to_be_asked = asked.headers().contains_key(EXPECT);
-        Self { body: asked.into_body(), waits_to_be_asked }
-    }
-}
-
-/// Reads the body of a request.
-pub(in crate::serve) async fn read(unread: Unread, bounds: &Bounds) -> Result<Bytes, BodyError> {
-    let Unread { mut body, waits_to_be_asked } = unread;
+/// Reads the body of a request, whose head nobody needs any more.
+pub(in crate::serve) async fn read(
+    mut body: Incoming,
+    busy: &Busy<'_>,
+    bounds: &Bounds,
+) -> Result<Bytes, BodyError> {
     let body = &mut body;
-    let announced = body.size_hint().lower();
-    let mut late = Late { after: bounds.header_timeout, pendings: 0, alarm: None };
-    if announced > bounds.body_bytes_max as u64 {
-        if !waits_to_be_asked && announced <= DISCARDED_BYTES_MAX as u64 {
-            discard(body, &mut late).await;
-        }
+    // What is too large is said at once. Whoever sends it may be far from done.
+    if body.size_hint().lower() > bounds.body_bytes_max as u64 {
         return Err(BodyError::TooLarge);
     }
+    let mut late = Late { busy, bounds, pendings: 0, alarm: None };
     let Some(first) = next(body, &mut late).await? else { return Ok(Bytes::new()) };
     // Nearly always it comes in one piece.
     if body.is_end_stream() && first.len() <= bounds.body_bytes_max {
@@ -61,7 +42,6 @@ pub(in crate::serve) async fn read(unread: Unread, bounds: &Bounds) -> Result<By
     let (mut whole, mut piece) = (BytesMut::new(), Some(first));
     while let Some(more) = piece {
         if whole.len() + more.len() > bounds.body_bytes_max {
-            discard(body, &mut late).await;
             return Err(BodyError::TooLarge);
         }
         whole.extend_from_slice(&more);
@@ -71,7 +51,7 @@ pub(in crate::serve) async fn read(unread: Unread, bounds: &Bounds) -> Result<By
 }
 
 /// The next piece; none at the end.
-async fn next(body: &mut Incoming, late: &mut Late) -> Result<Option<Bytes>, BodyError> {
+async fn next(body: &mut Incoming, late: &mut Late<'_>) -> Result<Option<Bytes>, BodyError> {
     loop {
         let frame = poll_fn(|context| match Pin::new(&mut *body).poll_frame(context) {
             Poll::Ready(frame) => Poll::Ready(Ok(frame)),
@@ -87,35 +67,26 @@ async fn next(body: &mut Incoming, late: &mut Late) -> Result<Option<Bytes>, Bod
     }
 }
 
-async fn discard(body: &mut Incoming, late: &mut Late) {
-    let mut discarded = 0;
-    while let Ok(Some(more)) = next(body, late).await {
-        discarded += more.len();
-        if discarded > DISCARDED_BYTES_MAX {
-            return;
-        }
-    }
-}
-
-/// The time that a body may take.
+/// The time that a body may take: what the head has left of that of the whole request.
 ///
 /// The first poll of a body comes to nothing even if it is there already, for that is how the library learns that
 /// somebody wants it. So the alarm is set only by the second.
-struct Late {
-    after: std::time::Duration,
+struct Late<'b> {
+    busy: &'b Busy<'b>,
+    bounds: &'b Bounds,
     pendings: u32,
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
-impl Late {
+impl Late<'_> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.pendings = self.pendings.saturating_add(1);
         if self.pendings < 2 {
             return Poll::Pending;
         }
-        let after = self.after;
+        let (busy, bounds) = (self.busy, self.bounds);
         let alarm =
-            self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + after)));
+            self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(busy.arrives_by(bounds))));
         alarm.as_mut().poll(context)
     }
 }

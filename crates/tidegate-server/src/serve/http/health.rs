@@ -70,6 +70,9 @@ fn verbose(app: &App) -> Value {
         "listeners": listeners
             .map(|one| json!({ "protocol": one.protocol.as_str(), "address": one.address.to_string() }))
             .collect::<Vec<_>>(),
+        "ended": status.ended().iter()
+            .map(|ended| json!({ "part": ended.part, "at_ms": millis(ended.at) }))
+            .collect::<Vec<_>>(),
         "rules": rules(&status.rules()),
         "store": { "bytes_used": stats.bytes_used, "live_evictions": stats.live_evictions },
         "snapshots": status.snapshots().map(|snapshots| self::snapshots(&snapshots)),
@@ -156,5 +159,16 @@ mod tests {
         assert_eq!(readyz(&app).status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(healthcheck(&app).status(), StatusCode::INTERNAL_SERVER_ERROR);
         assert_eq!(verbose(&app)["draining"], true);
+    }
+
+    #[test]
+    fn a_part_that_has_ended_before_its_time_is_named() {
+        let app = App::new(Arc::new(Engine::new(Vec::new()).unwrap()));
+        assert_eq!(verbose(&app)["ended"], json!([]));
+        app.status.part_ended("reloads");
+        app.status.part_ended("listener http");
+        let ended = &verbose(&app)["ended"];
+        assert_eq!((&ended[0]["part"], &ended[1]["part"]), (&json!("reloads"), &json!("listener http")));
+        assert!(ended[0]["at_ms"].is_u64(), "{ended}");
     }
 }

@@ -3,9 +3,25 @@
 /// `"text"`, with escapes where it needs them.
 pub(in crate::serve) fn text(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
-    // Pieces without escapes are copied whole. Whatever needs one is a byte of its own, so pieces stay UTF-8.
     let mut rest = text.as_bytes();
-    while let Some(place) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f)) {
+    // Nearly every text needs none. All of it is looked at, without leaving early, so that many bytes are at once.
+    if rest.iter().fold(false, |needs, byte| needs | needs_escape(*byte)) {
+        rest = escaped(out, rest);
+    }
+    out.extend_from_slice(rest);
+    out.push(b'"');
+}
+
+fn needs_escape(byte: u8) -> bool {
+    (byte == b'"') | (byte == b'\\') | (byte < 0x20)
+}
+
+/// Writes all up to the last byte that needs an escape; the rest is returned.
+#[cold]
+fn escaped<'t>(out: &mut Vec<u8>, text: &'t [u8]) -> &'t [u8] {
+    let mut rest = text;
+    // Pieces without escapes are copied whole. Whatever needs one is a byte of its own, so pieces stay UTF-8.
+    while let Some(place) = rest.iter().position(|byte| needs_escape(*byte)) {
         out.extend_from_slice(&rest[..place]);
         match rest[place] {
             byte @ (b'"' | b'\\') => out.extend_from_slice(&[b'\\', byte]),
@@ -18,8 +34,7 @@ pub(in crate::serve) fn text(out: &mut Vec<u8>, text: &str) {
         }
         rest = &rest[place + 1..];
     }
-    out.extend_from_slice(rest);
-    out.push(b'"');
+    rest
 }
 
 /// A number.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! connection.rs   requests one after the other, within bounds        pace.rs
-//! routes.rs       what is asked for                                  body.rs, asking.rs: with what
+//! routes.rs       what is asked for, cross_site.rs: and by whom       body.rs, asking.rs: with what
 //! check.rs, explain.rs, leases.rs   what is answered                 answered.rs, answer_json.rs: and how
 //! reply.rs        replies, and what is said of a request that is wrong
 //! ```
@@ -15,6 +15,7 @@ pub(super) mod asking;
 pub(super) mod body;
 pub(super) mod check;
 pub(super) mod connection;
+mod cross_site;
 mod explain;
 pub(super) mod health;
 pub(super) mod json;
@@ -23,7 +24,6 @@ pub(super) mod pace;
 pub(super) mod reply;
 mod rls_json;
 pub(super) mod routes;
-mod spec_text;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use super::rls::Details;
 use super::settings::Bounds;
 use super::{App, Protocol};
 use bytes::Bytes;
-use connection::{Asked, Handles};
+use connection::{Asked, Handles, Terms};
 use hyper::StatusCode;
 use pace::Busy;
 use reply::{Kind, Refused, Reply, reply};
@@ -50,7 +50,13 @@ pub struct Http {
 /// What there is to ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Endpoint {
+    /// What is asked for most.
     Check,
+    Other(Other),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Other {
     Peek,
     Explain,
     Acquire,
@@ -65,22 +71,25 @@ enum Endpoint {
     Index,
 }
 
-/// What is asked for most stands first.
 const ROUTES: [Route<Endpoint>; 13] = [
     Route { path: "/v1/check", methods: "POST", endpoint: Endpoint::Check },
-    Route { path: "/v1/peek", methods: "POST", endpoint: Endpoint::Peek },
-    Route { path: "/v1/explain", methods: "POST", endpoint: Endpoint::Explain },
-    Route { path: "/v1/acquire", methods: "POST", endpoint: Endpoint::Acquire },
-    Route { path: "/v1/renew", methods: "POST", endpoint: Endpoint::Renew },
-    Route { path: "/v1/release", methods: "POST", endpoint: Endpoint::Release },
-    Route { path: "/json", methods: "POST", endpoint: Endpoint::RlsJson },
-    Route { path: "/healthz", methods: "GET, HEAD", endpoint: Endpoint::Health },
-    Route { path: "/readyz", methods: "GET, HEAD", endpoint: Endpoint::Ready },
-    Route { path: "/healthcheck", methods: "GET, HEAD", endpoint: Endpoint::HealthCheck },
-    Route { path: "/metrics", methods: "GET, HEAD", endpoint: Endpoint::Metrics },
-    Route { path: "/openapi.json", methods: "GET, HEAD", endpoint: Endpoint::OpenApi },
-    Route { path: "/", methods: "GET, HEAD", endpoint: Endpoint::Index },
+    route("/v1/peek", "POST", Other::Peek),
+    route("/v1/explain", "POST", Other::Explain),
+    route("/v1/acquire", "POST", Other::Acquire),
+    route("/v1/renew", "POST", Other::Renew),
+    route("/v1/release", "POST", Other::Release),
+    route("/json", "POST", Other::RlsJson),
+    route("/healthz", "GET, HEAD", Other::Health),
+    route("/readyz", "GET, HEAD", Other::Ready),
+    route("/healthcheck", "GET, HEAD", Other::HealthCheck),
+    route("/metrics", "GET, HEAD", Other::Metrics),
+    route("/openapi.json", "GET, HEAD", Other::OpenApi),
+    route("/", "GET, HEAD", Other::Index),
 ];
+
+const fn route(path: &'static str, methods: &'static str, other: Other) -> Route<Endpoint> {
+    Route { path, methods, endpoint: Endpoint::Other(other) }
+}
 
 impl Http {
     /// In front of this, with everything as it is by default.
@@ -98,60 +107,62 @@ impl Serves for Http {
     const PROTOCOL: Protocol = Protocol::Http;
 
     async fn serve(&self, stream: Stream) {
-        connection::serve(self, stream, &self.bounds, &self.app.drain).await;
+        let terms = Terms { app: &self.app, by: Self::PROTOCOL, bounds: &self.bounds };
+        connection::serve(self, stream, terms).await;
     }
 }
 
 impl Handles for Http {
-    async fn handle(&self, asked: Asked, _busy: Busy<'_>) -> Result<Reply, Infallible> {
+    async fn handle(&self, asked: Asked, busy: Busy<'_>) -> Result<Reply, Infallible> {
         let reply = match routes::find(&ROUTES, &asked, admin::has) {
             // What is asked for most has the others out of its way, and their states out of its future.
             Ok(Endpoint::Check) => match routes::is_json(&asked, JsonType::Likely) {
-                Ok(()) => match asking::body(asked.into(), &self.bounds).await {
+                Ok(()) => match asking::body(asked, &busy, &self.bounds).await {
                     Ok(body) => check::check(&self.app, body).await,
                     Err(refused) => *refused,
                 },
                 Err(refused) => *refused,
             },
-            Ok(endpoint) => Box::pin(self.answer(endpoint, asked)).await.unwrap_or_else(|refused| *refused),
+            Ok(Endpoint::Other(other)) => {
+                Box::pin(self.answer(other, asked, &busy)).await.unwrap_or_else(|refused| *refused)
+            }
             Err(refused) => *refused,
         };
         reply::note(&self.app, Protocol::Http, &reply);
-        Ok(reply)
+        Ok(busy.sent_off(reply))
     }
 }
 
 impl Http {
     /// Answers; the error is what is said of a request that is wrong.
-    async fn answer(&self, endpoint: Endpoint, asked: Asked) -> Result<Reply, Refused> {
-        let (app, bounds) = (&*self.app, &self.bounds);
-        Ok(match endpoint {
-            Endpoint::Check => check::check(app, self.json(asked).await?).await,
-            Endpoint::Peek => check::peek(app, &self.json(asked).await?),
-            Endpoint::Explain => {
+    async fn answer(&self, other: Other, asked: Asked, busy: &Busy<'_>) -> Result<Reply, Refused> {
+        let app = &*self.app;
+        Ok(match other {
+            Other::Peek => check::peek(app, &self.json(asked, busy).await?),
+            Other::Explain => {
                 let written = explain::written(&asked)?;
-                explain::explain(app, &self.json(asked).await?, written)
+                explain::explain(app, &self.json(asked, busy).await?, written)
             }
-            Endpoint::Acquire => leases::acquire(app, &self.json(asked).await?).await,
-            Endpoint::Renew => leases::renew(app, &self.json(asked).await?),
-            Endpoint::Release => leases::release(app, &self.json(asked).await?),
-            Endpoint::RlsJson => {
+            Other::Acquire => leases::acquire(app, &self.json(asked, busy).await?).await,
+            Other::Renew => leases::renew(app, &self.json(asked, busy).await?),
+            Other::Release => leases::release(app, &self.json(asked, busy).await?),
+            Other::RlsJson => {
                 // Whatever it is said to be, as there.
-                let body = asking::body(asked.into(), bounds).await?;
+                let body = asking::body(asked, busy, &self.bounds).await?;
                 rls_json::decide(app, self.rls_details, &body).await
             }
-            Endpoint::Health => health::healthz(app, &asked),
-            Endpoint::Ready => health::readyz(app),
-            Endpoint::HealthCheck => health::healthcheck(app),
-            Endpoint::Metrics => health::metrics(app),
-            Endpoint::OpenApi => reply(StatusCode::OK, Kind::Json, include_str!("openapi.json")),
-            Endpoint::Index => reply(StatusCode::OK, Kind::Text, include_str!("index.txt")),
+            Other::Health => health::healthz(app, &asked),
+            Other::Ready => health::readyz(app),
+            Other::HealthCheck => health::healthcheck(app),
+            Other::Metrics => health::metrics(app),
+            Other::OpenApi => reply(StatusCode::OK, Kind::Json, include_str!("openapi.json")),
+            Other::Index => reply(StatusCode::OK, Kind::Text, include_str!("index.txt")),
         })
     }
 
     /// The body of a request, which is to be JSON.
-    async fn json(&self, asked: Asked) -> Result<Bytes, Refused> {
+    async fn json(&self, asked: Asked, busy: &Busy<'_>) -> Result<Bytes, Refused> {
         routes::is_json(&asked, JsonType::Likely)?;
-        asking::body(asked.into(), &self.bounds).await
+        asking::body(asked, busy, &self.bounds).await
     }
 }

@@ -53,6 +53,7 @@ pub(in crate::serve) fn note(app: &App, by: Protocol, reply: &Reply) {
     let reason = match reply.status() {
         StatusCode::BAD_REQUEST => "bad_request",
         StatusCode::UNAUTHORIZED => "unauthorized",
+        StatusCode::FORBIDDEN => "cross_site",
         StatusCode::NOT_FOUND => "not_found",
         StatusCode::METHOD_NOT_ALLOWED => "method_not_allowed",
         StatusCode::REQUEST_TIMEOUT => "late",

@@ -5,6 +5,7 @@ use hyper::{Method, StatusCode};
 use tidegate_core::text::did_you_mean;
 
 use super::connection::Asked;
+use super::cross_site;
 use super::reply::{Problem, Refused, Reply};
 use crate::shown;
 
@@ -36,7 +37,7 @@ pub(in crate::serve) fn find<E: Copy>(
         return Err(Box::new(not_found(routes, path, elsewhere)));
     };
     match route.allows(asked.method()) {
-        Allowed::Yes => Ok(route.endpoint),
+        Allowed::Yes => cross_site::refuse(asked).map(|()| route.endpoint),
         Allowed::No => Err(Problem::method_not_allowed(path, route.methods).refused()),
     }
 }

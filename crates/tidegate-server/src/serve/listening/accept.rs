@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
@@ -89,16 +89,35 @@ impl Listener {
                 app.metrics.turned_away(S::PROTOCOL);
                 continue;
             };
-            let (app, serves, tls) = (Arc::clone(&app), Arc::clone(&serves), tls.clone());
+            let connected = Connected::new(Arc::clone(&app), S::PROTOCOL, place);
+            let (serves, tls) = (Arc::clone(&serves), tls.clone());
             letting_in.tasks.spawn(async move {
-                app.metrics.connected(S::PROTOCOL);
-                if let Some(stream) = greeted(&app, S::PROTOCOL, stream, tls.as_deref()).await {
+                let app = &connected.app;
+                if let Some(stream) = greeted(app, S::PROTOCOL, stream, tls.as_deref()).await {
                     serves.serve(stream).await;
                 }
-                app.metrics.disconnected(S::PROTOCOL);
-                drop(place);
             });
         }
+    }
+}
+
+/// A connection that is counted, and has its place, until this is dropped: however its task ends, by a panic too.
+struct Connected {
+    app: Arc<App>,
+    protocol: Protocol,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Connected {
+    fn new(app: Arc<App>, protocol: Protocol, place: OwnedSemaphorePermit) -> Self {
+        app.metrics.connected(protocol);
+        Self { app, protocol, _place: place }
+    }
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.app.metrics.disconnected(self.protocol);
     }
 }
 
@@ -126,3 +145,6 @@ async fn handshake(app: &App, protocol: Protocol, stream: TcpStream, tls: &Tls) 
     tracing::debug!(protocol = protocol.as_str(), why, "a connection could not be encrypted");
     None
 }
+
+#[cfg(test)]
+mod tests;

@@ -52,8 +52,11 @@ impl FromStr for Address {
         let not = || NotAnAddress { written: text.to_owned() };
         let socket = |text: &str| {
             // Those who write `:8080` mean this machine, as everywhere here.
-            let whole = if text.starts_with(':') { format!("127.0.0.1{text}") } else { text.to_owned() };
-            whole.replace("localhost:", "127.0.0.1:").parse::<SocketAddr>().map_err(|_| not())
+            match text.strip_prefix("localhost").unwrap_or(text) {
+                port if port.starts_with(':') => format!("127.0.0.1{port}").parse(),
+                _ => text.parse::<SocketAddr>(),
+            }
+            .map_err(|_| not())
         };
         match text.split_once(':') {
             _ if text == "off" => Ok(Self::Off),

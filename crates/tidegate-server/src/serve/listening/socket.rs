@@ -6,13 +6,15 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::{TcpListener, UnixListener, UnixSocket, UnixStream};
 
 use super::{Address, Stream};
 use crate::serve::Protocol;
 
 /// Who may connect to a Unix socket: its owner and its group.
 const UNIX_MODE: u32 = 0o660;
+/// How many connections may wait to be taken; as many as for TCP.
+const UNIX_BACKLOG: u32 = 1024;
 
 /// A socket that is bound.
 #[derive(Debug)]
@@ -58,9 +60,8 @@ impl Socket {
             }
             Address::Unix(path) => {
                 free(path).await.map_err(failed)?;
-                let socket = UnixListener::bind(path).map_err(failed)?;
-                fs::set_permissions(path, fs::Permissions::from_mode(UNIX_MODE)).map_err(failed)?;
-                let file = SocketFile { path: path.clone(), identity: identity(path).map_err(failed)? };
+                let (socket, file) = in_the_file_system(path).map_err(failed)?;
+                let socket = socket.listen(UNIX_BACKLOG).map_err(failed)?;
                 Ok(Some((Self::Unix { socket, _file: file }, address.clone())))
             }
         }
@@ -78,6 +79,16 @@ impl Socket {
             Self::Unix { socket, .. } => Ok(Stream::Unix(socket.accept().await?.0)),
         }
     }
+}
+
+/// A socket with a file that says who may connect. Nobody can until it is listened on, so there is no moment at which
+/// somebody else gets in, whatever the process makes files with.
+fn in_the_file_system(path: &Path) -> io::Result<(UnixSocket, SocketFile)> {
+    let socket = UnixSocket::new_stream()?;
+    socket.bind(path)?;
+    let file = SocketFile { path: path.to_owned(), identity: identity(path)? };
+    fs::set_permissions(path, fs::Permissions::from_mode(UNIX_MODE))?;
+    Ok((socket, file))
 }
 
 /// Makes room for a socket where a server that is dead has left one. Nothing else is touched.
@@ -143,3 +154,22 @@ impl fmt::Display for BindError {
 }
 
 impl std::error::Error for BindError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By the time that anybody can connect, the file says who may.
+    #[tokio::test]
+    async fn nobody_connects_before_the_file_says_who_may() {
+        let path = std::env::temp_dir().join(format!("tidegate-{}.sock", std::process::id()));
+        let (socket, file) = in_the_file_system(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, UNIX_MODE);
+        let refused = UnixStream::connect(&path).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        let _listener = socket.listen(UNIX_BACKLOG).unwrap();
+        UnixStream::connect(&path).await.unwrap();
+        drop(file);
+        assert!(!path.exists());
+    }
+}

@@ -23,7 +23,7 @@ pub struct RespBounds {
 impl Default for RespBounds {
     fn default() -> Self {
         Self {
-            idle_timeout: Some(Duration::from_secs(600)),
+            idle_timeout: Some(Duration::from_secs(300)),
             unused_timeout: Some(Duration::from_secs(300)),
             command_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(30),

@@ -95,13 +95,17 @@ impl Connection<'_> {
 
     /// Writes what waits to be written, and reads what there is as soon as there is something, unless too much waits.
     async fn read(&mut self, mut draining: Pin<&mut impl Future<Output = ()>>) -> Result<(), End> {
-        let Self { server, stream, input, output, idle, late, .. } = self;
+        let Self { server, stream, input, session, output, idle, late, .. } = self;
         input.make_room();
         match input.rest() {
             [] => *late = None,
             _ => _ = late.get_or_insert_with(|| Box::pin(sleep(server.bounds.command_timeout))),
         }
         poll_fn(|context| {
+            // Before all else, and whatever they say: there may always be something to read, or half a command.
+            if session.trust == Trust::Stranger && idle.poll(context).is_ready() {
+                return Poll::Ready(Err(End::Due));
+            }
             if let Poll::Ready(Err(Gone)) = output.poll_write(stream, context) {
                 return Poll::Ready(Err(End::AtOnce));
             }
@@ -130,17 +134,17 @@ impl Connection<'_> {
     /// Answers every command that is there in whole.
     async fn answer_all(&mut self) -> Result<(), End> {
         let bounds = &self.server.bounds;
-        let mut in_a_row = 0;
+        let (mut in_a_row, mut is_any_answered) = (0, false);
         while let parsed @ (Parsed::Command { length } | Parsed::Nothing { length }) =
             self.answer_next().await?
         {
             self.input.advance(length);
             self.input.append(&mut self.deciding.ahead.bytes);
-            self.late = None;
             if self.session.trust == Trust::Known && matches!(parsed, Parsed::Command { .. }) {
                 self.idle.disturb();
             }
             in_a_row += 1;
+            is_any_answered = true;
             if self.output.waiting() >= bounds.output_bytes_max {
                 self.output.write_down_to(bounds.output_bytes_max, &mut self.stream).await?;
             }
@@ -151,8 +155,14 @@ impl Connection<'_> {
             }
         }
         self.decisions.count(&self.server.app.metrics);
-        if in_a_row > 0 && self.session.trust == Trust::Known {
-            self.idle.change(bounds.idle_timeout);
+        if is_any_answered {
+            // When the server is about to stop, one command after another that has just begun is not waited for.
+            if !self.server.app.drain.is_on() {
+                self.late = None;
+            }
+            if self.session.trust == Trust::Known {
+                self.idle.change(bounds.idle_timeout);
+            }
         }
         Ok(())
     }

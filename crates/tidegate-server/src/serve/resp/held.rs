@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
+use bytes::BufMut as _;
 use tokio::io::AsyncReadExt as _;
 
 use super::Stream;
@@ -12,7 +13,8 @@ use super::output::{Gone, Output};
 /// What is read ahead of the answer at most, in bytes, with what was read before. Past that, whether the client is still
 /// there is not known.
 const AHEAD_BYTES_MAX: usize = 64 << 10;
-const READ_BYTES: usize = 4 << 10;
+/// What of it is read at once at most, in bytes.
+const READ_BYTES_MAX: usize = 4 << 10;
 
 /// How the wait ended.
 pub(super) enum Ended<R> {
@@ -43,9 +45,10 @@ impl Ahead {
 
     /// Reads as far as there is room; ready when the client has gone.
     fn poll(&mut self, stream: &mut Stream, context: &mut Context<'_>) -> Poll<()> {
-        while self.bytes.len() < self.bytes_max {
-            self.bytes.reserve(READ_BYTES);
-            match pin!(stream.read_buf(&mut self.bytes)).poll(context) {
+        while let room @ 1.. = self.bytes_max.saturating_sub(self.bytes.len()) {
+            // A vector may have more room than it was asked for.
+            let mut read = (&mut self.bytes).limit(room.min(READ_BYTES_MAX));
+            match pin!(stream.read_buf(&mut read)).poll(context) {
                 Poll::Ready(Ok(1..)) => {}
                 Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(()),
                 Poll::Pending => break,

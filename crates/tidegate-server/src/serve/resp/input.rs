@@ -36,13 +36,13 @@ impl Input {
     }
 
     /// What was read elsewhere comes behind it. What is answered is forgotten, or it would pile up behind requests that
-    /// are held.
+    /// are held; and nothing is kept for the next time, for most connections have none.
     #[inline]
     pub fn append(&mut self, read: &mut Vec<u8>) {
         if !read.is_empty() {
             self.bytes.drain(..self.answered);
             self.answered = 0;
-            self.bytes.append(read);
+            self.bytes.extend_from_slice(&std::mem::take(read));
         }
     }
 

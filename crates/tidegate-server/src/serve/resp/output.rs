@@ -119,3 +119,6 @@ impl Output {
         stalled.as_mut().poll(context).map(|()| Err(Gone))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio_util::task::TaskTracker;
 
+use super::parts;
 use crate::serve::admin::Admin;
 use crate::serve::grpc::Grpc;
 use crate::serve::http::Http;
@@ -74,8 +75,10 @@ struct Serving {
 }
 
 impl Serving {
-    fn with(self, serves: impl Serves) {
-        tokio::spawn(self.listener.run(self.app, serves, self.letting_in));
+    fn with<S: Serves>(self, serves: S) {
+        let Self { listener, app, letting_in } = self;
+        let part = format!("listener {}", S::PROTOCOL.as_str());
+        parts::run(&app, &part, listener.run(Arc::clone(&app), serves, letting_in));
     }
 }
 

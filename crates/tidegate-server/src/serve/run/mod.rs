@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! start.rs       files and counters  ->  what listeners share
+//! open_files.rs  whether the system lets it have what it may need; memory.rs the same
 //! listeners.rs   addresses  ->  sockets  ->  connections
 //! announce.rs    says where it listens; first_minute.rs what to try
-//! reload.rs      looks at rules and certificates again; snapshots.rs at what becomes of snapshots
+//! parts.rs       what else runs: reload.rs looks at rules and certificates again, snapshots.rs at what becomes of them
 //! stop.rs        the end, by signals
 //! ```
 
@@ -12,6 +13,9 @@ mod announce;
 mod data_dir;
 mod first_minute;
 mod listeners;
+mod memory;
+mod open_files;
+mod parts;
 mod reload;
 mod snapshots;
 mod start;
@@ -57,16 +61,18 @@ fn run(settings: &Settings) -> Result<Verdict, Failure> {
         Ok(started) => started,
         Err(verdict) => return Ok(verdict),
     };
+    open_files::make_room(&settings.args);
+    memory::compare(settings.args.memory_max);
     let runtime = runtime(settings)?;
     let stopped = runtime.block_on(serve(settings, &mut started))?;
     // Whatever is left is cut off here, so that nothing is decided that the last snapshot misses.
     runtime.shutdown_timeout(RUNTIME_SHUTDOWN_MAX);
-    let snapshot = started.finish();
+    let finished = started.finish();
     match stopped {
         Stopped::Finished => tracing::info!("stopped"),
         Stopped::CutOff { connections } => tracing::warn!(connections, "stopped, with connections cut off"),
     }
-    snapshot.map(|()| Verdict::Fine).map_err(|error| Failure::problem(error.to_string()))
+    finished.map(|()| Verdict::Fine)
 }
 
 async fn serve(settings: &Settings, started: &mut Started) -> Result<Stopped, Failure> {
@@ -77,15 +83,11 @@ async fn serve(settings: &Settings, started: &mut Started) -> Result<Stopped, Fa
     app.status.bound(bound.listening());
     announce::announce(settings, &bound.listening());
     let tasks = bound.run(settings, &app, started.tls.as_ref());
-    let files = std::mem::take(&mut started.files);
-    tokio::spawn(reload::keep_up(
-        Arc::clone(&app),
-        files,
-        settings.args.reload_every,
-        signals.take_hangups(),
-    ));
+    let mut files = std::mem::take(&mut started.files);
+    let (every, hangups) = (settings.args.reload_every, signals.take_hangups());
+    parts::run(&app, "reloads", reload::keep_up(Arc::clone(&app), move || files.look(), every, hangups));
     if let Some(writer) = &started.snapshots {
-        tokio::spawn(snapshots::watch(Arc::clone(&app), Arc::downgrade(writer)));
+        parts::run(&app, "snapshots", snapshots::watch(Arc::clone(&app), Arc::downgrade(writer)));
     }
     tracing::info!(version = app.status.version(), "ready");
     signals.told_to_stop().await;

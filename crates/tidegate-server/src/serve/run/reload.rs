@@ -10,7 +10,7 @@ use tokio::signal::unix::Signal;
 use tokio::time::Instant;
 
 use crate::serve::App;
-use crate::serve::listening::{CertificateReload, Tls, TlsError};
+use crate::serve::listening::{CertificateReload, Tls};
 use crate::serve::reloads::Reloaded;
 use crate::serve::status::{CertificateStatus, Failed};
 
@@ -30,10 +30,14 @@ pub struct Files {
     pub tls: Option<Arc<Tls>>,
 }
 
-/// Looks at the files until the server drains.
-pub async fn keep_up(app: Arc<App>, mut files: Files, every: Duration, hangups: Option<Signal>) {
+/// Has files looked at until the server drains.
+pub async fn keep_up(
+    app: Arc<App>,
+    mut look: impl FnMut() -> Reloaded + Send + 'static,
+    every: Duration,
+    mut hangups: Option<Signal>,
+) {
     let Some(mut asked) = app.reloads.take_asked() else { return };
-    let mut hangups = hangups;
     let mut pause = every;
     loop {
         let answer = tokio::select! {
@@ -48,16 +52,17 @@ pub async fn keep_up(app: Arc<App>, mut files: Files, every: Duration, hangups: 
         let began = Instant::now();
         // It reads files, and compiles rules: not for a thread that serves connections.
         let looked = tokio::task::spawn_blocking(move || {
-            let reloaded = files.look();
-            (files, reloaded)
+            let reloaded = look();
+            (look, reloaded)
         });
-        let Ok((same_files, reloaded)) = looked.await else {
-            tracing::error!(
-                "rules and certificates are looked at no more: this is a bug in Tidegate, please report it"
-            );
-            return;
+        let reloaded;
+        (look, reloaded) = match looked.await {
+            Ok(looked) => looked,
+            Err(panicked) => {
+                tracing::error!(%panicked, "rules and certificates are looked at no more");
+                return;
+            }
         };
-        files = same_files;
         pause = every.max((began.elapsed() * PAUSE_TO_LOOK).min(PAUSE_MAX));
         note_rules(&app, &reloaded.rules);
         note_certificate(&app, &reloaded.certificate);
@@ -69,7 +74,8 @@ pub async fn keep_up(app: Arc<App>, mut files: Files, every: Duration, hangups: 
 }
 
 impl Files {
-    fn look(&mut self) -> Reloaded {
+    /// Looks at all of them, and takes what has changed into use.
+    pub fn look(&mut self) -> Reloaded {
         Reloaded {
             rules: self.reloader.as_mut().map_or(Reload::Unchanged, Reloader::reload),
             certificate: self.tls.as_ref().map_or(CertificateReload::Unchanged, |tls| tls.reload()),
@@ -134,7 +140,7 @@ fn note_certificate(app: &App, reload: &CertificateReload) {
         }
         CertificateReload::Kept(error) => {
             tracing::error!("the certificate cannot be used, and the one before stays: {error}");
-            let failure: Option<Failed<TlsError>> = Some(Failed { at, error: error.clone() });
+            let failure = Some(Failed::after(old.failure.as_ref(), at, error.clone()));
             app.status.certificate_is(CertificateStatus { refused: old.refused + 1, failure, ..old });
         }
     }
@@ -149,4 +155,53 @@ fn shortened(report: &Report) -> String {
         let _ = write!(text, "... and {cut} bytes more (hint: `tidegate check` shows all of it)");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::Engine;
+
+    use super::super::parts;
+    use super::*;
+
+    /// Longer than anything here takes, on any machine.
+    const DEADLINE: Duration = Duration::from_secs(60);
+
+    /// Who asks for a reload is told, and so is who looks at the status.
+    #[tokio::test]
+    async fn a_look_that_panics_is_not_the_silent_end_of_all_looks() {
+        let app = Arc::new(App::new(Arc::new(Engine::new(Vec::new()).unwrap())));
+        let mut looks = 0;
+        let look = move || {
+            looks += 1;
+            assert!(looks < 3, "on purpose, in a test");
+            Reloaded { rules: Reload::Unchanged, certificate: CertificateReload::Unchanged }
+        };
+        parts::run(&app, "reloads", keep_up(Arc::clone(&app), look, Duration::from_secs(3_600), None));
+        for _ in 0..2 {
+            app.reloads.ask().await.expect("it looks");
+        }
+        assert_eq!(*app.status.ended(), []);
+        app.reloads.ask().await.expect_err("it does not look any more");
+        let ended = async {
+            while app.status.ended().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, ended).await.expect("it is said");
+        assert_eq!(app.status.ended()[0].part, "reloads");
+        app.reloads.ask().await.expect_err("nor later");
+    }
+
+    #[tokio::test]
+    async fn the_end_of_the_server_is_no_end_before_its_time() {
+        let app = Arc::new(App::new(Arc::new(Engine::new(Vec::new()).unwrap())));
+        let look = || Reloaded { rules: Reload::Unchanged, certificate: CertificateReload::Unchanged };
+        parts::run(&app, "reloads", keep_up(Arc::clone(&app), look, Duration::from_secs(3_600), None));
+        app.reloads.ask().await.expect("it looks");
+        app.drain.begin();
+        let ended = async { while app.reloads.ask().await.is_ok() {} };
+        tokio::time::timeout(DEADLINE, ended).await.expect("it ends");
+        assert_eq!(*app.status.ended(), []);
+    }
 }

@@ -22,9 +22,10 @@ pub async fn watch(app: Arc<App>, writer: Weak<SnapshotWriter>) {
         }
         let Some(writer) = writer.upgrade() else { return };
         let made = writer.attempts().made;
-        if let (Some(last), Some(status)) = (writer.last(), app.status.snapshots())
-            && (made > known || last.is_err())
-        {
+        let (Some(last), Some(status)) = (writer.last(), app.status.snapshots()) else { continue };
+        // A writer that panicked makes no more attempts.
+        let is_other = last.as_ref().err() != status.failure.as_ref().map(|failed| &failed.error);
+        if made > known || is_other {
             let attempts = made - std::mem::replace(&mut known, made);
             note(&app, &status, last, attempts);
         }
@@ -49,7 +50,7 @@ fn note(app: &App, old: &SnapshotStatus, last: Result<SnapshotReport, SnapshotEr
                 tracing::error!("{error}");
             }
             status.failed += attempts;
-            status.failure = Some(Failed { at: app.status.now(), error });
+            status.failure = Some(Failed::after(status.failure.as_ref(), app.status.now(), error));
         }
     }
     app.status.snapshots_are(status);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate::rules::{self, Domain, Loaded, Polled, Reloader, Source};
 use tidegate::{
-    Clock as _, Engine, Found, MemoryStore, Restored, SnapshotError, SnapshotWriter, SystemClock,
+    Clock as _, Engine, Found, MemoryStore, Restored, SnapshotReport, SnapshotWriter, SystemClock,
 };
 
 use super::data_dir::DataDir;
@@ -51,7 +51,8 @@ impl Started {
         let clock = SystemClock::new();
         let (store, found) = counters(args, data_dir.as_ref(), &clock);
         let engine = Engine::over(domains, Arc::clone(&store), clock.clone())
-            .map_err(|error| Failure::problem(error.to_string()))?;
+            .map_err(|error| Failure::problem(error.to_string()))?
+            .with_queue_max(args.queue_max.get());
         let denials = Denials::new(args.log_denials, args.log_keys);
         let app = Arc::new(App::new(Arc::new(engine)).with_denials(denials));
         app.status.rules_loaded(args.rules.clone(), app.engine.in_force().ruleset());
@@ -78,12 +79,24 @@ impl Started {
     }
 
     /// Writes the last snapshot. Nothing is decided any more.
-    pub fn finish(self) -> Result<(), SnapshotError> {
-        let Some(writer) = self.snapshots.and_then(Arc::into_inner) else { return Ok(()) };
-        let report = writer.stop()?;
+    pub fn finish(self) -> Result<(), Failure> {
+        let Some(writer) = self.snapshots else { return Ok(()) };
+        let report = last_snapshot(writer).map_err(Failure::problem)?;
         tracing::info!(counters = report.entries, bytes = report.bytes, "the last snapshot is written");
         Ok(())
     }
+}
+
+/// Writes the last snapshot, or says why there is none.
+fn last_snapshot(writer: Arc<SnapshotWriter>) -> Result<SnapshotReport, String> {
+    let path = writer.path().display().to_string();
+    let Some(writer) = Arc::into_inner(writer) else {
+        return Err(format!(
+            "the last snapshot was not written to `{path}`: something still looks at what becomes of snapshots, which is \
+             a bug in Tidegate, please report it (hint: the snapshot before it is there)"
+        ));
+    };
+    writer.stop().map_err(|error| error.to_string())
 }
 
 fn encryption(args: &ServeArgs) -> Result<Option<Arc<Tls>>, Failure> {
@@ -156,4 +169,25 @@ fn write_snapshots(
         failure: None,
     });
     Ok(Arc::new(writer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_last_snapshot_that_is_not_written_is_no_success() {
+        let path = std::env::temp_dir().join(format!("tidegate-last-{}.snapshot", std::process::id()));
+        let start = || {
+            let store = Arc::new(MemoryStore::bounded(1 << 20));
+            let every = Duration::from_secs(3_600);
+            Arc::new(SnapshotWriter::start(store, SystemClock::new(), &path, every).unwrap())
+        };
+        assert!(last_snapshot(start()).is_ok());
+        let held = start();
+        let error = last_snapshot(Arc::clone(&held)).unwrap_err();
+        assert!(error.contains("was not written") && error.contains("(hint: "), "{error}");
+        drop(held);
+        std::fs::remove_file(path).unwrap();
+    }
 }

@@ -29,8 +29,9 @@ impl Signals {
     /// From now on they do not end the process by themselves.
     pub fn new() -> Result<Self, Failure> {
         let listen = |kind| {
-            signal(kind)
-                .map_err(|error| Failure::usage(format!("cannot listen to signals: {error} (hint: none)")))
+            signal(kind).map_err(|error| {
+                Failure::usage(format!("cannot listen to signals: {error} (hint: start it again)"))
+            })
         };
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,

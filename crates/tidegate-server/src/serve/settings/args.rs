@@ -134,6 +134,11 @@ pub struct ServeArgs {
         value_parser = values::connections_max, help_heading = "Bounds")]
     pub connections_max: NonZeroUsize,
 
+    /// The most requests that rules with the action delay hold for one key; those beyond are denied
+    #[arg(long, env = "TIDEGATE_QUEUE_MAX", value_name = "NUMBER", default_value = "16384",
+        value_parser = values::queue_max, help_heading = "Bounds")]
+    pub queue_max: NonZeroUsize,
+
     /// How long a connection may stay open with nothing asked on it
     #[arg(long, env = "TIDEGATE_IDLE_TIMEOUT", value_name = "TIME", default_value = "5m",
         value_parser = values::timeout, help_heading = "Bounds")]

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-/// The largest body of a request over HTTP or gRPC, in bytes: a batch of requests fits well.
-pub const BODY_BYTES_MAX: usize = 1 << 20;
+use crate::request_json::REQUEST_BYTES_MAX;
 
 /// What a connection may take, in time and in bytes. The same for all listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +20,7 @@ impl Default for Bounds {
         Self {
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(300),
-            body_bytes_max: BODY_BYTES_MAX,
+            body_bytes_max: REQUEST_BYTES_MAX,
         }
     }
 }

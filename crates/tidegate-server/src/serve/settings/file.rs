@@ -4,7 +4,8 @@
 //! value is parsed by it. What the file says becomes arguments, unless a flag or the environment says it.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -18,18 +19,21 @@ use super::args::SECRETS;
 /// Arguments that are not settings, or are of no use in a file.
 const NOT_IN_A_FILE: [&str; 3] = ["config", "help", "version"];
 
+/// The largest settings file, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
 /// Why a settings file is of no use.
 #[derive(Debug)]
 pub enum FileError {
     /// It cannot be read.
-    Unread { path: PathBuf, error: std::io::Error },
+    Unread { path: PathBuf, error: io::Error },
     /// Something in it is wrong.
     Wrong(Report),
 }
 
 /// What a settings file says that `given` does not, as arguments.
 pub fn arguments(path: &Path, command: &Command, given: &ArgMatches) -> Result<Vec<OsString>, FileError> {
-    let bytes = fs::read(path).map_err(|error| FileError::Unread { path: path.to_owned(), error })?;
+    let bytes = read(path).map_err(|error| FileError::Unread { path: path.to_owned(), error })?;
     let mut file = FlatFile::read(&path.to_string_lossy(), &bytes, &SECRETS).map_err(FileError::Wrong)?;
     let directory = path.parent().unwrap_or(Path::new(""));
     let mut arguments = Vec::new();
@@ -52,6 +56,14 @@ pub fn arguments(path: &Path, command: &Command, given: &ArgMatches) -> Result<V
         }
     }
     file.finish().map(|()| arguments).map_err(FileError::Wrong)
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    match File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)? as u64 {
+        0..=FILE_BYTES_MAX => Ok(bytes),
+        _ => Err(io::Error::other(format!("it has more than {FILE_BYTES_MAX} bytes"))),
+    }
 }
 
 /// The argument that a field sets.

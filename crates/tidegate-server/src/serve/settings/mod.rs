@@ -17,7 +17,7 @@ mod together;
 mod values;
 
 pub use args::ServeArgs;
-pub use bounds::{BODY_BYTES_MAX, Bounds};
+pub use bounds::Bounds;
 pub use environment::{nearly_settings, variable_of};
 pub use secret::{EmptySecret, Secret};
 pub use values::{LogFormat, LogKeys, LogLevel, PrintAddresses, RlsDetails};

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use tidegate::SNAPSHOT_EVERY_MIN;
+use tidegate::{SNAPSHOT_EVERY_MIN, WAITERS_MAX};
 use tidegate_core::text::parse_duration;
 
 /// What is worth a line in the log: this, and what is worse.
@@ -97,6 +97,11 @@ pub fn drain_timeout(text: &str) -> Result<Duration, String> {
 /// How many connections a listener may have.
 pub fn connections_max(text: &str) -> Result<NonZeroUsize, String> {
     number(text, CONNECTIONS_MAX)
+}
+
+/// How many requests may be held for a key: no more than may be held in all.
+pub fn queue_max(text: &str) -> Result<NonZeroUsize, String> {
+    number(text, usize::try_from(WAITERS_MAX).unwrap_or(usize::MAX))
 }
 
 /// How many threads there are to be.

@@ -87,6 +87,17 @@ impl<'a, C: Timer, F> Deciding<'a, C, F> {
         self
     }
 
+    /// Decides what no limit can hold, as is most. The answer is large and goes straight to whom it is for.
+    fn at_once<R>(&mut self, touches: &Touches<'_>, answered: F) -> Result<R, PlanFull>
+    where
+        F: FnOnce(Decided<'_>) -> R,
+    {
+        let now = self.engine.clock.now();
+        self.arrived.get_or_insert(now);
+        let answer = self.engine.settle(touches, now, self.purpose(), self.watch())?;
+        Ok(answered(self.decided(touches, answer, now, None)))
+    }
+
     /// Goes as far as it can by these rules.
     fn go_on<'r>(
         &mut self,
@@ -100,11 +111,15 @@ impl<'a, C: Timer, F> Deciding<'a, C, F> {
                 Next::Arrive(at) => self.arrive(view, at, now(), context),
                 Next::Step => self.step(view, now(), context),
                 Next::Sleep => return Poll::Pending,
-                Next::Answer(answer, at) => return Poll::Ready(Ok(self.decided(view, answer, at, None))),
+                Next::Answer(answer, at) => {
+                    return Poll::Ready(Ok(self.decided(view.touches, answer, at, None)));
+                }
                 Next::Refuse { delay, refusal, since } => {
                     let now = now();
                     let answer = self.refused(view, &view.delays[delay], refusal, since, now);
-                    return Poll::Ready(answer.map(|answer| self.decided(view, answer, now, Some(refusal))));
+                    return Poll::Ready(
+                        answer.map(|answer| self.decided(view.touches, answer, now, Some(refusal))),
+                    );
                 }
                 Next::Full(full) => return Poll::Ready(Err(full)),
             };
@@ -253,15 +268,16 @@ impl<'a, C: Timer, F> Deciding<'a, C, F> {
         Ok(answer)
     }
 
+    #[inline]
     fn decided<'r>(
         &self,
-        view: &View<'_, 'r>,
+        touches: &Touches<'r>,
         mut answer: Answer<'r>,
         at: Timestamp,
         refusal: Option<Refusal>,
     ) -> Decided<'r> {
         // Once, not each time that it asks.
-        self.engine.try_candidates(view.touches, &mut answer, at, Purpose::Charge);
+        self.engine.try_candidates(touches, &mut answer, at, Purpose::Charge);
         let waited = self.arrived.map_or(Nanos::ZERO, |arrived| span(arrived, at));
         let lease = self.hold.as_ref().and_then(|hold| hold.lease.get());
         let stages = self.stages.as_ref().map(Cell::get);
@@ -280,6 +296,12 @@ impl<C: Timer, R, F: FnOnce(Decided<'_>) -> R> Future for Deciding<'_, C, F> {
             let rules = this.engine.rules.load();
             let touches = this.watch().matching(&this.engine.clock, || rules.touched_by(&this.request));
             let view = View { touches: &touches, delays: touches.delays().collect() };
+            if view.delays.is_empty()
+                && this.standing.is_none()
+                && let Some(answered) = this.answered.take()
+            {
+                return Poll::Ready(this.at_once(&touches, answered));
+            }
             if let Poll::Ready(decided) = this.go_on(&view, context) {
                 let answered = this.answered.take();
                 return Poll::Ready(decided.map(|decided| match answered {

@@ -1,0 +1,77 @@
+//! What a page of another site has a browser send.
+
+use super::*;
+
+const CHECK: &str = r#"{"domain": "api", "attributes": {"user": "42"}}"#;
+const RLS: &str = r#"{"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "42"}]}]}"#;
+
+/// Asks as `localhost:8080`, with these headers.
+#[track_caller]
+fn ask(client: &mut Client, method: &str, path: &str, headers: &[&str], body: &str) -> Response {
+    let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+    let length = body.len();
+    client.send(format!(
+        "{method} {path} HTTP/1.1\r\nhost: localhost:8080\r\n{headers}content-length: {length}\r\n\r\n{body}"
+    ));
+    client.reply()
+}
+
+const OF_ANOTHER_SITE: [&[&str]; 5] = [
+    &["sec-fetch-site: cross-site", "origin: http://evil.example"],
+    &["sec-fetch-site: cross-site"],
+    &["origin: http://evil.example"],
+    // Another program on this machine that serves pages.
+    &["sec-fetch-site: same-site", "origin: http://localhost:3000"],
+    &["origin: null"],
+];
+
+#[test]
+fn it_is_refused_and_nothing_is_charged() {
+    let server = Server::new(RULES);
+    let mut client = Client::to(server.http);
+    let of_a_form = "content-type: text/plain";
+    for headers in OF_ANOTHER_SITE {
+        for (path, body) in
+            [("/v1/check", CHECK), ("/v1/acquire", CHECK), ("/v1/peek", CHECK), ("/json", RLS)]
+        {
+            let refused = ask(&mut client, "POST", path, &[headers, &[of_a_form]].concat(), body);
+            refused.assert_problem(403, &["a page of another site", r#""hint":"ask from a program"#]);
+        }
+    }
+    let page = client.get("/metrics").body;
+    let counted = r#"tidegate_requests_rejected_total{protocol="http",reason="cross_site"} 20"#;
+    assert!(page.contains(counted), "{page}");
+    assert_eq!(post(&server, "/v1/peek", CHECK).json()["remaining"], 1);
+}
+
+#[test]
+fn operators_are_not_pages_either() {
+    let server = Server::new(RULES);
+    let mut admin = Client::to(server.admin);
+    let json = "content-type: application/json";
+    for headers in OF_ANOTHER_SITE {
+        for (method, path) in
+            [("POST", "/v1/reset"), ("POST", "/v1/refund"), ("POST", "/v1/reload"), ("PUT", "/v1/signals/a")]
+        {
+            let refused = ask(&mut admin, method, path, &[headers, &[json]].concat(), CHECK);
+            refused.assert_problem(403, &["a page of another site"]);
+        }
+    }
+}
+
+#[test]
+fn the_servers_own_pages_and_programs_are_answered() {
+    let server = Server::new("domain: api\nrules: [ { name: all, limit: 100 per hour } ]");
+    let mut client = Client::to(server.http);
+    for headers in [
+        &[][..],
+        &["origin: http://localhost:8080"],
+        &["sec-fetch-site: same-origin", "origin: http://localhost:8080"],
+        &["sec-fetch-site: none"],
+    ] {
+        assert_eq!(ask(&mut client, "POST", "/v1/check", headers, CHECK).status, 200, "{headers:?}");
+    }
+    // Who changes nothing may come from anywhere: a link leads here.
+    let linked = ask(&mut client, "GET", "/healthz", &["sec-fetch-site: cross-site"], "");
+    assert_eq!(linked.status, 200);
+}
