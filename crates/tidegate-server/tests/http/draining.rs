@@ -45,6 +45,7 @@ fn requests_that_have_arrived_are_answered() {
     client.send([held.clone(), many, held].concat());
     eventually(&server, "the first is in line", || server.app.engine.held() == 1);
     server.app.drain.begin();
+    server.hold_nobody();
     for number in 0..1001 {
         let reply = client.reply();
         assert_eq!((reply.status, reply.header("connection")), (200, None), "{number}");
