@@ -25,6 +25,7 @@ pub mod rls;
 pub mod rounded;
 mod run;
 pub mod settings;
+mod sleepers;
 pub mod status;
 mod when_woken;
 

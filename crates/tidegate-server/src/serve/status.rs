@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use tidegate::rules::{Report, Ruleset};
+use tidegate::rules::{DomainRules, Report, Rule, Ruleset};
 use tidegate::{Clock as _, Found, SnapshotError, SnapshotReport, SystemClock, Timestamp};
 
 use super::Protocol;
@@ -226,7 +226,12 @@ impl Default for Status {
 impl RulesStatus {
     fn with(mut self, rules: &Ruleset) -> Self {
         self.domains = rules.domains().map(|domain| domain.name().to_owned()).collect();
-        self.rules = rules.domains().map(|domain| domain.rules().len()).sum();
+        self.rules = rules.domains().map(|domain| rules_of(domain).count()).sum();
         self
     }
+}
+
+/// The rules of a domain, as operators count them: places in the levels of Envoy's files where nothing is limited are none.
+pub fn rules_of(domain: &DomainRules) -> impl Iterator<Item = &Rule> {
+    domain.rules().iter().filter(|rule| !rule.placeholder)
 }

@@ -1,5 +1,6 @@
 //! Clients that are gone without a word: their connections are closed, and those of clients that are there are not.
 
+use std::io::{ErrorKind, Result};
 use std::time::Duration;
 
 use bytes::BufMut as _;
@@ -38,22 +39,20 @@ struct Frame {
 }
 
 impl Frames {
-    /// Watches the server's health, with no other call. The server is impatient, and a machine that has other things to do
-    /// may not let this be said in time; then it is said once more.
+    /// Watches the server's health, with no other call. What a client says first has to come in time, too, which a machine
+    /// that has other things to do may not manage at once.
     async fn watching(server: &Server) -> Self {
         loop {
-            if let Some(frames) = Self::watching_in_time(server).await {
+            let stream = TcpStream::connect(server.address).await.unwrap();
+            if let Ok(frames) = (Self { stream }).watch().await {
                 return frames;
             }
         }
     }
 
-    /// The same; none if the server hung up before it answered, or has asked whether anybody is there.
-    async fn watching_in_time(server: &Server) -> Option<Self> {
-        let mut stream = TcpStream::connect(server.address).await.unwrap();
-        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.ok()?;
-        let mut frames = Self { stream };
-        frames.send(Frame { kind: SETTINGS, flags: 0, stream_id: 0, payload: vec![] }).await?;
+    async fn watch(mut self) -> Result<Self> {
+        self.stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await?;
+        self.send(Frame { kind: SETTINGS, flags: 0, stream_id: 0, payload: vec![] }).await?;
         // POST, http, and two headers whose names stand in the table of HPACK.
         let mut headers = vec![0x83, 0x86];
         for (name, value) in
@@ -63,48 +62,48 @@ impl Frames {
             headers.put_u8(u8::try_from(value.len()).unwrap());
             headers.extend_from_slice(value.as_bytes());
         }
-        frames.send(Frame { kind: HEADERS, flags: END_HEADERS, stream_id: 1, payload: headers }).await?;
+        self.send(Frame { kind: HEADERS, flags: END_HEADERS, stream_id: 1, payload: headers }).await?;
         let question = framed(b"").to_vec();
-        frames.send(Frame { kind: DATA, flags: END_STREAM, stream_id: 1, payload: question }).await?;
+        self.send(Frame { kind: DATA, flags: END_STREAM, stream_id: 1, payload: question }).await?;
         loop {
-            match frames.next().await?.kind {
-                DATA => return Some(frames),
-                PING | GOAWAY => return None,
+            match self.next().await?.kind {
+                DATA => return Ok(self),
+                // It was silent for too long already: it is asked whether it is there, or told to go.
+                PING | GOAWAY => return Err(ErrorKind::TimedOut.into()),
                 _ => {}
             }
         }
     }
 
-    /// None if the server hung up.
-    async fn send(&mut self, frame: Frame) -> Option<()> {
+    async fn send(&mut self, frame: Frame) -> Result<()> {
         let mut bytes = Vec::new();
         bytes.put_uint(frame.payload.len() as u64, 3);
         bytes.extend_from_slice(&[frame.kind, frame.flags]);
         bytes.put_u32(frame.stream_id);
         bytes.extend_from_slice(&frame.payload);
-        self.stream.write_all(&bytes).await.ok()
+        self.stream.write_all(&bytes).await
     }
 
-    /// The next frame; none if the server hung up.
-    async fn next(&mut self) -> Option<Frame> {
+    /// The next frame; an error if the server hung up.
+    async fn next(&mut self) -> Result<Frame> {
         timeout(LONG, self.read()).await.expect("a frame, or the end, in time")
     }
 
-    async fn read(&mut self) -> Option<Frame> {
+    async fn read(&mut self) -> Result<Frame> {
         let mut head = [0; 9];
-        self.stream.read_exact(&mut head).await.ok()?;
+        self.stream.read_exact(&mut head).await?;
         let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
-        self.stream.read_exact(&mut payload).await.ok()?;
+        self.stream.read_exact(&mut payload).await?;
         let stream_id = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
-        Some(Frame { kind: head[3], flags: head[4], stream_id, payload })
+        Ok(Frame { kind: head[3], flags: head[4], stream_id, payload })
     }
 
-    /// The server asks whether anybody is there.
-    async fn is_asked(&mut self) -> Option<Frame> {
+    /// The server asks whether anybody is there, or hangs up.
+    async fn is_asked(&mut self) -> Result<Frame> {
         loop {
             let frame = self.next().await?;
             if frame.kind == PING && frame.flags & ACK == 0 {
-                return Some(frame);
+                return Ok(frame);
             }
         }
     }
@@ -117,9 +116,9 @@ async fn who_says_that_it_is_there_stays() {
     let mut watching = Frames::watching(&server).await;
     for _ in 0..3 {
         let ping = watching.is_asked().await.expect("it is asked whether it is there");
-        watching.send(Frame { flags: ACK, ..ping }).await.expect("it is not hung up on");
+        watching.send(Frame { flags: ACK, ..ping }).await.unwrap();
     }
-    assert!(watching.is_asked().await.is_some(), "and again");
+    watching.is_asked().await.expect("it is asked again");
 }
 
 #[tokio::test]
@@ -128,7 +127,7 @@ async fn who_does_not_is_hung_up_on() {
     let server = Server::with(RULES, bounds, Details::default()).await;
     let mut watching = Frames::watching(&server).await;
     watching.is_asked().await.expect("it is asked whether it is there");
-    assert!(watching.is_asked().await.is_none(), "once");
+    assert!(watching.is_asked().await.is_err(), "it is asked once");
     server.connections.close();
     timeout(LONG, server.connections.wait()).await.expect("the connection is over");
 }

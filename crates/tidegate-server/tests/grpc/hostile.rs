@@ -18,7 +18,8 @@ const RULES: &str = "
 domain: api
 rules:
   - { name: all, key: [user], limit: 1_000_000 per day }
-  - { name: held, match: { do: wait }, limit: '{algorithm: gcra, limit: 1, per: 30m}', action: { delay: { max_wait: 1h } } }
+  - { name: four, match: { do: wait }, limit: '{algorithm: gcra, limit: 1, per: 14m}', action: { delay: { max_wait: 1h } } }
+  - { name: many, match: { do: queue }, limit: '{algorithm: gcra, limit: 1, per: 35s}', action: { delay: { max_wait: 1h } } }
 ";
 
 async fn assert_others_are_served(server: &Server) {
@@ -194,7 +195,7 @@ async fn requests_that_are_held_and_have_many_parts() {
     let server = Server::with_rules(RULES).await;
     let raw = Raw::connect(server.address).await;
     let parts = [("", ""); 64];
-    let many = std::iter::repeat_n(descriptor(&parts), 63).chain([descriptor(&[("do", "wait")])]);
+    let many = std::iter::repeat_n(descriptor(&parts), 63).chain([descriptor(&[("do", "queue")])]);
     let body = framed_request(&request(many));
     assert!(100 * body.len() < KEPT_BYTES_MAX, "the messages alone would fit");
     let mut calls = tokio::task::JoinSet::new();
@@ -203,10 +204,13 @@ async fn requests_that_are_held_and_have_many_parts() {
         let call = Call { body: vec![body.clone()], ..Call::default() };
         calls.spawn(async move { raw.call(call).await });
     }
-    for _ in 0..2 {
+    // One passes, and of the others no more than a third are held.
+    let mut codes = Vec::new();
+    while codes.len() < 60 {
         let answer = timeout(LONG, calls.join_next()).await.unwrap().unwrap().unwrap().unwrap();
-        assert!(matches!(answer.status().0, "0" | "8"), "{answer:?}");
+        codes.push(answer.status().0.to_owned());
     }
+    assert!(codes.iter().filter(|code| *code == "8").count() >= 50, "{codes:?}");
 }
 
 /// Who does not read the answers is not written to without end, and holds nobody up.

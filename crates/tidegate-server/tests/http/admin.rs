@@ -143,10 +143,38 @@ fn the_rules_in_force() {
     assert_eq!((names(&page), &page["next_offset"]), (vec!["one".to_owned()], &Value::Null));
     assert_eq!(names(&admin.get("/v1/rules?domain=other").json()), ["one"]);
     assert_eq!(names(&admin.get("/v1/rules?domain=none").json()), Vec::<String>::new());
+    assert_eq!(names(&admin.get("/v1/rules?domain=o%74her").json()), ["one"]);
     assert_eq!(names(&admin.get("/v1/rules?offset=99").json()), Vec::<String>::new());
     for query in ["limit=0", "limit=1001", "limit=x", "offset=-1", "limit="] {
         admin.get(&format!("/v1/rules?{query}")).assert_problem(400, &["a whole number from "]);
     }
+}
+
+#[test]
+fn rules_in_the_language_of_envoy() {
+    let server = Server::new(
+        "
+domain: two words
+descriptors:
+  - key: tenant
+    descriptors:
+      - { key: path, value: /login, rate_limit: { unit: minute, requests_per_unit: 5 } }
+",
+    );
+    let mut admin = Client::to(server.admin);
+    for domain in ["two+words", "two%20words"] {
+        let page = admin.get(&format!("/v1/rules?domain={domain}")).json();
+        assert_eq!(
+            (&page["rules_in_all"], page["rules"].as_array().unwrap().len()),
+            (&json!(1), 1),
+            "{page}"
+        );
+    }
+    assert_eq!(
+        admin.get("/healthz?verbose").json()["rules"]["rules"],
+        1,
+        "a level without a limit is no rule"
+    );
 }
 
 #[test]

@@ -85,6 +85,30 @@ rules:
 }
 
 #[test]
+fn as_many_as_there_may_be_are_held() {
+    let server = Server::new(
+        "
+domain: api
+rules:
+  - name: held
+    key: [user]
+    limit: { limit: 1, per: 3s, burst: 1 }
+    action: { delay: { max_wait: 1h } }
+",
+    );
+    let response = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| post(&server, "/v1/check", &batch(&[ANN; 1000])));
+        eventually(&server, "they are in line", || server.app.engine.held() >= 900);
+        server.hold_nobody();
+        asked.join().unwrap()
+    });
+    let results = response.json()["results"].clone();
+    let results = results.as_array().unwrap();
+    assert_eq!(results.len(), 1000);
+    assert!(results.iter().all(|result| result["decision"] == "allowed"), "{results:?}");
+}
+
+#[test]
 fn too_many_limits_are_said_of_the_one() {
     let limits: String = (1..=30).map(|number| format!("      - {number}000 per hour\n")).collect();
     let rule = |name: &str| format!("  - name: {name}\n    match: {{ many: \"1\" }}\n    limits:\n{limits}");

@@ -1,6 +1,6 @@
 //! The smallest client there can be: it sends bytes, and takes replies apart.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use serde_json::Value;
@@ -32,7 +32,12 @@ impl Client {
 
     /// Sends bytes as they are. That the other side has closed shows when a reply is read.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        let _ = self.stream.write_all(bytes.as_ref());
+        let _ = self.try_send(bytes);
+    }
+
+    /// The same, for who wants to know at once.
+    pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        self.stream.write_all(bytes.as_ref())
     }
 
     /// Says that nothing more will be sent, and goes on to listen.

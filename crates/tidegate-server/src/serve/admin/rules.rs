@@ -14,6 +14,7 @@ use crate::serve::App;
 use crate::serve::http::connection::Asked;
 use crate::serve::http::reply::{Kind, Problem, Refused, Reply, reply};
 use crate::serve::http::routes;
+use crate::serve::status::rules_of;
 use crate::shown;
 
 /// Rules on a page, if nothing else is asked for.
@@ -41,7 +42,7 @@ struct Wanted {
 /// The rules in force: `?domain=` of one domain, `?offset=` and `?limit=` so many from there on.
 pub(super) fn page(app: &App, asked: &Asked) -> Result<Reply, Refused> {
     let wanted = Wanted {
-        domain: routes::parameter(asked, "domain").map(routes::decoded),
+        domain: routes::text_parameter(asked, "domain"),
         offset: number(asked, "offset", 0..=usize::MAX)?.unwrap_or(0),
         limit: number(asked, "limit", 1..=RULES_PER_PAGE_MAX)?.unwrap_or(RULES_PER_PAGE),
     };
@@ -51,10 +52,7 @@ pub(super) fn page(app: &App, asked: &Asked) -> Result<Reply, Refused> {
     let is_wanted = |domain: &&DomainRules| wanted.domain.as_deref().is_none_or(|name| name == domain.name());
     let all = || {
         let domains = domains.iter().copied().filter(is_wanted);
-        // Places in the levels of Envoy's files where nothing is limited are no rules.
-        domains.flat_map(|domain| {
-            domain.rules().iter().filter(|rule| !rule.placeholder).map(move |rule| (domain.name(), rule))
-        })
+        domains.flat_map(|domain| rules_of(domain).map(move |rule| (domain.name(), rule)))
     };
     let (mut rules, mut listed) = (String::new(), 0);
     for (domain, rule) in all().skip(wanted.offset).take(wanted.limit) {
@@ -104,7 +102,7 @@ fn of_domain(domain: &DomainRules) -> Value {
         Apply::All => "all",
         Apply::First => "first",
     };
-    json!({ "name": domain.name(), "apply": apply, "rules": domain.rules().iter().filter(|rule| !rule.placeholder).count() })
+    json!({ "name": domain.name(), "apply": apply, "rules": rules_of(domain).count() })
 }
 
 fn of_rule(domain: &str, rule: &Rule) -> Value {

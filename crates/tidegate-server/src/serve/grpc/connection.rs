@@ -13,9 +13,10 @@ use tokio::time::timeout;
 
 use super::Shared;
 use super::bell::Bell;
-use super::calls::{Call, Desk, Sleepers};
+use super::calls::{Call, Desk};
 use super::idle::{Idle, Open, Silence};
 use crate::serve::listening::Stream;
+use crate::serve::sleepers::Sleepers;
 use crate::serve::when_woken::WhenWoken;
 
 /// The most streams of a connection at a time.

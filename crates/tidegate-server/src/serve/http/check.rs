@@ -1,7 +1,6 @@
 //! `/v1/check` and `/v1/peek`: one request or several.
 
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::task::Poll;
 
 use bytes::Bytes;
@@ -13,6 +12,7 @@ use tidegate_core::PlanFull;
 use super::reply::{Kind, Reply, reply};
 use super::{answer_json, answered, asking};
 use crate::request_json::{self, OneOrBatch, ReadRequest};
+use crate::serve::sleepers::Sleepers;
 use crate::serve::{App, Protocol};
 
 /// Decides what the body asks, and charges for it.
@@ -68,23 +68,25 @@ async fn decide<R>(
 
 /// Decides all of them in their order. Those that are held wait beside each other.
 async fn check_all(app: &App, all: &[ReadRequest<'_>]) -> Reply {
-    let mut deciding: Vec<_> = all.iter().map(|read| Some(Box::pin(decide(app, read, result)))).collect();
     let mut results: Vec<Vec<u8>> = vec![Vec::new(); all.len()];
-    let all_decided = poll_fn(|context| {
-        let mut is_pending = false;
-        for (place, result) in deciding.iter_mut().zip(&mut results) {
-            let Some(future) = place else { continue };
-            match Pin::new(future).poll(context) {
-                Poll::Ready(decided) => {
-                    *result = decided.unwrap_or_else(|full| of_plan(&full));
-                    *place = None;
-                }
-                Poll::Pending => is_pending = true,
+    let mut unasked = all.iter().zip(&mut results);
+    let mut held = Sleepers::new();
+    let written = |decided: Result<Vec<u8>, PlanFull>| decided.unwrap_or_else(|full| of_plan(&full));
+    poll_fn(|context| {
+        for (read, result) in unasked.by_ref() {
+            let mut deciding = Box::pin(decide(app, read, self::result));
+            match deciding.as_mut().poll(context) {
+                Poll::Ready(decided) => *result = written(decided),
+                Poll::Pending => held.add((deciding, result)),
             }
         }
-        if is_pending { Poll::Pending } else { Poll::Ready(()) }
-    });
-    all_decided.await;
+        held.poll(context, |(deciding, result), context| {
+            deciding.as_mut().poll(context).map(|decided| **result = written(decided))
+        });
+        if held.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    drop(held);
     of_results(&results)
 }
 

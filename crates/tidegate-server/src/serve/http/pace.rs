@@ -92,10 +92,13 @@ impl<'d> Pace<'d> {
         self.is_abandoned.load(Ordering::Relaxed) || !self.is_all_taken()
     }
 
-    /// The client sends nothing any more. Whether that is to wait until a request was looked at once: the library takes
-    /// such a client for gone, and would not even begin with what it has asked before. One that is held then is dropped.
-    fn is_end_to_wait(&self) -> bool {
-        self.is(Doing::Request) && !self.has_ended.swap(true, Ordering::Relaxed)
+    /// The client sends nothing any more, and this is when the library is told of it: it takes such a client for gone, and
+    /// would not even look at what that has asked before. What it has looked at, and a rule holds, it drops.
+    fn ended(&self) -> Told {
+        match self.is(Doing::Request) && !self.has_ended.swap(true, Ordering::Relaxed) {
+            true => Told::Later,
+            false => Told::Now,
+        }
     }
 
     fn is(&self, doing: Doing) -> bool {
@@ -162,6 +165,13 @@ enum Came {
     Nothing,
 }
 
+/// When the library is told something.
+enum Told {
+    Now,
+    /// When it asks again.
+    Later,
+}
+
 /// A stream that tells when something arrives.
 pub(super) struct Paced<'p> {
     pub stream: Stream,
@@ -180,7 +190,7 @@ impl AsyncRead for Paced<'_> {
         let came = if buffer.filled().len() > before { Came::Something } else { Came::Nothing };
         this.pace.took(came);
         if let (Poll::Ready(Ok(())), Came::Nothing) = (&read, came)
-            && this.pace.is_end_to_wait()
+            && let Told::Later = this.pace.ended()
         {
             context.waker().wake_by_ref();
             return Poll::Pending;

@@ -111,6 +111,11 @@ pub(in crate::serve) fn parameter<'a>(asked: &'a Asked, name: &str) -> Option<&'
         .map(|(_, value)| value)
 }
 
+/// The same as the text that it stands for. Forms write spaces as `+`, and so do many clients.
+pub(in crate::serve) fn text_parameter(asked: &Asked, name: &str) -> Option<String> {
+    parameter(asked, name).map(|value| decoded(&value.replace('+', " ")))
+}
+
 /// Text of a path or a query, with what stands there as `%2F` put back.
 pub(in crate::serve) fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());

@@ -4,8 +4,13 @@
 //! there in part is gone on with where it ended: how far it was understood is kept, and what is looked at again is
 //! never more than the digits of one length.
 
+mod length;
+
+pub(super) use length::LengthErrors;
+
 use super::inline;
 use super::protocol_error::{Foreign, ProtocolError};
+use length::Length;
 
 /// The most arguments of a command: its name, a domain, 64 attributes with their values, a cost.
 pub const ARGUMENTS_MAX: usize = 2 + 2 * 64 + 2;
@@ -17,9 +22,6 @@ pub const INLINE_BYTES_MAX: usize = 64 << 10;
 pub const STRANGER_ARGUMENTS_MAX: usize = 10;
 /// The most bytes of a command of who has yet to say the password.
 pub const STRANGER_BYTES_MAX: usize = 16 << 10;
-
-/// A length in decimal, with a sign.
-const LENGTH_DIGITS_MAX: usize = 20;
 
 /// Who is to be understood.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -246,76 +248,6 @@ impl<'a> Arguments<'a> {
         let bytes = self.bytes;
         self.spans.iter().map(move |span| &bytes[span.start..span.end])
     }
-}
-
-/// A length that was read.
-struct Length {
-    number: i64,
-    /// Where what follows it begins.
-    end: usize,
-}
-
-/// What is wrong with a length.
-#[derive(Clone, Copy)]
-pub(super) struct LengthErrors {
-    /// It goes on and on.
-    pub endless: ProtocolError,
-    /// It is no number.
-    pub invalid: ProtocolError,
-}
-
-impl Length {
-    /// Reads a number up to the end of its line; none if that is not there yet.
-    #[inline]
-    fn read(bytes: &[u8], start: usize, errors: LengthErrors) -> Result<Option<Self>, ProtocolError> {
-        let rest = bytes.get(start..).unwrap_or_default();
-        // Most lengths have one digit or two.
-        match rest {
-            [digit @ b'0'..=b'9', b'\r', b'\n', ..] => {
-                return Ok(Some(Self { number: i64::from(digit - b'0'), end: start + 3 }));
-            }
-            [ten @ b'1'..=b'9', one @ b'0'..=b'9', b'\r', b'\n', ..] => {
-                let number = i64::from(ten - b'0') * 10 + i64::from(one - b'0');
-                return Ok(Some(Self { number, end: start + 4 }));
-            }
-            _ => {}
-        }
-        let Some(digits) = rest.iter().take(LENGTH_DIGITS_MAX + 1).position(|byte| *byte == b'\r') else {
-            return if rest.len() > LENGTH_DIGITS_MAX { Err(errors.endless) } else { Ok(None) };
-        };
-        match rest.get(digits + 1) {
-            None => Ok(None),
-            Some(b'\n') => {
-                let number = number(&rest[..digits]).ok_or(errors.invalid)?;
-                Ok(Some(Self { number, end: start + digits + 2 }))
-            }
-            Some(_) => Err(errors.invalid),
-        }
-    }
-}
-
-/// A number as Redis reads it: no plus, no zeros in front, no minus zero.
-#[inline]
-fn number(digits: &[u8]) -> Option<i64> {
-    let (negative, digits) = match digits {
-        [b'-', digits @ ..] => (true, digits),
-        digits => (false, digits),
-    };
-    match digits {
-        [] => return None,
-        [b'0', _, ..] => return None,
-        [b'0'] if negative => return None,
-        _ => {}
-    }
-    let mut number: i64 = 0;
-    for digit in digits {
-        let value = digit.wrapping_sub(b'0');
-        if value > 9 {
-            return None;
-        }
-        number = number.checked_mul(10)?.checked_add(i64::from(value))?;
-    }
-    Some(if negative { -number } else { number })
 }
 
 #[cfg(test)]

@@ -8,13 +8,12 @@
 //! ```
 //!
 //! `desk.rs` answers, and knows how much the calls of its connection keep in memory. Of those that take longer, only who
-//! was woken is polled: `sleepers.rs`.
+//! was woken is polled: `serve/sleepers.rs`.
 
 mod deadline;
 mod desk;
 mod held;
 mod receiving;
-mod sleepers;
 
 use std::task::{Context, Poll};
 
@@ -24,7 +23,6 @@ pub use deadline::Deadline;
 pub use desk::Desk;
 use held::Held;
 use receiving::Receiving;
-pub use sleepers::Sleepers;
 
 /// A call that was not answered at once.
 pub enum Call {

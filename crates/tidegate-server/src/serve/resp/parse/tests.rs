@@ -151,21 +151,3 @@ fn the_largest_command() {
     let (found, error) = commands(&bytes, &[1], Trust::Known);
     assert_eq!((found.len(), found[0].len(), error), (1, ARGUMENTS_MAX, None));
 }
-
-#[test]
-fn numbers_as_redis_reads_them() {
-    for (text, expected) in [
-        ("0", Some(0)),
-        ("7", Some(7)),
-        ("-7", Some(-7)),
-        ("9223372036854775807", Some(i64::MAX)),
-        ("9223372036854775808", None),
-        ("-", None),
-        ("", None),
-        ("00", None),
-        ("-0", None),
-        ("1 ", None),
-    ] {
-        assert_eq!(number(text.as_bytes()), expected, "{text}");
-    }
-}

@@ -1,7 +1,7 @@
 //! Things that wait, each woken by itself: who is woken is polled, and nobody else is.
 //!
-//! A connection may have hundreds of calls that wait. Were all of them polled whenever one of them, or the connection
-//! itself, has something to do, each would pay for all the others.
+//! A connection may have hundreds of calls that wait, and so may a batch have requests. Were all of them polled whenever
+//! one of them, or the connection itself, has something to do, each would pay for all the others.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

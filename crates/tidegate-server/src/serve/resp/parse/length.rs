@@ -1,0 +1,99 @@
+//! The lengths of arrays and bulk strings, as Redis reads them.
+
+use crate::serve::resp::protocol_error::ProtocolError;
+
+/// A length in decimal, with a sign.
+const LENGTH_DIGITS_MAX: usize = 20;
+
+/// A length that was read.
+pub(super) struct Length {
+    pub number: i64,
+    /// Where what follows it begins.
+    pub end: usize,
+}
+
+/// What is wrong with a length.
+#[derive(Clone, Copy)]
+pub(in crate::serve::resp) struct LengthErrors {
+    /// It goes on and on.
+    pub endless: ProtocolError,
+    /// It is no number.
+    pub invalid: ProtocolError,
+}
+
+impl Length {
+    /// Reads a number up to the end of its line; none if that is not there yet.
+    #[inline]
+    pub fn read(bytes: &[u8], start: usize, errors: LengthErrors) -> Result<Option<Self>, ProtocolError> {
+        let rest = bytes.get(start..).unwrap_or_default();
+        // Most lengths have one digit or two.
+        match rest {
+            [digit @ b'0'..=b'9', b'\r', b'\n', ..] => {
+                return Ok(Some(Self { number: i64::from(digit - b'0'), end: start + 3 }));
+            }
+            [ten @ b'1'..=b'9', one @ b'0'..=b'9', b'\r', b'\n', ..] => {
+                let number = i64::from(ten - b'0') * 10 + i64::from(one - b'0');
+                return Ok(Some(Self { number, end: start + 4 }));
+            }
+            _ => {}
+        }
+        let Some(digits) = rest.iter().take(LENGTH_DIGITS_MAX + 1).position(|byte| *byte == b'\r') else {
+            return if rest.len() > LENGTH_DIGITS_MAX { Err(errors.endless) } else { Ok(None) };
+        };
+        match rest.get(digits + 1) {
+            None => Ok(None),
+            Some(b'\n') => {
+                let number = number(&rest[..digits]).ok_or(errors.invalid)?;
+                Ok(Some(Self { number, end: start + digits + 2 }))
+            }
+            Some(_) => Err(errors.invalid),
+        }
+    }
+}
+
+/// A number as Redis reads it: no plus, no zeros in front, no minus zero.
+#[inline]
+fn number(digits: &[u8]) -> Option<i64> {
+    let (negative, digits) = match digits {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    match digits {
+        [] => return None,
+        [b'0', _, ..] => return None,
+        [b'0'] if negative => return None,
+        _ => {}
+    }
+    let mut number: i64 = 0;
+    for digit in digits {
+        let value = digit.wrapping_sub(b'0');
+        if value > 9 {
+            return None;
+        }
+        number = number.checked_mul(10)?.checked_add(i64::from(value))?;
+    }
+    Some(if negative { -number } else { number })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_as_redis_reads_them() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("7", Some(7)),
+            ("-7", Some(-7)),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("9223372036854775808", None),
+            ("-", None),
+            ("", None),
+            ("00", None),
+            ("-0", None),
+            ("1 ", None),
+        ] {
+            assert_eq!(number(text.as_bytes()), expected, "{text}");
+        }
+    }
+}
