@@ -1,6 +1,6 @@
 //! Clients that are gone without a word: their connections are closed, and those of clients that are there are not.
 
-use std::io::Result;
+use std::io::{ErrorKind, Result};
 use std::time::Duration;
 
 use bytes::BufMut as _;
@@ -20,6 +20,7 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
+const GOAWAY: u8 = 7;
 /// Of a ping, that it is the answer to one.
 const ACK: u8 = 1;
 const END_STREAM: u8 = 1;
@@ -64,8 +65,14 @@ impl Frames {
         self.send(Frame { kind: HEADERS, flags: END_HEADERS, stream_id: 1, payload: headers }).await?;
         let question = framed(b"").to_vec();
         self.send(Frame { kind: DATA, flags: END_STREAM, stream_id: 1, payload: question }).await?;
-        while self.next().await?.kind != DATA {}
-        Ok(self)
+        loop {
+            match self.next().await?.kind {
+                DATA => return Ok(self),
+                // It was silent for too long already: it is asked whether it is there, or told to go.
+                PING | GOAWAY => return Err(ErrorKind::TimedOut.into()),
+                _ => {}
+            }
+        }
     }
 
     async fn send(&mut self, frame: Frame) -> Result<()> {

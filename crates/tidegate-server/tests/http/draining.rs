@@ -1,6 +1,5 @@
 //! The end of the server.
 
-use super::server::Start;
 use super::*;
 
 const HELD: &str = "
@@ -13,7 +12,7 @@ const BODY: &str = r#"{"domain": "api", "attributes": {"user": "42"}}"#;
 
 #[test]
 fn idle_connections_are_closed_and_requests_finish() {
-    let server = Server::with(HELD, Start { workers: 1, ..Start::default() });
+    let server = Server::new(HELD);
     let mut idle = Client::to(server.http);
     assert_eq!(idle.get("/readyz").status, 200);
     let mut fresh = Client::to(server.admin);
@@ -24,8 +23,6 @@ fn idle_connections_are_closed_and_requests_finish() {
     eventually(&server, "it is in line", || server.app.engine.held() == 1);
     server.app.drain.begin();
     assert_eq!((idle.rest(), fresh.rest()), (String::new(), String::new()));
-    // It knows that it is to be the last before it is answered.
-    server.take_turns();
     server.hold_nobody();
     let reply = held.reply();
     assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));

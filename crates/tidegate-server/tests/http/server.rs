@@ -30,17 +30,10 @@ pub struct Server {
 }
 
 /// What a server is started with.
+#[derive(Default)]
 pub struct Start {
     pub bounds: Bounds,
     pub token: Option<Secret>,
-    /// How many threads serve.
-    pub workers: usize,
-}
-
-impl Default for Start {
-    fn default() -> Self {
-        Self { bounds: Bounds::default(), token: None, workers: 2 }
-    }
 }
 
 impl Server {
@@ -70,17 +63,10 @@ impl Server {
         self.app.engine.replace(Vec::new()).unwrap();
     }
 
-    /// Waits until all connections had their turn that have been woken so far. One thread serves, and they take turns in
-    /// the order in which they were woken.
-    pub fn take_turns(&self) {
-        assert_eq!(self.runtime.metrics().num_workers(), 1);
-        self.runtime.block_on(self.runtime.spawn(async {})).unwrap();
-    }
-
     fn around(app: App, start: Start) -> Self {
         let app = Arc::new(app);
-        let mut builder = tokio::runtime::Builder::new_multi_thread();
-        let runtime = builder.worker_threads(start.workers).enable_all().build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let tasks = TaskTracker::new();
         let serve = Serve { runtime: &runtime, app: &app, tasks: &tasks };
         let http = serve.on_any_port(Http::with(Arc::clone(&app), start.bounds, Details::default()));

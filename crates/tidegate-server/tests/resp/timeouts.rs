@@ -45,7 +45,7 @@ pub fn goes_on_until_it_is_closed(client: &mut Client, bytes: &[u8]) {
         match stream.read(&mut [0; 1024]) {
             Ok(0) => return,
             Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(_) => return,
         }
     }
@@ -126,8 +126,14 @@ fn strangers_do_not_keep_a_connection_open_by_a_flood() {
 fn who_says_the_password_is_no_stranger() {
     let bounds = with_short_acquaintance();
     let server = Server::start(&Options { bounds, password: Some("s3cret"), ..Options::default() });
-    let mut client = server.connect();
-    client.ask(&["AUTH", "s3cret"], "+OK\r\n");
+    // It may be closed before it has said anything, if the machine has other things to do. Then another one tries.
+    let known = std::iter::repeat_with(|| {
+        let mut client = server.connect();
+        client.try_send(array(&["AUTH", "s3cret"]));
+        (client.stream().peek(&mut [0]).unwrap_or(0) > 0).then_some(client)
+    });
+    let mut client = known.take(1_000).flatten().next().expect("one is let in");
+    client.expect("+OK\r\n");
     // Strangers that came after it are closed, and it is not.
     server.connect().expect_end();
     server.connect().expect_end();

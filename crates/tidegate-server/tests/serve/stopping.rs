@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use crate::server::{ask, connect};
 use crate::{Directory, Server, wait_until};
@@ -59,6 +60,10 @@ fn what_was_begun_is_finished() {
 
     server.signal("TERM");
     server.wait_for_log("stopping");
+    // It is waited for: for a while nothing is heard, and nothing is cut off.
+    held.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    assert!(held.read(&mut [0]).is_err(), "it is held");
+    held.set_read_timeout(None).unwrap();
     reset.write_all(ANN.as_bytes()).unwrap();
     for stream in [&mut reset, &mut held] {
         let mut answer = String::new();
