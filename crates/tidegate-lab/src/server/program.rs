@@ -86,7 +86,8 @@ impl Program {
             ),
             Self::Ratelimit => (ratelimit(&peer(options, "ratelimit")?, &ports, scratch)?, vec![ports.grpc]),
             Self::Gubernator => {
-                (gubernator(&peer(options, "gubernator")?, &ports, scratch)?, vec![ports.grpc])
+                // It listens for HTTP once it knows that it is alone.
+                (gubernator(&peer(options, "gubernator")?, &ports, scratch)?, vec![ports.grpc, ports.http])
             }
         };
         // Its Redis listens where its command line says, on the port that nothing else of it uses.
@@ -183,14 +184,18 @@ fn ratelimit(program: &Path, ports: &Ports, scratch: &Scratch) -> Result<Command
     Ok(command)
 }
 
-/// A node that is alone. It wants a file of settings, and is told everything by the environment.
+/// Where gubernator listens for other nodes, whatever it is told.
+const GUBERNATOR_MEMBERS_PORT: u16 = 7946;
+
+/// A node that is alone, which it finds out by joining itself. It wants a file of settings, and is told everything by the
+/// environment.
 fn gubernator(program: &Path, ports: &Ports, scratch: &Scratch) -> Result<Command, String> {
     let settings = scratch.write("gubernator.conf", "").map_err(|error| error.to_string())?;
     let mut command = Command::new(program);
     command.arg("-config").arg(settings);
     command.env("GUBER_GRPC_ADDRESS", local(ports.grpc)).env("GUBER_HTTP_ADDRESS", local(ports.http));
     command.env("GUBER_ADVERTISE_ADDRESS", local(ports.grpc)).env("GUBER_LOG_LEVEL", "error");
-    let member = local(ports.other[0]);
+    let member = local(GUBERNATOR_MEMBERS_PORT);
     command.env("GUBER_MEMBERLIST_ADDRESS", &member).env("GUBER_MEMBERLIST_KNOWN_NODES", member);
     Ok(command)
 }
