@@ -1,0 +1,105 @@
+-- fixed_window: L per W.
+--
+-- KEYS   one: the window and what was used in it
+-- Term   4, flags, limit, cost, align, and then
+--          align 0, the epoch, or 1, the first hit: window_us, window_ns (0 to 999)
+--          align 2, a calendar: four edges in microseconds, in ascending order. Windows lie between them, and the first
+--          that is after now is where a new one ends. If now is before the first or not before the last, a plan that
+--          needs a new window is an error; the caller then asks again, with edges around the time of the reply.
+-- State  the window's end in microseconds, rounded up, and the count:
+--          "1750000020000000005"  end in milliseconds, then six digits of count
+--          "-1750000020000500005" negated: end in microseconds, then three digits of count
+--          "e" end_us:7 used:6    big-endian, if neither will do
+--        The first two are kept by Redis as integers. Where W is no whole number of microseconds, the exact end is the
+--        only multiple of W in that microsecond, or the first hit, which was a whole microsecond, and W.
+--
+-- Admitted if what was used in the window, plus the cost, is at most L. A window that has not ended is the one that
+-- counts, also for a time before it began.
+
+local FIXED_WINDOW = 4
+-- What is left of 63 bits for the end if six or three digits are the count.
+local FIXED_END_US_MAX = 9200000000000000
+
+define[FIXED_WINDOW] = function()
+  local function read_window(state)
+    local tag = byte(state)
+    if tag == 101 then
+      if #state == 14 then return unpack_bytes('>I7I6', state, 2) end
+    elseif tag == 45 then
+      return tonumber(sub(state, 2, -4)), tonumber(sub(state, -3))
+    else
+      local end_ms = tonumber(sub(state, 1, -7))
+      if end_ms then return end_ms * 1000, tonumber(sub(state, -6)) end
+    end
+    return nil
+  end
+
+  local function write_window(end_us, used)
+    local state
+    if used < 1000000 and end_us % 1000 == 0 and end_us < FIXED_END_US_MAX then
+      state = format('%d%06d', end_us / 1000, used)
+    elseif used < 1000 and end_us < FIXED_END_US_MAX then
+      state = format('-%d%03d', end_us, used)
+    else
+      state = 'e' .. pack('>I7I6', end_us, used)
+    end
+    return state, ceil_ms(end_us)
+  end
+
+  -- Where a window ends that an instant would begin or be in; nil if the edges at hand do not say.
+  local function new_end(term, us)
+    if term.align == 1 then return us + term.window_ceil_us end
+    if term.align == 0 then
+      local number = window_at(us, term.window_us, term.window_ns)
+      return window_starts(number + 1, term.window_us, term.window_ns)
+    end
+    local edges = term.edges
+    if us < edges[1] then return nil end
+    for at = 2, 4 do
+      if us < edges[at] then return edges[at] end
+    end
+    return nil
+  end
+
+  local function weigh(term, state)
+    local end_us, used
+    if state then
+      end_us, used = read_window(state)
+      if not used then return nil end
+    end
+    if not end_us or end_us <= now_us or used == 0 then
+      end_us, used = new_end(term, now_us), 0
+      if not end_us then return nil end
+    end
+    return used + term.cost <= term.limit, end_us, used
+  end
+
+  local function charge(term, _, end_us, used)
+    used = used + term.cost
+    if used > UNITS_END then used = UNITS_END end
+    return write_window(end_us, used)
+  end
+
+  local function refund(term, state, charged_us)
+    local end_us, used = read_window(state)
+    if not used then return nil end
+    if charged_us > 0 and charged_us < end_us then
+      -- Before all edges at hand is before the first window that they know of.
+      local end_then = new_end(term, charged_us) or term.edges and charged_us < term.edges[1] and term.edges[1]
+      if end_then and end_then < end_us then return true end
+    end
+    if end_us <= now_us or used <= term.cost then return false end
+    return write_window(end_us, used - term.cost)
+  end
+
+  return function(bytes, looks_on, counts_denied, is_free)
+    local limit, cost, align, window_us, window_ns = unpack_bytes('<ddddd', bytes, 3)
+    local term = {
+      weigh = weigh, charge = charge, refund = refund, looks_on = looks_on, counts_denied = counts_denied,
+      is_free = is_free, limit = limit, cost = cost, align = align, edges = false,
+      window_us = window_us, window_ns = window_ns, window_ceil_us = window_ns > 0 and window_us + 1 or window_us,
+    }
+    if align == 2 then term.edges = { unpack_bytes('<dddd', bytes, 27) } end
+    return term
+  end
+end
