@@ -125,6 +125,10 @@ local function weigh_plan(plan, charges)
 end
 
 local function charge_plan(charges, is_admitted)
+  if is_admitted then
+    -- The fences stand where other algorithms have a third number; only those of leases are looked at.
+    lease_expires_us, lease_expires_ns, lease_fence = agree_on_lease(group.terms, charges, weighed_a, weighed_b)
+  end
   for at = 1, charges do
     local term, place = group.terms[at], group.places[at]
     if not term.is_free and (is_admitted or term.counts_denied) then
@@ -174,10 +178,32 @@ local function reset_plans(first_plan, plans, charges)
   for plan = first_plan, first_plan + plans - 1 do
     for at = 1, charges do
       local term, place = group.terms[at], group.places[at]
-      fresh[place] = false
-      if term.forget then fresh[place], expires_ms[place] = term.forget(state_at(place)) end
+      local left, expires = false, nil
+      if term.forget then left, expires = term.forget(state_at(place)) end
+      fresh[place], expires_ms[place] = left, expires
     end
     admit(plan)
+    next_plan(charges)
+  end
+end
+
+-- The instant up to which a renewed lease is counted from now, and its ttl, are as of one that is acquired.
+local function change_leases(first_plan, plans, charges, renews)
+  for plan = first_plan, first_plan + plans - 1 do
+    if weigh_plan(plan, charges) ~= nil then
+      local new_us, new_ns
+      if renews then new_us, new_ns = agree_on_lease(group.terms, charges, weighed_a, weighed_b, true) end
+      local is_changed = false
+      for at = 1, charges do
+        local term, place = group.terms[at], group.places[at]
+        local state = term.change and state_at(place)
+        if state then
+          local left, expires = term.change(state, new_us, new_ns)
+          if left ~= nil then fresh[place], expires_ms[place], is_changed = left, expires, true end
+        end
+      end
+      if is_changed then admit(plan) end
+    end
     next_plan(charges)
   end
 end
@@ -201,9 +227,16 @@ local function decide(bytes)
     local plans = plans_high * 256 + plans_low
     at_byte = read_charges(bytes, at_byte + 4, charges)
     for word = #admitted + 1, floor((plan + plans + 31) / 32) do admitted[word] = 0 end
+    if op >= ACQUIRE then
+      lease_owner, lease_ttl_us, lease_ttl_ns, lease_expires_us, lease_expires_ns, lease_fence =
+        unpack_bytes('<c16ddddd', bytes, at_byte)
+      at_byte = at_byte + 56
+    else
+      lease_owner, lease_ttl_us, lease_ttl_ns = NOBODY, 0, 0
+    end
     if op <= PEEK then
       local term = group.terms[1]
-      if charges == 1 and not term.hold then
+      if charges == 1 and not term.has_leases then
         check_single(plan, plans, term, group.places[1], group.strides[1], op == CHECK)
       else
         check_plans(plan, plans, charges, op == CHECK)
@@ -212,8 +245,12 @@ local function decide(bytes)
       local charged_us = unpack_bytes('<d', bytes, at_byte)
       at_byte = at_byte + 8
       refund_plans(plan, plans, charges, charged_us)
-    else
+    elseif op == RESET then
       reset_plans(plan, plans, charges)
+    elseif op == ACQUIRE then
+      check_plans(plan, plans, charges, true)
+    else
+      change_leases(plan, plans, charges, op == RENEW)
     end
     plan = plan + plans
   end

@@ -1,0 +1,103 @@
+-- sliding_window: L per W.
+--
+-- KEYS   one: the counts of a window and of the one before it
+-- Term   5, flags, limit, cost, window_us, window_ns (0 to 999)
+-- State  the window's number since the epoch, prev and cur:
+--          "175000000000120034"       the number, then four digits of prev and four of cur; kept by Redis as an integer
+--          "s" number:6 prev:5 cur:5  big-endian, if that will not do
+--
+-- Admitted if prev*(W - e) + (cur + c)*W <= L*W, where e is how far now is into the window. A window after that of now
+-- (time stepped back) counts as it is, from its first instant.
+
+local SLIDING_WINDOW = 5
+-- What is left of 63 bits for the number if eight digits are counts.
+local NUMBER_END = 92000000000
+local DIGITS_END = 10000
+local COUNT_MAX = UNITS_END - 1
+
+define[SLIDING_WINDOW] = function()
+  local function read_windows(state)
+    if byte(state) == 115 then
+      if #state == 17 then return unpack_bytes('>I6I5I5', state, 2) end
+      return nil
+    end
+    -- Window 0 is written without its number, and so without leading zeros.
+    if #state <= 8 then
+      local counts = tonumber(state)
+      if counts then return 0, floor(counts / DIGITS_END), counts % DIGITS_END end
+      return nil
+    end
+    return tonumber(sub(state, 1, -9)), tonumber(sub(state, -8, -5)), tonumber(sub(state, -4))
+  end
+
+  -- A state without use in its own window matters for one window less.
+  local function write_windows(term, number, prev, cur)
+    local ends = number + (cur > 0 and 2 or 1)
+    local expires = ceil_ms(window_starts(ends, term.window_us, term.window_ns))
+    if prev >= DIGITS_END or cur >= DIGITS_END or number >= NUMBER_END then
+      return 's' .. pack('>I6I5I5', number, prev, cur), expires
+    end
+    if number > 0 then return format('%d%04d%04d', number, prev, cur), expires end
+    return format('%d', prev * DIGITS_END + cur), expires
+  end
+
+  -- The windows as now sees them, after a first result that is false if the state cannot be read: number, prev, cur.
+  local function windows_now(term, state)
+    local number = term.number
+    if not state then return true, number, 0, 0 end
+    local held, prev, cur = read_windows(state)
+    if not cur or not held or not prev then return false end
+    if held >= number then return true, held, prev, cur end
+    if held == number - 1 then return true, number, cur, 0 end
+    return true, number, 0, 0
+  end
+
+  local function weigh(term, state)
+    local is_read, number, prev, cur = windows_now(term, state)
+    if not is_read then return nil end
+    local room = term.limit - cur - term.cost
+    if room < 0 then return false, number, prev, cur end
+    if prev <= room then return true, number, prev, cur end
+    local left_us, left_ns = term.left_us, term.left_ns
+    if number > term.number then left_us, left_ns = term.window_us, term.window_ns end
+    -- Nearly always both products are small. They are then compared as they are.
+    if prev <= term.narrow_max and left_ns == 0 and term.window_ns == 0 then
+      return prev * left_us <= room * term.window_us, number, prev, cur
+    end
+    return is_product_at_most(prev, left_us, left_ns, room, term.window_us, term.window_ns), number, prev, cur
+  end
+
+  local function charge(term, _, number, prev, cur)
+    cur = cur + term.cost
+    if cur > COUNT_MAX then cur = COUNT_MAX end
+    return write_windows(term, number, prev, cur)
+  end
+
+  local function refund(term, state, charged_us)
+    local is_read, number, prev, cur = windows_now(term, state)
+    if not is_read then return nil end
+    if charged_us > 0 then
+      -- As the caller saw it when it charged: what is there now may be of a later window.
+      local held = read_windows(state)
+      if held > window_at(charged_us, term.window_us, term.window_ns) then return true end
+    end
+    local from_prev = term.cost - cur
+    if from_prev > 0 then prev, cur = prev - from_prev, 0 else cur = cur - term.cost end
+    if prev < 0 then prev = 0 end
+    if prev + cur == 0 then return false end
+    return write_windows(term, number, prev, cur)
+  end
+
+  return function(bytes, looks_on, _, is_free)
+    local limit, cost, window_us, window_ns = unpack_bytes('<dddd', bytes, 3)
+    local number, into_us, into_ns = window_at(now_us, window_us, window_ns)
+    local left_us, left_ns = window_us - into_us, window_ns - into_ns
+    if left_ns < 0 then left_us, left_ns = left_us - 1, left_ns + 1000 end
+    return {
+      weigh = weigh, charge = charge, refund = refund, looks_on = looks_on, is_free = is_free, limit = limit,
+      cost = cost, window_us = window_us, window_ns = window_ns, number = number, left_us = left_us, left_ns = left_ns,
+      -- room is less than prev where this is asked.
+      narrow_max = floor(EXACT_MAX / window_us) - 1,
+    }
+  end
+end
