@@ -17,7 +17,7 @@ LUA = Path(__file__).parents[2] / "crates/tidegate/src/redis/lua"
 # Joining is putting them one after the other.
 FILES = [
     "prelude", "gcra", "gcra_wide", "token_bucket", "leaky_bucket", "windows", "fixed_window", "sliding_window", "ledger",
-    "sliding_log", "sub_windows", "concurrency", "nothing", "main",
+    "sliding_log", "sub_windows", "concurrency", "nothing", "plans", "main",
 ]  # fmt: skip
 
 CHECK, PEEK, REFUND, RESET, ACQUIRE, RENEW, RELEASE = range(1, 8)

@@ -19,18 +19,17 @@
 -- it in the same way from the states of the reply, and so too why a lease was not there to be renewed or released.
 -- A check hands out a lease whose owner is 16 zeros and whom nobody can name.
 
-local LEASES_HEAD, LEASE = 22, 38
-local NOBODY = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
-local LEASE_US_MIN = 1000
+local function define_concurrency(now_us)
+  local LEASES_HEAD, LEASE = 22, 38
+  local NO_HEAD, NOBODY = string.rep('\0', LEASES_HEAD), string.rep('\0', 16)
+  local floor, sub, pack, unpack_bytes = math.floor, string.sub, struct.pack, struct.unpack
 
--- The lease that the plan at hand is about.
-local lease_owner, lease_ttl_us, lease_ttl_ns, lease_expires_us, lease_expires_ns, lease_fence = NOBODY, 0, 0, 0, 0, 0
+  local function is_before(us, ns, fence, than_us, than_ns, than_fence)
+    if us ~= than_us then return us < than_us end
+    if ns ~= than_ns then return ns < than_ns end
+    return fence < than_fence
+  end
 
-local function is_shorter(us, ns, than_us, than_ns)
-  return us < than_us or us == than_us and ns < than_ns
-end
-
-define[8] = function()
   -- The number of leases; nil if this is no state of leases.
   local function lease_count(state)
     local count = (#state - LEASES_HEAD) / LEASE
@@ -64,8 +63,7 @@ define[8] = function()
     while low < high do
       local middle = floor((low + high) / 2)
       local at_us, at_ns, at_fence = lease_at(state, middle)
-      local is_earlier = is_shorter(at_us, at_ns, us, ns) or at_us == us and at_ns == ns and at_fence < fence
-      if is_earlier then low = middle + 1 else high = middle end
+      if is_before(at_us, at_ns, at_fence, us, ns, fence) then low = middle + 1 else high = middle end
     end
     return low
   end
@@ -90,12 +88,12 @@ define[8] = function()
     elseif ends_us <= instant then
       return false
     end
-    return state, ceil_ms(ends_us)
+    return state, floor((ends_us + 999) / 1000)
   end
 
   -- The entries with another lease where it belongs.
   local function with_lease(entries, us, ns, fence, units, owner)
-    local state = string.rep('\0', LEASES_HEAD) .. entries
+    local state = NO_HEAD .. entries
     local place = place_of(state, 0, #entries / LEASE, us, ns, fence)
     local entry = pack('>I7I2I7I6', us, ns, fence, units) .. owner
     return sub(entries, 1, LEASE * (place - 1)) .. entry .. sub(entries, LEASE * (place - 1) + 1)
@@ -103,7 +101,7 @@ define[8] = function()
 
   -- fits, the instant that counts for this key, and the fence that it would hand out.
   local function weigh(term, state)
-    if not state then return term.cost <= term.limit, now_us, now_us end
+    if not state then return term.cost <= term.limit, now_us, now_us > 1 and now_us or 1 end
     if not lease_count(state) then return nil end
     local fence, written, units = unpack_bytes('>I7I7d', state)
     local instant = written > now_us and written or now_us
@@ -112,39 +110,38 @@ define[8] = function()
     return units - units_over + term.cost <= term.limit, instant, next_fence
   end
 
-  local function charge(term, _, _, _, _, state)
+  local function charge(term, _, _, _, _, state, lease)
     local fence, instant, units, entries = settled(state)
-    entries = with_lease(entries, lease_expires_us, lease_expires_ns, lease_fence, term.cost, lease_owner)
-    return write_leases(lease_fence > fence and lease_fence or fence, instant, units + term.cost, entries)
+    entries = with_lease(entries, lease.expires_us, lease.expires_ns, lease.fence, term.cost, lease.owner)
+    return write_leases(lease.fence > fence and lease.fence or fence, instant, units + term.cost, entries)
   end
 
-  -- Where the lease at hand is. One that was renewed since is found by its fence alone.
-  local function find(state)
-    local count = lease_count(state)
-    local place = place_of(state, 0, count, lease_expires_us, lease_expires_ns, lease_fence)
-    local fence
-    if place <= count then _, _, fence = lease_at(state, place) end
-    if fence ~= lease_fence then
-      place = nil
-      for at = 1, count do
-        local _, _, at_fence = lease_at(state, at)
-        if at_fence == lease_fence then place = at end
-      end
+  -- Where a lease is that this owner has. One that was renewed since is found by its fence alone.
+  local function find(state, lease)
+    local function is_it(at)
+      local _, _, fence = lease_at(state, at)
+      return fence == lease.fence and owner_at(state, at) == lease.owner
     end
-    if place and lease_owner ~= NOBODY and owner_at(state, place) == lease_owner then return place end
+    if lease.owner == NOBODY then return nil end
+    local count = lease_count(state)
+    local place = place_of(state, 0, count, lease.expires_us, lease.expires_ns, lease.fence)
+    if place <= count and is_it(place) then return place end
+    for at = 1, count do
+      if is_it(at) then return at end
+    end
     return nil
   end
 
-  -- Takes the lease at hand out and puts it back with a new end, if there is one: the state, or nil if it is not there.
-  local function change(state, new_us, new_ns)
+  -- Takes a lease out and puts it back with a new end, if there is one: the state, or nil if it is not there.
+  local function change(state, lease, new_us, new_ns)
     local fence, instant, units, entries = settled(state)
-    local live = string.rep('\0', LEASES_HEAD) .. entries
-    local place = find(live)
+    local live = NO_HEAD .. entries
+    local place = find(live, lease)
     if not place then return nil end
     local _, _, held_fence, held = lease_at(live, place)
     entries = sub(entries, 1, LEASE * (place - 1)) .. sub(entries, LEASE * place + 1)
     if new_us then
-      entries = with_lease(entries, new_us, new_ns, held_fence, held, lease_owner)
+      entries = with_lease(entries, new_us, new_ns, held_fence, held, lease.owner)
     else
       units = units - held
     end
@@ -172,10 +169,12 @@ end
 -- What the concurrency limits of a plan say of its lease: when it ends and its fence, from the latest instant, the shortest
 -- ttl and the highest fence. Says nothing if there are none. Instants and fences are what each of them weighed. A charge
 -- that costs nothing is no part of a lease that is acquired; of one that is renewed, costs do not matter.
-local function agree_on_lease(terms_of_plan, charges, instants, fences, renews)
+local function agree_on_lease(lease, terms, charges, instants, fences, renews)
+  local LEASE_US_MIN = 1000
+  local function is_shorter(us, ns, than_us, than_ns) return us < than_us or us == than_us and ns < than_ns end
   local instant, ttl_us, ttl_ns, fence, is_led
   for at = 1, charges do
-    local term = terms_of_plan[at]
+    local term = terms[at]
     if term.has_leases and (renews or not term.is_free) then
       local leads = not term.looks_on
       if not instant or leads and not is_led then
@@ -188,8 +187,8 @@ local function agree_on_lease(terms_of_plan, charges, instants, fences, renews)
     end
   end
   if not instant then return nil end
-  if lease_ttl_us + lease_ttl_ns > 0 then
-    local most_us, most_ns = lease_ttl_us, lease_ttl_ns
+  if lease.ttl_us + lease.ttl_ns > 0 then
+    local most_us, most_ns = lease.ttl_us, lease.ttl_ns
     if most_us < LEASE_US_MIN then most_us, most_ns = LEASE_US_MIN, 0 end
     if is_shorter(most_us, most_ns, ttl_us, ttl_ns) then ttl_us, ttl_ns = most_us, most_ns end
   end

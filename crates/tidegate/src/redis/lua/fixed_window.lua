@@ -16,34 +16,42 @@
 -- Admitted if what was used in the window, plus the cost, is at most L. A window that has not ended is the one that
 -- counts, also for a time before it began.
 
-local FIXED_WINDOW = 4
--- What is left of 63 bits for the end if six or three digits are the count.
-local FIXED_END_US_MAX = 9200000000000000
+local function define_fixed_window(now_us, windows)
+  local UNITS_END = 2 ^ 40
+  -- What is left of 63 bits for the end if six or three digits are the count.
+  local END_US_MAX = 9200000000000000
+  local floor, tonumber, byte, sub, format = math.floor, tonumber, string.byte, string.sub, string.format
+  local pack, unpack_bytes = struct.pack, struct.unpack
+  local window_at, window_starts = windows.at, windows.starts
 
-define[FIXED_WINDOW] = function()
+  -- The end of the window and the count; nil if they cannot be read.
   local function read_window(state)
     local tag = byte(state)
     if tag == 101 then
       if #state == 14 then return unpack_bytes('>I7I6', state, 2) end
-    elseif tag == 45 then
-      return tonumber(sub(state, 2, -4)), tonumber(sub(state, -3))
-    else
-      local end_ms = tonumber(sub(state, 1, -7))
-      if end_ms then return end_ms * 1000, tonumber(sub(state, -6)) end
+      return nil
     end
+    local end_us, used
+    if tag == 45 then
+      end_us, used = tonumber(sub(state, 2, -4)), tonumber(sub(state, -3))
+    else
+      end_us, used = tonumber(sub(state, 1, -7)), tonumber(sub(state, -6))
+      end_us = end_us and end_us * 1000
+    end
+    if end_us and used and used >= 0 and end_us < END_US_MAX then return end_us, used end
     return nil
   end
 
   local function write_window(end_us, used)
     local state
-    if used < 1000000 and end_us % 1000 == 0 and end_us < FIXED_END_US_MAX then
+    if used < 1000000 and end_us % 1000 == 0 and end_us < END_US_MAX then
       state = format('%d%06d', end_us / 1000, used)
-    elseif used < 1000 and end_us < FIXED_END_US_MAX then
+    elseif used < 1000 and end_us < END_US_MAX then
       state = format('-%d%03d', end_us, used)
     else
       state = 'e' .. pack('>I7I6', end_us, used)
     end
-    return state, ceil_ms(end_us)
+    return state, floor((end_us + 999) / 1000)
   end
 
   -- Where a window ends that an instant would begin or be in; nil if the edges at hand do not say.

@@ -16,33 +16,40 @@
 --
 -- Admitted if max(TAT, t) + span <= t + reach; then that is the arrival time.
 
-local GCRA = 1
-local US_PER_DAY = 86400000000
--- Days that are still below 2^53 us.
-local DAYS_NARROW_MAX = 104248
+-- What reads the finer states, for gcra_wide too.
+local function define_fine_arrivals()
+  local US_PER_DAY = 86400000000
+  -- Days that are still below 2^53 us.
+  local DAYS_NARROW_MAX = 104248
+  local floor, tonumber, byte, sub, unpack_bytes = math.floor, tonumber, string.byte, string.sub, struct.unpack
 
--- The arrival time in a state that is no plain number of microseconds; nil if there is none in it.
--- A remainder under a larger L is still less than one nanosecond.
-local function read_fine_arrival(state, limit)
-  local tag, length = byte(state), #state
-  if tag == 45 and length > 4 then
-    local us, ns = tonumber(sub(state, 2, -4)), tonumber(sub(state, -3))
-    if us and ns then return us, ns * limit end
-  elseif tag == 102 and length == 15 then
-    local us, ns, rest = unpack_bytes('>I7I2I5', state, 2)
-    if rest >= limit then rest = limit - 1 end
-    return us, ns * limit + rest
-  elseif tag == 119 and length == 19 then
-    local days, ns, rest = unpack_bytes('>I7I6I5', state, 2)
-    -- Further ahead than this algorithm reaches in any case, so it does not matter by how much.
-    if days > DAYS_NARROW_MAX then return EXACT_MAX, 0 end
-    if rest >= limit then rest = limit - 1 end
-    return days * US_PER_DAY + floor(ns / 1000), ns % 1000 * limit + rest
+  -- The arrival time in a state that is no plain number of microseconds; nil if there is none in it.
+  -- A remainder under a larger L is still less than one nanosecond.
+  return function(state, limit)
+    local tag, length = byte(state), #state
+    if tag == 45 and length > 4 then
+      local us, ns = tonumber(sub(state, 2, -4)), tonumber(sub(state, -3))
+      if us and ns and us >= 0 and us < 2 ^ 53 then return us, ns * limit end
+    elseif tag == 102 and length == 15 then
+      local us, ns, rest = unpack_bytes('>I7I2I5', state, 2)
+      if rest >= limit then rest = limit - 1 end
+      return us, ns * limit + rest
+    elseif tag == 119 and length == 19 then
+      local days, ns, rest = unpack_bytes('>I7I6I5', state, 2)
+      -- Further ahead than this algorithm reaches in any case, so it does not matter by how much.
+      if days > DAYS_NARROW_MAX then return 2 ^ 53, 0 end
+      if rest >= limit then rest = limit - 1 end
+      return days * US_PER_DAY + floor(ns / 1000), ns % 1000 * limit + rest
+    end
+    return nil
   end
-  return nil
 end
 
-define[GCRA] = function()
+local function define_gcra(now_us, read_fine_arrival)
+  local EXACT_MAX = 2 ^ 53
+  local floor, tonumber, format = math.floor, tonumber, string.format
+  local pack, unpack_bytes = struct.pack, struct.unpack
+
   -- max(TAT, t) as microseconds and fraction; nil if the state cannot be read.
   local function start(state, limit)
     if not state then return now_us, 0 end
@@ -57,11 +64,11 @@ define[GCRA] = function()
 
   -- The state of an arrival time, and when it is over.
   local function write(us, fraction, limit)
-    if fraction == 0 then return us, ceil_ms(us) end
+    if fraction == 0 then return us, floor((us + 999) / 1000) end
     local ns = floor(fraction / limit)
     local rest = fraction - ns * limit
-    if rest == 0 and us > 0 then return format('-%d%03d', us, ns), ceil_ms(us + 1) end
-    return 'f' .. pack('>I7I2I5', us, ns, rest), ceil_ms(us + 1)
+    if rest == 0 and us > 0 then return format('-%d%03d', us, ns), floor((us + 1000) / 1000) end
+    return 'f' .. pack('>I7I2I5', us, ns, rest), floor((us + 1000) / 1000)
   end
 
   local function weigh(term, state)

@@ -6,11 +6,10 @@
 --          largest burst at the lowest rate is 10^13 years, and days below 2^53 are twice that
 -- State  "w" days:7 ns:6 rest:5, big-endian; reads those of gcra.lua too
 
-local GCRA_WIDE = 9
-local NS_PER_DAY = 86400000000000
-local MS_PER_DAY = 86400000
-
-define[GCRA_WIDE] = function()
+local function define_gcra_wide(now_us, read_fine_arrival)
+  local EXACT_MAX = 2 ^ 53
+  local US_PER_DAY, NS_PER_DAY, MS_PER_DAY = 86400000000, 86400000000000, 86400000
+  local floor, tonumber, byte, pack, unpack_bytes = math.floor, tonumber, string.byte, struct.pack, struct.unpack
   local now_days = floor(now_us / US_PER_DAY)
   local now_ns = (now_us - now_days * US_PER_DAY) * 1000
 

@@ -6,5 +6,3 @@
 --
 -- The units that wait at t number ceil((TAT - t)*L/W) - 1, so c more fit if gcra with a burst of Q + 1 admits them. How
 -- long each is held is worked out by the caller.
-
-define[3] = define[GCRA]

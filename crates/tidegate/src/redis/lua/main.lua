@@ -16,85 +16,41 @@
 --   5 acquire  as check, and leases have an owner      \
 --   6 renew    a lease lasts on; admitted if it does    > needs what concurrency.lua says
 --   7 release  a lease is given back; admitted if so   /
---
--- A plan is charged if all its charges fit that do not look on. If one does not, only those are charged that count denied
--- attempts. A charge that costs nothing changes nothing.
-
-local CHECK, PEEK, REFUND, RESET, ACQUIRE, RENEW, RELEASE = 1, 2, 3, 4, 5, 6, 7
-
-local seen = call('MGET', unpack(KEYS))
--- What this call made of keys, by their place: states (false is never seen) and when they are over.
-local fresh, expires_ms = {}, {}
-local admitted, errors = {}, nil
-local readers, terms = {}, {}
 
 -- MGET takes a key of another type for one that is not there. Such a key is rare, so all are asked about at once.
-local function mark_wrong_types()
+local function mark_wrong_types(seen)
   local missing = {}
   for place = 1, #KEYS do
     if not seen[place] then missing[#missing + 1] = KEYS[place] end
   end
-  if #missing == 0 or call('EXISTS', unpack(missing)) == 0 then return end
+  if #missing == 0 or redis.call('EXISTS', unpack(missing)) == 0 then return end
   for place = 1, #KEYS do
     -- No algorithm has a state like this one, so none can read it.
-    if not seen[place] and call('EXISTS', KEYS[place]) == 1 then seen[place] = '!type' end
+    if not seen[place] and redis.call('EXISTS', KEYS[place]) == 1 then seen[place] = '!type' end
   end
 end
 
-local function read_term(number)
-  local bytes = ARGV[number + 2]
-  local algorithm, flags = byte(bytes, 1, 2)
-  local reader = readers[algorithm]
-  if not reader then
-    reader = define[algorithm]()
-    readers[algorithm] = reader
-  end
-  local term = reader(bytes, flags % 2 == 1, flags % 4 >= 2, flags >= 4)
-  terms[number] = term
-  return term
-end
-
-local function state_at(place)
-  local state = fresh[place]
-  if state == nil then return seen[place] end
-  return state
-end
-
-local function fail(plan, place)
-  errors = errors or {}
-  errors[#errors + 1] = plan
-  errors[#errors + 1] = place
-end
-
-local function admit(plan)
-  local word = floor(plan / 32) + 1
-  admitted[word] = admitted[word] + 2 ^ (plan % 32)
-end
-
--- Plans of one charge each: the short way that most plans take.
-local function check_single(first_plan, plans, term, place, stride, writes)
+-- Plans of one charge each: the short way that most plans take. What is admitted is noted a word at a time.
+local function check_single(held, term, first_plan, plans, place, stride, writes)
+  local seen, fresh, expires_ms, admitted = held.seen, held.fresh, held.expires_ms, held.admitted
   local weigh, charge, looks_on, counts_denied = term.weigh, term.charge, term.looks_on, term.counts_denied
   local charges = writes and not term.is_free
-  local word = floor(first_plan / 32) + 1
-  local bit = 2 ^ (first_plan % 32)
-  local bits = 0
+  local word, bit, bits = math.floor(first_plan / 32) + 1, 2 ^ (first_plan % 32), 0
   for plan = first_plan, first_plan + plans - 1 do
     local state = fresh[place]
     if state == nil then state = seen[place] end
     local fits, a, b, c = weigh(term, state)
-    if fits or looks_on and fits == false then
-      bits = bits + bit
+    if fits == nil then
+      held.errors[#held.errors + 1] = plan
+      held.errors[#held.errors + 1] = place
+    elseif fits or looks_on or counts_denied then
       if charges then fresh[place], expires_ms[place] = charge(term, fits, a, b, c, state) end
-    elseif fits == nil then
-      fail(plan, place)
-    elseif counts_denied then
-      if charges then fresh[place], expires_ms[place] = charge(term, fits, a, b, c, state) end
+      if fits or looks_on then bits = bits + bit end
     elseif stride == 0 then
       -- Nothing has changed for those that follow, so they are denied too.
       break
     end
-    place = place + stride
-    bit = bit * 2
+    place, bit = place + stride, bit * 2
     if bit == 4294967296 then
       admitted[word] = admitted[word] + bits
       word, bit, bits = word + 1, 1, 0
@@ -103,175 +59,115 @@ local function check_single(first_plan, plans, term, place, stride, writes)
   if bits > 0 then admitted[word] = admitted[word] + bits end
 end
 
--- The charges of the group at hand, by their place in it: terms, places of keys, strides, and what each weighed.
-local group = { terms = {}, places = {}, strides = {} }
-local fit, weighed_a, weighed_b, weighed_c = {}, {}, {}, {}
-
--- Whether the plan is admitted; nil if a state cannot be read.
-local function weigh_plan(plan, charges)
-  local is_admitted = true
-  for at = 1, charges do
-    local term, place = group.terms[at], group.places[at]
-    local fits
-    fits, weighed_a[at], weighed_b[at], weighed_c[at] = term.weigh(term, state_at(place))
-    if fits == nil then
-      fail(plan, place)
-      return nil
-    end
-    fit[at] = fits
-    if not fits and not term.looks_on then is_admitted = false end
-  end
-  return is_admitted
-end
-
-local function charge_plan(charges, is_admitted)
-  if is_admitted then
-    -- The fences stand where other algorithms have a third number; only those of leases are looked at.
-    lease_expires_us, lease_expires_ns, lease_fence = agree_on_lease(group.terms, charges, weighed_a, weighed_b)
-  end
-  for at = 1, charges do
-    local term, place = group.terms[at], group.places[at]
-    if not term.is_free and (is_admitted or term.counts_denied) then
-      local state, expires =
-        term.charge(term, fit[at], weighed_a[at], weighed_b[at], weighed_c[at], state_at(place))
-      if state ~= nil then fresh[place], expires_ms[place] = state, expires end
-    end
-  end
-end
-
-local function next_plan(charges)
-  local places, strides = group.places, group.strides
-  for at = 1, charges do places[at] = places[at] + strides[at] end
-end
-
-local function check_plans(first_plan, plans, charges, writes)
-  for plan = first_plan, first_plan + plans - 1 do
-    local is_admitted = weigh_plan(plan, charges)
-    if is_admitted then admit(plan) end
-    if writes and is_admitted ~= nil then charge_plan(charges, is_admitted) end
-    next_plan(charges)
-  end
-end
-
--- A key that cannot be read keeps what it holds; the others of its plan are given back nevertheless, as each is when
--- plans are refunded key by key.
-local function refund_plans(first_plan, plans, charges, charged_us)
-  for plan = first_plan, first_plan + plans - 1 do
-    for at = 1, charges do
-      local term, place = group.terms[at], group.places[at]
-      local state = state_at(place)
-      if state and not term.is_free then
-        local left, expires = term.refund(term, state, charged_us)
-        if left == nil then
-          fail(plan, place)
-        elseif left ~= true then
-          fresh[place], expires_ms[place] = left, expires
-        end
-      end
-    end
-    admit(plan)
-    next_plan(charges)
-  end
-end
-
-local function reset_plans(first_plan, plans, charges)
-  for plan = first_plan, first_plan + plans - 1 do
-    for at = 1, charges do
-      local term, place = group.terms[at], group.places[at]
-      local left, expires = false, nil
-      if term.forget then left, expires = term.forget(state_at(place)) end
-      fresh[place], expires_ms[place] = left, expires
-    end
-    admit(plan)
-    next_plan(charges)
-  end
-end
-
--- The instant up to which a renewed lease is counted from now, and its ttl, are as of one that is acquired.
-local function change_leases(first_plan, plans, charges, renews)
-  for plan = first_plan, first_plan + plans - 1 do
-    if weigh_plan(plan, charges) ~= nil then
-      local new_us, new_ns
-      if renews then new_us, new_ns = agree_on_lease(group.terms, charges, weighed_a, weighed_b, true) end
-      local is_changed = false
-      for at = 1, charges do
-        local term, place = group.terms[at], group.places[at]
-        local state = term.change and state_at(place)
-        if state then
-          local left, expires = term.change(state, new_us, new_ns)
-          if left ~= nil then fresh[place], expires_ms[place], is_changed = left, expires, true end
-        end
-      end
-      if is_changed then admit(plan) end
-    end
-    next_plan(charges)
-  end
-end
-
--- Reads the charges of a group: where they end.
-local function read_charges(bytes, at_byte, charges)
-  for at = 1, charges do
-    local term_high, term_low, key_high, key_low, stride = byte(bytes, at_byte, at_byte + 4)
-    local number = term_high * 256 + term_low
-    group.terms[at] = terms[number] or read_term(number)
-    group.places[at], group.strides[at] = key_high * 256 + key_low, stride
-    at_byte = at_byte + 5
-  end
-  return at_byte
-end
-
-local function decide(bytes)
-  local at_byte, plan = 1, 0
-  while at_byte <= #bytes do
-    local op, charges, plans_high, plans_low = byte(bytes, at_byte, at_byte + 3)
-    local plans = plans_high * 256 + plans_low
-    at_byte = read_charges(bytes, at_byte + 4, charges)
-    for word = #admitted + 1, floor((plan + plans + 31) / 32) do admitted[word] = 0 end
-    if op >= ACQUIRE then
-      lease_owner, lease_ttl_us, lease_ttl_ns, lease_expires_us, lease_expires_ns, lease_fence =
-        unpack_bytes('<c16ddddd', bytes, at_byte)
-      at_byte = at_byte + 56
-    else
-      lease_owner, lease_ttl_us, lease_ttl_ns = NOBODY, 0, 0
-    end
-    if op <= PEEK then
-      local term = group.terms[1]
-      if charges == 1 and not term.has_leases then
-        check_single(plan, plans, term, group.places[1], group.strides[1], op == CHECK)
-      else
-        check_plans(plan, plans, charges, op == CHECK)
-      end
-    elseif op == REFUND then
-      local charged_us = unpack_bytes('<d', bytes, at_byte)
-      at_byte = at_byte + 8
-      refund_plans(plan, plans, charges, charged_us)
-    elseif op == RESET then
-      reset_plans(plan, plans, charges)
-    elseif op == ACQUIRE then
-      check_plans(plan, plans, charges, true)
-    else
-      change_leases(plan, plans, charges, op == RENEW)
-    end
-    plan = plan + plans
-  end
-end
-
--- The only writes there are: whole values that expire at an instant, so a replica repeats them as they are. If Redis
--- refuses writes it refuses the first, and then nothing of this call was written.
-local function write_states()
+-- The only writes there are: whole values, and instants at which they expire, so a replica repeats them as they are. If
+-- Redis refuses writes it refuses the MSET, and then nothing of this call was written.
+local function write_states(held, expiry_shift_ms)
+  -- 142,000 years ahead is as good as any later instant, and Redis can hold it.
+  local EXPIRES_MS_MAX = 2 ^ 52
+  local call, seen, fresh, expires_ms = redis.call, held.seen, held.fresh, held.expires_ms
+  local words, count = {}, 0
   for place = 1, #KEYS do
     local state = fresh[place]
     if state then
-      local expires = expires_ms[place]
-      if expires > EXPIRES_MS_MAX then expires = EXPIRES_MS_MAX end
-      call('SET', KEYS[place], state, 'PXAT', expires + expiry_shift_ms)
+      words[count + 1], words[count + 2] = KEYS[place], state
+      count = count + 2
     elseif state == false and seen[place] then
       call('DEL', KEYS[place])
     end
   end
+  if count == 0 then return end
+  call('MSET', unpack(words, 1, count))
+  for place = 1, #KEYS do
+    if fresh[place] then
+      local expires = expires_ms[place]
+      if expires > EXPIRES_MS_MAX then expires = EXPIRES_MS_MAX end
+      call('PEXPIREAT', KEYS[place], expires + expiry_shift_ms)
+    end
+  end
 end
 
-mark_wrong_types()
-decide(ARGV[2])
-write_states()
-return { now_us, seen, admitted, errors }
+local CHECK, PEEK, REFUND, RESET, ACQUIRE, RENEW = 1, 2, 3, 4, 5, 6
+
+-- What is known of the keys, by their place: states before this call, states that it made (false is never seen) and when
+-- those are over; and what is said of the plans.
+local held = { seen = redis.call('MGET', unpack(KEYS)), fresh = {}, expires_ms = {}, admitted = {}, errors = {} }
+mark_wrong_types(held.seen)
+
+-- By an algorithm's number, what reads its terms; and by their number the terms that were read.
+local readers, terms = {}, {}
+local plans_ops, windows, ledger
+local group_terms, group_places, group_strides = {}, {}, {}
+
+local bytes, byte, floor = ARGV[2], string.byte, math.floor
+local at_byte, plan = 1, 0
+while at_byte <= #bytes do
+  local op, charges, plans_high, plans_low = byte(bytes, at_byte, at_byte + 3)
+  local plans = plans_high * 256 + plans_low
+  at_byte = at_byte + 4
+  for at = 1, charges do
+    local term_high, term_low, place_high, place_low, stride = byte(bytes, at_byte, at_byte + 4)
+    at_byte = at_byte + 5
+    local number = term_high * 256 + term_low
+    local term = terms[number]
+    if not term then
+      local term_bytes = ARGV[number + 2]
+      local algorithm, flags = byte(term_bytes, 1, 2)
+      local reader = readers[algorithm]
+      if not reader then
+        if algorithm >= 4 and algorithm <= 6 then windows = windows or define_windows() end
+        if algorithm == 6 or algorithm == 7 then ledger = ledger or define_ledger() end
+        if algorithm <= 3 then
+          reader = define_gcra(now_us, define_fine_arrivals())
+        elseif algorithm == 4 then
+          reader = define_fixed_window(now_us, windows)
+        elseif algorithm == 5 then
+          reader = define_sliding_window(now_us, windows)
+        elseif algorithm == 6 then
+          reader = define_sub_windows(now_us, windows, ledger)
+        elseif algorithm == 7 then
+          reader = define_sliding_log(now_us, ledger)
+        elseif algorithm == 8 then
+          reader = define_concurrency(now_us)
+        elseif algorithm == 9 then
+          reader = define_gcra_wide(now_us, define_fine_arrivals())
+        else
+          reader = define_nothing()
+        end
+        readers[algorithm] = reader
+      end
+      term = reader(term_bytes, flags % 2 == 1, flags % 4 >= 2, flags >= 4)
+      terms[number] = term
+    end
+    group_terms[at], group_places[at], group_strides[at] = term, place_high * 256 + place_low, stride
+  end
+  for word = #held.admitted + 1, floor((plan + plans + 31) / 32) do held.admitted[word] = 0 end
+
+  if charges == 1 and op <= PEEK and not group_terms[1].has_leases then
+    check_single(held, group_terms[1], plan, plans, group_places[1], group_strides[1], op == CHECK)
+  else
+    plans_ops = plans_ops or define_plans(held, agree_on_lease)
+    local group = {
+      first_plan = plan, plans = plans, charges = charges,
+      terms = group_terms, places = group_places, strides = group_strides,
+    }
+    if op <= PEEK then
+      plans_ops.check(group, op == CHECK)
+    elseif op == REFUND then
+      plans_ops.refund(group, (struct.unpack('<d', bytes, at_byte)))
+      at_byte = at_byte + 8
+    elseif op == RESET then
+      plans_ops.reset(group)
+    else
+      local owner, ttl_us, ttl_ns, expires_us, expires_ns, fence = struct.unpack('<c16ddddd', bytes, at_byte)
+      at_byte = at_byte + 56
+      local lease = {
+        owner = owner, ttl_us = ttl_us, ttl_ns = ttl_ns, expires_us = expires_us, expires_ns = expires_ns, fence = fence,
+      }
+      if op == ACQUIRE then plans_ops.check(group, true, lease) else plans_ops.change_leases(group, lease, op == RENEW) end
+    end
+  end
+  plan = plan + plans
+end
+
+write_states(held, expiry_shift_ms)
+return { now_us, held.seen, held.admitted, #held.errors > 0 and held.errors or nil }

@@ -4,7 +4,7 @@
 -- Term   10, flags
 -- State  none of its own
 
-define[10] = function()
+local function define_nothing()
   local function weigh(term) return term.is_free end
   local function charge() return nil end
   local function refund() return true end

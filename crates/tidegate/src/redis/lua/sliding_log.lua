@@ -8,7 +8,11 @@
 -- Admitted if the cost logged in (t - W, t], plus c, is at most L, and the last entry is at least the least interval old.
 -- For a time before the newest entry, t is that of the entry.
 
-define[7] = function()
+local function define_sliding_log(now_us, ledger)
+  local floor, unpack_bytes = math.floor, struct.unpack
+  local ledger_length, ledger_entry, ledger_used = ledger.length, ledger.entry, ledger.used
+  local ledger_add, ledger_take_back = ledger.add, ledger.take_back
+
   local function weigh(term, state)
     if not state then return term.cost <= term.limit, now_us end
     local length = ledger_length(state)
@@ -21,13 +25,13 @@ define[7] = function()
 
   local function charge(term, _, instant, _, _, state)
     local oldest = instant - term.window_us + 1
-    return ledger_add(state, 0, instant, term.cost, oldest, term.limit), ceil_ms(instant + term.window_us)
+    return ledger_add(state, 0, instant, term.cost, oldest, term.limit), floor((instant + term.window_us + 999) / 1000)
   end
 
   local function refund(term, state)
     if not ledger_length(state) then return nil end
     local left, newest = ledger_take_back(state, term.cost)
-    return left, left and ceil_ms(newest + term.window_us)
+    return left, left and floor((newest + term.window_us + 999) / 1000)
   end
 
   return function(bytes, looks_on, counts_denied, is_free)

@@ -9,13 +9,16 @@
 -- Admitted if prev*(W - e) + (cur + c)*W <= L*W, where e is how far now is into the window. A window after that of now
 -- (time stepped back) counts as it is, from its first instant.
 
-local SLIDING_WINDOW = 5
--- What is left of 63 bits for the number if eight digits are counts.
-local NUMBER_END = 92000000000
-local DIGITS_END = 10000
-local COUNT_MAX = UNITS_END - 1
+local function define_sliding_window(now_us, windows)
+  local EXACT_MAX = 2 ^ 53
+  local COUNT_MAX = 2 ^ 40 - 1
+  -- What is left of 63 bits for the number if eight digits are counts.
+  local NUMBER_END, DIGITS_END = 92000000000, 10000
+  local floor, tonumber, byte, sub, format = math.floor, tonumber, string.byte, string.sub, string.format
+  local pack, unpack_bytes = struct.pack, struct.unpack
+  local window_at, window_starts, is_product_at_most = windows.at, windows.starts, windows.is_product_at_most
 
-define[SLIDING_WINDOW] = function()
+  -- The number of the window, prev and cur; nil if they cannot be read.
   local function read_windows(state)
     if byte(state) == 115 then
       if #state == 17 then return unpack_bytes('>I6I5I5', state, 2) end
@@ -24,16 +27,20 @@ define[SLIDING_WINDOW] = function()
     -- Window 0 is written without its number, and so without leading zeros.
     if #state <= 8 then
       local counts = tonumber(state)
-      if counts then return 0, floor(counts / DIGITS_END), counts % DIGITS_END end
+      if counts and counts >= 0 and counts < DIGITS_END * DIGITS_END then
+        return 0, floor(counts / DIGITS_END), counts % DIGITS_END
+      end
       return nil
     end
-    return tonumber(sub(state, 1, -9)), tonumber(sub(state, -8, -5)), tonumber(sub(state, -4))
+    local number, prev, cur = tonumber(sub(state, 1, -9)), tonumber(sub(state, -8, -5)), tonumber(sub(state, -4))
+    if number and prev and cur and number < NUMBER_END and prev >= 0 and cur >= 0 then return number, prev, cur end
+    return nil
   end
 
   -- A state without use in its own window matters for one window less.
   local function write_windows(term, number, prev, cur)
     local ends = number + (cur > 0 and 2 or 1)
-    local expires = ceil_ms(window_starts(ends, term.window_us, term.window_ns))
+    local expires = floor((window_starts(ends, term.window_us, term.window_ns) + 999) / 1000)
     if prev >= DIGITS_END or cur >= DIGITS_END or number >= NUMBER_END then
       return 's' .. pack('>I6I5I5', number, prev, cur), expires
     end
@@ -41,20 +48,20 @@ define[SLIDING_WINDOW] = function()
     return format('%d', prev * DIGITS_END + cur), expires
   end
 
-  -- The windows as now sees them, after a first result that is false if the state cannot be read: number, prev, cur.
+  -- The windows as now sees them: number, prev, cur; nil if the state cannot be read.
   local function windows_now(term, state)
     local number = term.number
-    if not state then return true, number, 0, 0 end
+    if not state then return number, 0, 0 end
     local held, prev, cur = read_windows(state)
-    if not cur or not held or not prev then return false end
-    if held >= number then return true, held, prev, cur end
-    if held == number - 1 then return true, number, cur, 0 end
-    return true, number, 0, 0
+    if not held then return nil end
+    if held >= number then return held, prev, cur end
+    if held == number - 1 then return number, cur, 0 end
+    return number, 0, 0
   end
 
   local function weigh(term, state)
-    local is_read, number, prev, cur = windows_now(term, state)
-    if not is_read then return nil end
+    local number, prev, cur = windows_now(term, state)
+    if not number then return nil end
     local room = term.limit - cur - term.cost
     if room < 0 then return false, number, prev, cur end
     if prev <= room then return true, number, prev, cur end
@@ -74,10 +81,9 @@ define[SLIDING_WINDOW] = function()
   end
 
   local function refund(term, state, charged_us)
-    local is_read, number, prev, cur = windows_now(term, state)
-    if not is_read then return nil end
+    local number, prev, cur = windows_now(term, state)
+    if not number then return nil end
     if charged_us > 0 then
-      -- As the caller saw it when it charged: what is there now may be of a later window.
       local held = read_windows(state)
       if held > window_at(charged_us, term.window_us, term.window_ns) then return true end
     end

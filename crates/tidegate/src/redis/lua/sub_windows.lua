@@ -9,7 +9,13 @@
 -- cost in it and in the n - 1 before it (strict: the n before it), plus c, is at most L. For a time before the newest
 -- entry, its sub-window counts.
 
-define[6] = function()
+local function define_sub_windows(now_us, windows, ledger)
+  local EXACT_MAX = 2 ^ 53
+  local floor, ceil, unpack_bytes = math.floor, math.ceil, struct.unpack
+  local window_at, is_product_at_most = windows.at, windows.is_product_at_most
+  local ledger_length, ledger_entry, ledger_used = ledger.length, ledger.entry, ledger.used
+  local ledger_add, ledger_take_back = ledger.add, ledger.take_back
+
   -- floor(e*n/W).
   local function sub_window_at(into_us, into_ns, term)
     local parts, window_us, window_ns = term.sub_windows, term.window_us, term.window_ns
@@ -35,7 +41,7 @@ define[6] = function()
     local us = number * window_us + part * ((window_us - rest_us) / parts) + floor(beside_ns / 1000)
     -- What is left, in 1/n ns.
     local fraction = beside_ns % 1000 * parts + part * (window_ns + rest_us * 1000)
-    return ceil_ms(us + math.ceil(fraction / (1000 * parts)))
+    return floor((us + ceil(fraction / (1000 * parts)) + 999) / 1000)
   end
 
   -- The number of the sub-window that counts, from the base on, and the length of the ledger; nil if it is none.

@@ -5,5 +5,3 @@
 -- State  the instant at which the bucket will be full again: the arrival time of gcra.lua
 --
 -- A level of n tokens and that instant are the same fact, tokens = B - (TAT - t)*L/W, so it decides as gcra does.
-
-define[2] = define[GCRA]
