@@ -111,10 +111,11 @@ class Script:
         clock = b""
         if now_us is not None:
             clock = b"%d %d" % (now_us, self.shift_ms)
-        time_us, states, words, *errors = self.client.evalsha(self.sha, *call.arguments(clock))
+        reply = self.client.evalsha(self.sha, *call.arguments(clock))
+        states, (time_us, *numbers) = reply[: len(call.keys)], reply[len(call.keys) :]
+        words, errors = numbers[: -(-call.plans // 32)], numbers[-(-call.plans // 32) :]
         admitted = [bool(words[plan // 32] >> plan % 32 & 1) for plan in range(call.plans)]
-        errors = list(zip(errors[0][::2], errors[0][1::2])) if errors else []
-        return Reply(time_us, dict(zip(call.keys, states)), admitted, errors)
+        return Reply(time_us, dict(zip(call.keys, states)), admitted, list(zip(errors[::2], errors[1::2])))
 
     def plan(self, limits, keys, costs, now_us=None, op=CHECK, looks_on=(), extra=b""):
         """One plan: a limit, a key and a cost for each charge."""

@@ -16,59 +16,93 @@
 --
 -- Admitted if max(TAT, t) + span <= t + reach; then that is the arrival time.
 
--- What reads the finer states, for gcra_wide too.
-local function define_fine_arrivals()
-  local US_PER_DAY = 86400000000
-  -- Days that are still below 2^53 us.
-  local DAYS_NARROW_MAX = 104248
-  local floor, tonumber, byte, sub, unpack_bytes = math.floor, tonumber, string.byte, string.sub, struct.unpack
-
-  -- The arrival time in a state that is no plain number of microseconds; nil if there is none in it.
-  -- A remainder under a larger L is still less than one nanosecond.
-  return function(state, limit)
-    local tag, length = byte(state), #state
-    if tag == 45 and length > 4 then
-      local us, ns = tonumber(sub(state, 2, -4)), tonumber(sub(state, -3))
-      if us and ns and us >= 0 and us < 2 ^ 53 then return us, ns * limit end
-    elseif tag == 102 and length == 15 then
-      local us, ns, rest = unpack_bytes('>I7I2I5', state, 2)
-      if rest >= limit then rest = limit - 1 end
-      return us, ns * limit + rest
-    elseif tag == 119 and length == 19 then
-      local days, ns, rest = unpack_bytes('>I7I6I5', state, 2)
-      -- Further ahead than this algorithm reaches in any case, so it does not matter by how much.
-      if days > DAYS_NARROW_MAX then return 2 ^ 53, 0 end
-      if rest >= limit then rest = limit - 1 end
-      return days * US_PER_DAY + floor(ns / 1000), ns % 1000 * limit + rest
-    end
-    return nil
+-- The arrival time in a state that is no plain number of microseconds; nil if there is none in it. A remainder under a
+-- larger L is still less than one nanosecond.
+local function read_fine_arrival(state, limit)
+  local tag, length = string.byte(state), #state
+  if tag == 45 and length > 4 then
+    local us, ns = tonumber(string.sub(state, 2, -4)), tonumber(string.sub(state, -3))
+    if us and ns and us >= 0 and us < 2 ^ 53 then return us, ns * limit end
+  elseif tag == 102 and length == 15 then
+    local us, ns, rest = struct.unpack('>I7I2I5', state, 2)
+    if rest >= limit then rest = limit - 1 end
+    return us, ns * limit + rest
+  elseif tag == 119 and length == 19 then
+    local days, ns, rest = struct.unpack('>I7I6I5', state, 2)
+    -- 2^53 us: further ahead than is looked at here in any case, so it does not matter by how much.
+    if days > 104248 then return 2 ^ 53, 0 end
+    if rest >= limit then rest = limit - 1 end
+    return days * 86400000000 + math.floor(ns / 1000), ns % 1000 * limit + rest
   end
+  return nil
 end
 
-local function define_gcra(now_us, read_fine_arrival)
-  local EXACT_MAX = 2 ^ 53
-  local floor, tonumber, format = math.floor, tonumber, string.format
-  local pack, unpack_bytes = struct.pack, struct.unpack
+-- The state of an arrival time, and the millisecond in which it is over, rounded up.
+local function write_arrival(us, fraction, limit)
+  if fraction == 0 then return us, math.floor((us + 999) / 1000) end
+  local ns = math.floor(fraction / limit)
+  local rest = fraction - ns * limit
+  local expires_ms = math.floor((us + 1000) / 1000)
+  if rest == 0 and us > 0 then return string.format('-%d%03d', us, ns), expires_ms end
+  return 'f' .. struct.pack('>I7I2I5', us, ns, rest), expires_ms
+end
 
+-- Plans of one charge that is enforced: what nearly every call is full of. It decides as what is defined below, and makes
+-- neither tables nor functions. See check_single in main.lua for the rest of it.
+local function check_gcra(held, term, plan, plans, place, stride, writes, now_us, read_fine_arrival, write_arrival)
+  local seen, fresh, expires_ms, admitted = held.seen, held.fresh, held.expires_ms, held.admitted
+  local limit, span_us, span_fraction, reach_us, reach_fraction = struct.unpack('<ddddd', term, 3)
+  local unit, bound_us, exact_max, tonumber = 1000 * limit, now_us + reach_us, 2 ^ 53, tonumber
+  local word, bit, bits = math.floor(plan / 32) + 1, 2 ^ (plan % 32), 0
+  for at = plan, plan + plans - 1 do
+    local state = fresh[place]
+    if state == nil then state = seen[place] end
+    local us, fraction = now_us, 0
+    if state then
+      us = tonumber(state)
+      if not us or not (us >= 0 and us < exact_max) then us, fraction = read_fine_arrival(state, limit) end
+      if us and us < now_us then us, fraction = now_us, 0 end
+    end
+    if us then
+      us, fraction = us + span_us, fraction + span_fraction
+      if fraction >= unit then us, fraction = us + 1, fraction - unit end
+      if us < bound_us or us == bound_us and fraction <= reach_fraction then
+        bits = bits + bit
+        if not writes then
+          -- Only looked at.
+        elseif fraction == 0 then
+          local late_us = us + 999
+          fresh[place], expires_ms[place] = us, (late_us - late_us % 1000) / 1000
+        else
+          fresh[place], expires_ms[place] = write_arrival(us, fraction, limit)
+        end
+      elseif stride == 0 then
+        break
+      end
+    else
+      held.errors[#held.errors + 1] = at
+      held.errors[#held.errors + 1] = place
+    end
+    place, bit = place + stride, bit * 2
+    if bit == 4294967296 then
+      admitted[word] = admitted[word] + bits
+      word, bit, bits = word + 1, 1, 0
+    end
+  end
+  if bits > 0 then admitted[word] = admitted[word] + bits end
+end
+
+local function define_gcra(now_us, read_fine_arrival, write)
   -- max(TAT, t) as microseconds and fraction; nil if the state cannot be read.
   local function start(state, limit)
     if not state then return now_us, 0 end
     local us, fraction = tonumber(state), 0
-    if not us or not (us >= 0 and us < EXACT_MAX) then
+    if not us or not (us >= 0 and us < 2 ^ 53) then
       us, fraction = read_fine_arrival(state, limit)
       if not us then return nil end
     end
     if us < now_us then return now_us, 0 end
     return us, fraction
-  end
-
-  -- The state of an arrival time, and when it is over.
-  local function write(us, fraction, limit)
-    if fraction == 0 then return us, floor((us + 999) / 1000) end
-    local ns = floor(fraction / limit)
-    local rest = fraction - ns * limit
-    if rest == 0 and us > 0 then return format('-%d%03d', us, ns), floor((us + 1000) / 1000) end
-    return 'f' .. pack('>I7I2I5', us, ns, rest), floor((us + 1000) / 1000)
   end
 
   local function weigh(term, state)
@@ -101,7 +135,7 @@ local function define_gcra(now_us, read_fine_arrival)
   end
 
   return function(bytes, looks_on, _, is_free)
-    local limit, span_us, span_fraction, reach_us, reach_fraction = unpack_bytes('<ddddd', bytes, 3)
+    local limit, span_us, span_fraction, reach_us, reach_fraction = struct.unpack('<ddddd', bytes, 3)
     return {
       weigh = weigh, charge = charge, refund = refund, looks_on = looks_on, is_free = is_free, limit = limit,
       span_us = span_us, span_fraction = span_fraction, reach_fraction = reach_fraction,

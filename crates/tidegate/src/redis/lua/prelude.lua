@@ -15,11 +15,13 @@
 -- ARGV[2]  The plans, in groups: see main.lua.
 -- ARGV[3]  and on: the terms, each a limit with a cost. See the file of each algorithm for its layout.
 --
--- Reply    { time in microseconds, states, admitted, errors }
+-- Reply    one list:
 --          states    for each of KEYS what it held before the call, nil if nothing. One that is not a string is "!type".
---          admitted  integers of 32 bits: plan p, from 0, was admitted if bit p % 32 of integer p / 32 is set.
+--          time      in microseconds
+--          admitted  integers of 32 bits, as many as the plans need: plan p, from 0, was admitted if bit p % 32 of integer
+--                    p / 32 is set.
 --          errors    plan, place in KEYS, plan, place in KEYS, ...: plans that changed nothing because what that key
---                    holds cannot be read. Left out if there are none.
+--                    holds cannot be read. Nothing if there are none.
 --
 -- A term begins with two bytes, the algorithm's number and flags:
 --   1  looks on: it never denies, and is charged if the plan is admitted, whether it fits or not
