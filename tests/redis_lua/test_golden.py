@@ -28,4 +28,6 @@ def test_golden(script, path):
 
 
 def test_all_algorithms_have_a_file():
-    assert {parse(line[7:]).algorithm for path in GOLDEN for line in path.read_text().splitlines() if line[:7] == "limit: "} == set(NUMBERS)
+    lines = [line for path in GOLDEN for line in path.read_text().splitlines()]
+    limits = [parse(line.removeprefix("limit: ")) for line in lines if line.startswith("limit: ")]
+    assert {limit.algorithm for limit in limits} == set(NUMBERS)

@@ -100,7 +100,7 @@ def step(script, dice, truth, key, now_us):
     limit, now_ns = truth.limit, now_us * 1000
     op = dice.choices([CHECK, PEEK, REFUND, RESET], [80, 8, 10, 0.5])[0]
     looks_on = dice.random() < 0.1
-    costs = [random_cost(dice, limit) for _ in range(dice.choice([1, 1, 1, 3]))] if op == CHECK else [random_cost(dice, limit)]
+    costs = [random_cost(dice, limit) for _ in range(dice.choice([1, 1, 1, 3]) if op == CHECK else 1)]
     charged_us = dice.choice([0, now_us, max(0, now_us - limit.window_ns // 1000)])
     call = Call()
     for cost in costs:

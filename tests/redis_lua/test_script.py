@@ -19,7 +19,11 @@ EVERY_KIND = {
     "concurrency": Limit("concurrency", 10, SECOND_NS),
     "gcra_wide": Limit("gcra", 1, 365 * 86_400 * SECOND_NS, burst=1000),
 }
-NO_STATES = [b"", b"x", b"-", b"-1", b"inf", b"nan", b"f123", b"w", b"e12", b"s", b"12 monkeys", b"\0" * 13, b"9" * 40, b"1e400"]
+NO_STATES = [
+    b"", b"x", b"-", b"-1", b"inf", b"nan", b"-nan123", b"f123", b"w", b"e12", b"s", b"12 monkeys", b"\0" * 13, b"9" * 40,
+    b"1e400",
+]  # fmt: skip
+KEYS_MAX = 2000
 
 
 def one_plan_each(limit, keys, cost=1):
@@ -86,6 +90,14 @@ def test_more_plans_than_a_word_has_bits(script):
         script.plan([GCRA], [key], [5], 1_750_000_000_000_000)
     reply = script.run(Call().group(CHECK, one_plan_each(GCRA, keys)), 1_750_000_000_000_000)
     assert reply.admitted == [at % 3 != 0 for at in range(100)]
+
+
+def test_as_many_keys_as_a_call_may_have(script):
+    keys = [b"key:%d" % at for at in range(KEYS_MAX)]
+    for expected in (True, False):
+        reply = script.run(Call().group(CHECK, one_plan_each(GCRA, keys, cost=5)), 1_750_000_000_000_000)
+        assert reply.admitted == [expected] * KEYS_MAX
+    assert script.client.dbsize() == KEYS_MAX
 
 
 def test_a_window_of_a_calendar_that_is_not_at_hand_is_an_error(script):
