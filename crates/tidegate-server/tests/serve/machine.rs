@@ -4,8 +4,8 @@ use std::io::Read as _;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::server::{ask, connect, wait_until};
-use crate::{HTTP_ALONE, Server};
+use crate::server::{ask, connect};
+use crate::{HTTP_ALONE, Server, wait_until};
 
 /// What the process may have open, by its metrics.
 fn open_files_max(server: &Server) -> String {
