@@ -29,7 +29,7 @@ pub enum Fate {
 }
 
 /// So many limits need no allocation. Few, for an answer is moved about, and each takes some 200 bytes.
-pub(super) const LIMITS_INLINE: usize = 2;
+const LIMITS_INLINE: usize = 2;
 
 /// The answer to a request.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use super::Touches;
 use super::touches::counters_of;
-use crate::{Algorithm, Charge, Counter, Plan, PlanFull, Role};
+use crate::{Algorithm, Charge, Counter, Plan, PlanFull};
 
 impl Touches<'_> {
     /// A plan of all that may hold a lease which the request was given: the limits that hold it now, those that are on
@@ -18,8 +18,7 @@ impl Touches<'_> {
             for (lineage, key) in own.chain(pool.map(|pool| (pool, [].as_slice()))) {
                 let leases = |counter: &&Counter| matches!(counter.algorithm(), Algorithm::Leases(_));
                 for counter in counters_of(lineage).map(|(counter, _)| counter).filter(leases) {
-                    let role = if touch.is_enforced() { Role::Enforced } else { Role::Observed };
-                    plan.add(Charge { key, counter, cost: touch.cost, role })?;
+                    plan.add(Charge { key, counter, cost: touch.cost, role: touch.role() })?;
                 }
             }
         }

@@ -172,7 +172,7 @@ impl<'r> Touches<'r> {
     /// The counters of a limit.
     fn counted<'t>(&'t self, touch: &'t Touch<'r>) -> impl Iterator<Item = Counted<'t>> {
         let gate = touch.gate;
-        let role = if touch.is_enforced() { Role::Enforced } else { Role::Observed };
+        let role = touch.role();
         let main = counters_of(&gate.main).map(move |(counter, until)| {
             // Those on their way out have windows of their own, to which its units do not belong.
             let moved = touch.moved.filter(|_| until.is_none());
@@ -272,6 +272,10 @@ impl<'r> Touch<'r> {
     /// Whether it can keep a request from passing.
     pub fn is_enforced(&self) -> bool {
         !matches!(self.gate.limit.action, Action::Shadow | Action::Quota | Action::Soft(Margin::Unlimited))
+    }
+
+    pub(super) fn role(&self) -> Role {
+        if self.is_enforced() { Role::Enforced } else { Role::Observed }
     }
 }
 

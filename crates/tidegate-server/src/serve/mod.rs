@@ -27,6 +27,8 @@ mod run;
 pub mod settings;
 mod sleepers;
 pub mod status;
+#[cfg(test)]
+mod wakes;
 mod when_woken;
 
 pub use app::App;

@@ -135,18 +135,8 @@ impl Wake for Alarm {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
-
     use super::*;
-
-    #[derive(Default)]
-    struct Count(AtomicUsize);
-
-    impl Wake for Count {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    use crate::serve::wakes::Wakes;
 
     /// Polls all that were woken, which then wait, and says who they were and by what each is woken.
     fn polled(sleepers: &mut Sleepers<u32>, task: &Waker) -> Vec<(u32, Waker)> {
@@ -164,19 +154,19 @@ mod tests {
 
     #[test]
     fn who_is_woken_is_polled_and_nobody_else() {
-        let count = Arc::new(Count::default());
-        let task = Waker::from(Arc::clone(&count));
+        let wakes = Arc::new(Wakes::default());
+        let task = Waker::from(Arc::clone(&wakes));
         let mut sleepers = Sleepers::new();
         (0..100).for_each(|number| sleepers.add(number));
         let all = polled(&mut sleepers, &task);
         assert_eq!(numbers(&all), (0..100).collect::<Vec<_>>());
         assert!(polled(&mut sleepers, &task).is_empty());
-        assert_eq!(count.0.load(Ordering::Relaxed), 0);
+        assert_eq!(wakes.count(), 0);
         // However often.
         all[7].1.wake_by_ref();
         all[7].1.wake_by_ref();
         all[3].1.wake_by_ref();
-        assert_eq!(count.0.load(Ordering::Relaxed), 2);
+        assert_eq!(wakes.count(), 2);
         assert_eq!(numbers(&polled(&mut sleepers, &task)), [7, 3]);
         sleepers.wake_all();
         assert_eq!(polled(&mut sleepers, &task).len(), 100);
@@ -219,13 +209,13 @@ mod tests {
 
     #[test]
     fn another_task_polls_all_and_is_woken_from_then_on() {
-        let (one, other) = (Arc::new(Count::default()), Arc::new(Count::default()));
+        let (one, other) = (Arc::new(Wakes::default()), Arc::new(Wakes::default()));
         let mut sleepers = Sleepers::new();
         sleepers.add(1);
         polled(&mut sleepers, &Waker::from(Arc::clone(&one)));
         let moved = polled(&mut sleepers, &Waker::from(Arc::clone(&other)));
         assert_eq!(numbers(&moved), [1]);
         moved[0].1.wake_by_ref();
-        assert_eq!((one.0.load(Ordering::Relaxed), other.0.load(Ordering::Relaxed)), (0, 1));
+        assert_eq!((one.count(), other.count()), (0, 1));
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use tidegate::rules::Entry;
 use tidegate_server::serve::resp::RespBounds;
 
-use crate::server::{array, wait_until};
+use crate::server::array;
+use crate::waiting::wait_until;
 use crate::{Options, Server};
 
 /// One passes, and no test lives to see the turn of the next, unless it gives it to them.

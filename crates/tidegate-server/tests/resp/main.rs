@@ -12,5 +12,7 @@ mod server;
 mod throttle;
 mod throttle_model;
 mod timeouts;
+#[path = "../waiting/mod.rs"]
+mod waiting;
 
 use server::{Client, Options, Server};

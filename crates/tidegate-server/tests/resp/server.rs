@@ -3,7 +3,6 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use tidegate::rules::{Descriptor, Entry, Request};
@@ -14,6 +13,8 @@ use tidegate_server::serve::settings::Secret;
 use tidegate_server::serve::{App, Protocol};
 use tokio::runtime::Runtime;
 use tokio_util::task::TaskTracker;
+
+use crate::waiting::wait_until;
 
 /// Longer than anything here takes, on any machine.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -199,21 +200,6 @@ impl Client {
     pub fn stream(&mut self) -> &mut TcpStream {
         &mut self.stream
     }
-}
-
-/// Waits until something is so, and not for ever.
-#[track_caller]
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    const LOOK_EVERY: Duration = Duration::from_millis(5);
-    const LOOKS_MAX: usize = 12_000;
-    let (_never, nothing) = mpsc::channel::<()>();
-    for _ in 0..LOOKS_MAX {
-        if is_so() {
-            return;
-        }
-        assert_eq!(nothing.recv_timeout(LOOK_EVERY), Err(RecvTimeoutError::Timeout));
-    }
-    panic!("{what} did not come");
 }
 
 /// A command as clients send it.

@@ -1,7 +1,11 @@
 //! What the system lets the server have.
 
+use std::io::Read as _;
+use std::net::TcpStream;
+use std::time::Duration;
+
 use crate::server::{ask, connect};
-use crate::{HTTP_ALONE, Server};
+use crate::{HTTP_ALONE, Server, wait_until};
 
 /// What the process may have open, by its metrics.
 fn open_files_max(server: &Server) -> String {
@@ -19,19 +23,33 @@ fn it_has_as_many_files_open_as_it_may() {
 }
 
 #[test]
-fn it_warns_if_that_is_less_than_all_connections_need() {
+fn it_takes_no_more_connections_than_there_is_room_for() {
     let args = [&["--connections-max", "1000"], &HTTP_ALONE[..]].concat();
-    let server = Server::start_after("ulimit -S -n 100 && ulimit -H -n 500", &args);
-    assert_eq!(open_files_max(&server), "500");
+    let server = Server::start_after("ulimit -S -n 60 && ulimit -H -n 66", &args);
+    assert_eq!(open_files_max(&server), "66");
+    // There is room for two, and perhaps for one more that takes the place of the connection before.
+    let mut several: Vec<TcpStream> =
+        (0..5).map(|_| TcpStream::connect(server.address("http")).unwrap()).collect();
+    several.iter().for_each(|one| one.set_read_timeout(Some(Duration::from_millis(10))).unwrap());
+    let mut is_closed = |one: &mut TcpStream| matches!(one.read(&mut [0]), Ok(0));
+    wait_until("one is turned away", || several.iter_mut().any(&mut is_closed));
+    drop(several);
     let log = server.stop();
     for text in [
         "WARN",
-        "may have 500 files open, and 1064 are needed for 1000 connections on each of 1 listeners",
+        "takes 2 connections and not 1000, since the process may have 66 files open and 1064 are needed",
         "LimitNOFILE=1064",
-        "connections_max to 436 or less",
     ] {
         assert!(log.contains(text), "{text}: {log}");
     }
+}
+
+#[test]
+fn who_asked_for_nothing_is_not_warned() {
+    let server = Server::start_after("ulimit -n 500", &[]);
+    let log = server.stop();
+    let line = log.lines().find(|line| line.contains("takes 109 connections and not 10000"));
+    assert!(line.unwrap_or_else(|| panic!("{log}")).contains("INFO"), "{log}");
 }
 
 /// It starts all the same: memory is taken as there are keys.

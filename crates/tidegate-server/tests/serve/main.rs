@@ -17,10 +17,13 @@ mod restarting;
 mod server;
 mod sockets;
 mod stopping;
+#[path = "../waiting/mod.rs"]
+mod waiting;
 mod wrong_settings;
 
 use directory::Directory;
-use server::{Server, outcome, wait_until};
+use server::{Server, outcome};
+use waiting::wait_until;
 
 /// With these only HTTP is listened on.
 const HTTP_ALONE: [&str; 6] = ["--grpc", "off", "--resp", "off", "--admin", "off"];

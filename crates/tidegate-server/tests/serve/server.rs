@@ -5,13 +5,12 @@ use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::binary::Run;
+use crate::waiting::wait_until;
 
 /// A server of a test's own, on free ports. Killed when it is dropped.
 pub struct Server {
@@ -224,21 +223,6 @@ pub fn try_ask(mut connection: impl Connection, method: &str, path: &str, body: 
     let (head, body) = answer.split_once("\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     Ok(Answer { status: status.ok_or(io::ErrorKind::InvalidData)?, body: body.to_owned() })
-}
-
-/// Waits until something is so, and not for ever.
-#[track_caller]
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    const LOOK_EVERY: Duration = Duration::from_millis(10);
-    const LOOKS_MAX: usize = 6_000;
-    let (_never, nothing) = mpsc::channel::<()>();
-    for _ in 0..LOOKS_MAX {
-        if is_so() {
-            return;
-        }
-        assert_eq!(nothing.recv_timeout(LOOK_EVERY), Err(RecvTimeoutError::Timeout));
-    }
-    panic!("{what} did not come");
 }
 
 /// All that is read, as it comes. When it is complete, nobody else has it.

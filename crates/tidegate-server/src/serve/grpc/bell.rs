@@ -58,24 +58,14 @@ impl Wake for Bell {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
-
     use super::*;
-
-    #[derive(Default)]
-    struct Count(AtomicUsize);
-
-    impl Wake for Count {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    use crate::serve::wakes::Wakes;
 
     #[test]
     fn it_wakes_who_rests_and_nobody_else() {
-        let count = Arc::new(Count::default());
-        let woken = || count.0.load(Ordering::Relaxed);
-        let task = Waker::from(Arc::clone(&count));
+        let wakes = Arc::new(Wakes::default());
+        let woken = || wakes.count();
+        let task = Waker::from(Arc::clone(&wakes));
         let bell = Bell::of(&task);
         assert!(bell.is_of(&task) && !bell.is_of(Waker::noop()));
 

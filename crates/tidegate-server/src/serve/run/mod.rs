@@ -49,22 +49,22 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Err(SettingsError::Problems(problems)) => return output::exit(Err(several(&problems))),
     };
-    output::exit(run(&settings))
+    output::exit(run(settings))
 }
 
-fn run(settings: &Settings) -> Result<Verdict, Failure> {
+fn run(mut settings: Settings) -> Result<Verdict, Failure> {
     logs::start(settings.args.log_level, settings.args.log_format);
     for variable in nearly_settings() {
         tracing::warn!("{variable}");
     }
-    let mut started = match Started::by(settings)? {
+    let mut started = match Started::by(&settings)? {
         Ok(started) => started,
         Err(verdict) => return Ok(verdict),
     };
-    open_files::make_room(&settings.args);
+    settings.args.connections_max = open_files::make_room(&settings.args);
     memory::compare(settings.args.memory_max);
-    let runtime = runtime(settings)?;
-    let stopped = runtime.block_on(serve(settings, &mut started))?;
+    let runtime = runtime(&settings)?;
+    let stopped = runtime.block_on(serve(&settings, &mut started))?;
     // Whatever is left is cut off here, so that nothing is decided that the last snapshot misses.
     runtime.shutdown_timeout(RUNTIME_SHUTDOWN_MAX);
     let finished = started.finish();

@@ -14,6 +14,9 @@ use super::values::{self, LogFormat, LogKeys, LogLevel, PrintAddresses, RlsDetai
 use crate::serve::listening::Address;
 use crate::size::Size;
 
+/// The most connections of a listener, unless something else is set.
+pub const CONNECTIONS_MAX_DEFAULT: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
+
 /// Serve decisions over HTTP, gRPC (Envoy's rate limit service) and the protocol of Redis
 ///
 /// Decides by rules from files, which are read again when they change. Counters are kept in memory, and with a data
@@ -129,8 +132,8 @@ pub struct ServeArgs {
         value_hint = ValueHint::FilePath, help_heading = "Who may come in")]
     pub resp_password_file: Option<PathBuf>,
 
-    /// The most connections of a listener; those beyond are closed at once
-    #[arg(long, env = "TIDEGATE_CONNECTIONS_MAX", value_name = "NUMBER", default_value = "10000",
+    /// The most connections of a listener, if the process may have so many files open; those beyond are closed at once
+    #[arg(long, env = "TIDEGATE_CONNECTIONS_MAX", value_name = "NUMBER", default_value_t = CONNECTIONS_MAX_DEFAULT,
         value_parser = values::connections_max, help_heading = "Bounds")]
     pub connections_max: NonZeroUsize,
 

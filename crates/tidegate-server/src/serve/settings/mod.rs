@@ -16,7 +16,7 @@ mod secret;
 mod together;
 mod values;
 
-pub use args::ServeArgs;
+pub use args::{CONNECTIONS_MAX_DEFAULT, ServeArgs};
 pub use bounds::Bounds;
 pub use environment::{nearly_settings, variable_of};
 pub use secret::{EmptySecret, Secret};
