@@ -75,8 +75,11 @@ mod limiter;
 mod locks;
 mod memory;
 mod pacer;
+#[cfg(all(feature = "redis", not(loom)))]
+pub mod redis;
 #[cfg(feature = "rules")]
 pub mod rules;
+mod shared;
 mod sync;
 mod waiting;
 
@@ -96,6 +99,7 @@ pub use memory::{
     SnapshotReport, SnapshotWriter,
 };
 pub use pacer::{Acquisition, COLD_FACTOR_TERM_MAX, ColdFactor, IntoRate, Pacer, PacerBuilder, PacerError};
+pub use shared::{Cacheable, Later, Settled, SharedStore, StoreFailure};
 pub use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
 pub use tidegate_core::{
     Algorithm, AlgorithmName, Charge, Counter, CounterId, Decision, Fence, Limit, LimitError, LimitSpec,

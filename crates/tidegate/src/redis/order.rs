@@ -1,0 +1,50 @@
+//! A plan that can wait for its turn: what a [`Plan`](tidegate_core::Plan) says, with nothing borrowed.
+
+use smallvec::SmallVec;
+use tidegate_core::{Algorithm, Nanos, Role, Timestamp};
+
+use crate::LeaseToken;
+
+/// One plan, and what is to be done with it.
+#[derive(Clone, Debug)]
+pub(super) struct Order {
+    pub op: Op,
+    pub charges: SmallVec<[OrderCharge; 2]>,
+}
+
+/// What is to be done with a plan.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Op {
+    Check,
+    Peek,
+    /// What was charged at that time, if it is known: nothing is taken from windows that began after it.
+    Refund(Option<Timestamp>),
+    Reset,
+    Acquire {
+        owner: Owner,
+        ttl: Option<Nanos>,
+    },
+    Renew {
+        token: LeaseToken,
+        ttl: Option<Nanos>,
+    },
+    Release {
+        token: LeaseToken,
+    },
+}
+
+/// Who a lease belongs to: drawn at random for each, and kept as a secret.
+pub(super) type Owner = [u8; 16];
+
+/// One line of a plan.
+#[derive(Clone, Debug)]
+pub(super) struct OrderCharge {
+    /// The name of its key in Redis.
+    pub key: KeyName,
+    pub algorithm: Algorithm,
+    pub cost: u64,
+    pub role: Role,
+}
+
+/// The name of a key in Redis. Most need no allocation.
+pub(super) type KeyName = SmallVec<[u8; 40]>;

@@ -1,0 +1,41 @@
+//! Where the store is, and how it is talked to.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::StoreUrl;
+
+/// Where the store is, and how it is talked to.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RedisSettings {
+    /// Where: `redis://`, `rediss://`, `redis+sentinel://`, `redis-cluster://`, `redis+ring://`.
+    pub url: StoreUrl,
+    /// What a decision may take at most, waiting for its turn included.
+    pub timeout: Duration,
+    /// What the names of all keys begin with, so that several installations can share one Redis.
+    pub namespace: Box<str>,
+    /// How many replicas have to have what was written before an answer is given, as far as they do in time.
+    pub wait_replicas: Option<NonZeroU32>,
+    /// Certificates of those who may vouch for the servers, as PEM; those of the system if none.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl RedisSettings {
+    /// What a decision may take by default.
+    pub const TIMEOUT_DEFAULT: Duration = Duration::from_millis(10);
+    /// What the names of keys begin with by default.
+    pub const NAMESPACE_DEFAULT: &'static str = "tg";
+
+    /// With defaults for all but where it is.
+    pub fn new(url: StoreUrl) -> Self {
+        Self {
+            url,
+            timeout: Self::TIMEOUT_DEFAULT,
+            namespace: Self::NAMESPACE_DEFAULT.into(),
+            wait_replicas: None,
+            ca_file: None,
+        }
+    }
+}
