@@ -3,8 +3,8 @@
 import time
 
 import pytest
-from harness.fleet import EVERY_PROTOCOL, PASSES, OverConnection, all_at_once, rule, rules
 from harness.asking import redis_client
+from harness.fleet import EVERY_PROTOCOL, PASSES, all_at_once, operate, rule, rules
 from harness.waiting import wait_for
 
 LIMIT = 40
@@ -215,24 +215,16 @@ def test_what_is_given_back_at_one_is_seen_by_all(fleet, redis_server, closing):
     # Now each of them knows that it is over, without asking.
     assert [client.ask(asked).decision for client in clients] == ["denied"] * 4
 
-    operators = running.servers[0]
-    reply = running_post(operators, "/v1/refund", {**asked}, cost=4)
+    reply = operate(running.servers[0], "/v1/refund", asked, cost=4)
     assert reply.status_code == 200, reply.text
     for client in clients:
         wait_for("it is seen", lambda client=client: client.ask(asked).passes)
     assert [client.ask(asked).decision for client in clients] == ["denied"] * 4, "four were given back, and no more"
 
-    reply = running_post(operators, "/v1/reset", {**asked})
+    reply = operate(running.servers[0], "/v1/reset", asked)
     assert reply.status_code == 200, reply.text
     for client in clients:
         wait_for("it is seen", lambda client=client: client.ask(asked).passes)
-
-
-def running_post(server, path, attributes, **more):
-    import requests
-
-    body = {"domain": "api", "attributes": attributes, **more}
-    return requests.post(server.admin + path, json=body, timeout=120)
 
 
 def test_who_is_held_is_let_go_at_the_rate_of_all(fleet, redis_server, closing):

@@ -6,6 +6,8 @@ import threading
 import time
 from dataclasses import dataclass
 
+import requests
+
 from .asking import OverGrpc, OverResp
 from .waiting import DEADLINE_S, wait_for
 
@@ -108,6 +110,12 @@ class Fleet:
         for server in self.servers:
             server.process.must_run()
             assert "panicked" not in server.process.stderr()
+
+
+def operate(server, path, attributes, **more):
+    """What operators may do: `/v1/refund` and `/v1/reset`. The response."""
+    body = {"domain": DOMAIN, "attributes": attributes, **more}
+    return requests.post(server.admin + path, json=body, timeout=DEADLINE_S)
 
 
 EVERY_PROTOCOL = (OverConnection, OverConnection, OverResp, OverGrpc)
