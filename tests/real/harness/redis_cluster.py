@@ -1,5 +1,7 @@
 """Redis Cluster: masters, each with a replica."""
 
+from redis.crc import key_slot
+
 from .redis_server import NOT_YET, RedisServer, is_in_step
 from .tidegate import keep_port
 from .waiting import wait_for
@@ -86,11 +88,10 @@ class RedisCluster:
 
     def master_of(self, key):
         """The node that serves a key now."""
-        slot = self.running()[0].ask("CLUSTER", "KEYSLOT", key)
-        return self.server_of_slot(slot)
+        return self.server_of_slot(key_slot(key.encode()))
 
     def server_of_slot(self, slot):
-        for seen in nodes_seen_by(self.running()[0]):
+        for seen in nodes_seen_by(next(node for node in self.running() if not node.is_paused)):
             if "master" in seen["flags"] and any(first <= slot <= last for first, last in seen["slots"]):
                 return self.node(seen["port"])
         raise AssertionError(f"nobody serves slot {slot}")
