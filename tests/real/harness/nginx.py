@@ -9,11 +9,11 @@ from .waiting import wait_for
 class Nginx:
     """A running nginx. `port` is one that its configuration listens on; `url` is where clients ask."""
 
-    def __init__(self, directory, config, port):
+    def __init__(self, binary, directory, config, port):
         path = directory / "nginx.conf"
         path.write_text(config)
         self.port, self.url = port, f"http://127.0.0.1:{port}/"
-        self.process = Process(["nginx", "-p", directory, "-c", path], directory / "nginx")
+        self.process = Process([binary, "-p", directory, "-c", path], directory / "nginx")
         try:
             wait_for("nginx listens", self._listens)
         except BaseException:
