@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::hash::Hasher;
+use std::num::NonZeroU32;
 
 use siphasher::sip::SipHasher13;
 use smallvec::SmallVec;
@@ -79,6 +80,12 @@ impl Counter {
     #[must_use]
     pub fn resized(&self, limit: u64) -> Self {
         Self { id: self.id, limit: self.limit.resized(limit) }
+    }
+
+    /// The same counter with the share of one of so many processes.
+    #[must_use]
+    pub fn share_of(&self, nodes: NonZeroU32) -> Self {
+        Self { id: self.id, limit: self.limit.share_of(nodes) }
     }
 
     /// The identity of its counters.

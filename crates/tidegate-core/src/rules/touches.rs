@@ -131,8 +131,10 @@ impl<'r> Touches<'r> {
         let mut drawn = Drawn { plan: Plan::new(), lines: SmallVec::new() };
         self.draw(&mut drawn, |counted| counted.until.is_none())?;
         if self.is_refused() {
-            // Denied whatever the others say, so that they say what they say of a request that is.
-            drawn.plan.add(Charge { key: &[], counter: &REFUSING, cost: 1, role: Role::Enforced })?;
+            // Denied whatever the others say, so that they say what they say of a request that is. Nothing is ever kept
+            // for it; its key is that of another one, for a store that keeps what belongs to a key together.
+            let key = drawn.plan.charges().first().map_or([].as_slice(), |charge| charge.key);
+            drawn.plan.add(Charge { key, counter: &REFUSING, cost: 1, role: Role::Enforced })?;
         }
         // A change that was made in time must not be what keeps requests from being decided.
         let _ = self.draw(&mut drawn, |counted| counted.until.is_some_and(|until| now < until));
@@ -296,6 +298,15 @@ impl Drawn<'_> {
             Some((number, said.of(Part::Beside)?))
         });
         granted.filter(|(_, granted)| granted.verdict == Verdict::Denied).collect()
+    }
+
+    /// The limits that charges are made for, each with the charge's place in the plan. A charge may be for several, and
+    /// one that is for none refuses what lacks a part of its key.
+    pub fn charged<'d, 'r>(
+        &'d self,
+        touches: &'d Touches<'r>,
+    ) -> impl Iterator<Item = (usize, &'d Touch<'r>)> {
+        self.lines.iter().map(|line| (line.charge, &touches.touches[line.touch]))
     }
 
     /// Whether limits may turn to pools, and attempts are counted beside them: then it has to be known beforehand which
