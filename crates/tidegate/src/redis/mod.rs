@@ -4,13 +4,20 @@
 //! Plan -> Order -> desk of its server -> Call -> servers -> Redis -> reply, played by the core's algorithms -> Settled
 //! ```
 //!
-//! [`order`] is a plan that can wait. `script` is what is said to Redis and what its reply means. `servers` knows which
+//! [`order`] is a plan that can wait. `script` is what is said to Redis and what its reply means. [`servers`] knows which
 //! server has which keys, and talks to them. A `desk` for each server gathers orders into calls. `store` puts it together.
 
 #[allow(dead_code, reason = "the skeleton")]
 mod order;
+#[allow(dead_code, unused_imports, reason = "the skeleton")]
+mod servers;
 mod settings;
+#[allow(dead_code, reason = "the skeleton")]
 mod url;
 
-pub use settings::RedisSettings;
-pub use url::StoreUrl;
+pub use servers::{
+    BreakerState, ConnectError, ConnectErrorKind, EventHook, ServerCounts, ServerStats, ServersStats,
+    StoreEvent,
+};
+pub use settings::{ClientCertificate, RedisSettings};
+pub use url::{StoreUrl, UrlError};
