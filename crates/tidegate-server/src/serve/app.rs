@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use tidegate::rules::{Answer, Request};
 use tidegate::{
-    Clock as _, Decided, Engine, Explanation, LeaseToken, Nanos, PlanFull, Release, Renewal, Timestamp,
+    Clock as _, Decided, Charge, Engine, Explanation, LeaseToken, Nanos, Outcome, PlanFull, Release, Renewal, Timestamp,
 };
 
 use super::drain::Drain;
+use super::stand_in::{StandIn, Unsettled};
 use super::logs::Denials;
 use super::metrics::{Metrics, Took};
 use super::{Protocol, Reloads, Status};
@@ -91,70 +92,77 @@ impl App {
         deciding.await.inspect_err(|_| self.metrics.rejected(by, TOO_MANY_LIMITS))
     }
 
+    /// Whether counters are in a store that others share, which answers later.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Decides one charge that no rule is for.
+    pub async fn check_one(&self, charge: &Charge<'_>) -> Outcome {
+        StandIn(&self.engine).check_one(charge).await.0
+    }
+
     /// Answers as [`check`](Self::check) would that does not wait, and charges nothing. It is no decision, and is not
     /// counted as one.
-    pub fn peek<R>(
+    pub async fn peek<R>(
         &self,
         request: &Request<'_>,
         answered: impl FnOnce(&Answer<'_>) -> R,
-    ) -> Result<R, PlanFull> {
-        let rules = self.engine.in_force();
-        let answer = self.operated("peek", rules.peek(request))?;
-        Ok(answered(&answer))
+    ) -> Result<R, Unsettled> {
+        self.operated("peek", StandIn(&self.engine).peek(request, |answer| answered(&answer)).await)
     }
 
     /// Lets a lease that the request acquired last longer.
-    pub fn renew(
+    pub async fn renew(
         &self,
         request: &Request<'_>,
         token: &LeaseToken,
         ttl: Option<Nanos>,
-    ) -> Result<Renewal, PlanFull> {
-        let renewal = self.engine.in_force().renew(request, token, ttl);
-        let result = match renewal {
+    ) -> Result<Renewal, Unsettled> {
+        let renewal = StandIn(&self.engine).renew(request, token, ttl).await;
+        let result = match &renewal {
             Ok(Renewal::Renewed(_)) => "renewed",
             Ok(Renewal::AlreadyReleased) => "already_released",
             Ok(Renewal::Expired) => "expired",
             Ok(Renewal::WrongOwner) => "wrong_owner",
-            Err(PlanFull) => TOO_MANY_LIMITS,
+            Err(unsettled) => why(unsettled),
         };
         self.metrics.operated("renew", result);
         renewal
     }
 
     /// Gives back what a lease holds that the request acquired.
-    pub fn release(&self, request: &Request<'_>, token: &LeaseToken) -> Result<Release, PlanFull> {
-        let release = self.engine.in_force().release(request, token);
-        let result = match release {
+    pub async fn release(&self, request: &Request<'_>, token: &LeaseToken) -> Result<Release, Unsettled> {
+        let release = StandIn(&self.engine).release(request, token).await;
+        let result = match &release {
             Ok(Release::Released) => "released",
             Ok(Release::AlreadyReleased) => "already_released",
             Ok(Release::Expired) => "expired",
             Ok(Release::WrongOwner) => "wrong_owner",
-            Err(PlanFull) => TOO_MANY_LIMITS,
+            Err(unsettled) => why(unsettled),
         };
         self.metrics.operated("release", result);
         release
     }
 
     /// Gives back what a request was charged and did not use.
-    pub fn refund(&self, request: &Request<'_>) -> Result<(), PlanFull> {
-        self.operated("refund", self.engine.in_force().refund(request))
+    pub async fn refund(&self, request: &Request<'_>) -> Result<(), Unsettled> {
+        self.operated("refund", StandIn(&self.engine).refund(request).await)
     }
 
     /// Forgets all that the keys of a request used.
-    pub fn reset(&self, request: &Request<'_>) -> Result<(), PlanFull> {
-        self.operated("reset", self.engine.in_force().reset(request))
+    pub async fn reset(&self, request: &Request<'_>) -> Result<(), Unsettled> {
+        self.operated("reset", StandIn(&self.engine).reset(request).await)
     }
 
     /// Explains what [`check`](Self::check) would answer that does not wait.
-    pub fn explain<R>(
+    pub async fn explain<R>(
         &self,
         request: &Request<'_>,
         explained: impl FnOnce(&Explanation<'_>) -> R,
-    ) -> Result<R, PlanFull> {
-        let rules = self.engine.in_force();
-        let explanation = self.operated("explain", rules.explain(request))?;
-        Ok(explained(&explanation))
+    ) -> Result<R, Unsettled> {
+        self.operated("explain", StandIn(&self.engine).explain(request, |explanation| explained(&explanation)).await)
     }
 
     /// All metrics, as Prometheus reads them; of the type
@@ -181,8 +189,16 @@ impl App {
         self.denials.note(by, request, &decided.answer, now);
     }
 
-    fn operated<T>(&self, operation: &'static str, result: Result<T, PlanFull>) -> Result<T, PlanFull> {
-        self.metrics.operated(operation, if result.is_ok() { "done" } else { TOO_MANY_LIMITS });
+    fn operated<T>(&self, operation: &'static str, result: Result<T, Unsettled>) -> Result<T, Unsettled> {
+        self.metrics.operated(operation, result.as_ref().err().map_or("done", why));
         result
+    }
+}
+
+/// Why something was not done, in a word or two.
+fn why(unsettled: &Unsettled) -> &'static str {
+    match unsettled {
+        Unsettled::PlanFull => TOO_MANY_LIMITS,
+        Unsettled::Store(failure) => failure.as_str(),
     }
 }
