@@ -23,6 +23,7 @@ use super::script::{SCRIPT, key_name};
 use super::servers::{ConnectError, Place, ServerId, Servers};
 use super::split::Split;
 use super::stats::{Counters, StoreStats};
+use super::url::Shape;
 use crate::{
     Cacheable, Clock, Later, LeaseToken, Release, Renewal, Settled, SharedStore, StoreFailure, SystemClock,
 };
@@ -215,11 +216,13 @@ impl Inner {
         asking
     }
 
-    /// Where to try again what could not be done at a place. In a cluster a slot is taken over by another server, which
-    /// then has what the first one had. Where there are no slots another server has never seen it.
+    /// Where to try again what could not be done at a place. In a cluster another server takes a slot over, with all that
+    /// is in it. Anywhere else another server has never seen it.
     pub(super) fn place_again(&self, place: Place, order: &Order) -> Place {
-        let now = order.charges.first().map(|charge| self.office.servers.place(hash_tag(&charge.key)));
-        now.filter(|now| place.slot > 0 && now.slot == place.slot).unwrap_or(place)
+        match (&self.settings.url.shape, order.charges.first()) {
+            (Shape::Cluster, Some(charge)) => self.office.servers.place(hash_tag(&charge.key)),
+            _ => place,
+        }
     }
 
     fn parted(&self, order: &Order) -> Option<Parted> {
