@@ -7,17 +7,31 @@
 //! [`order`] is a plan that can wait. `script` is what is said to Redis and what its reply means. [`servers`] knows which
 //! server has which keys, and talks to them. A `desk` for each server gathers orders into calls. `store` puts it together.
 
+mod batch;
+mod deny_cache;
+mod desk;
+mod giving_back;
+mod heartbeat;
 #[allow(dead_code, reason = "the skeleton")]
 mod order;
+mod parts;
 #[allow(dead_code, unused_imports, reason = "the skeleton")]
 mod servers;
 mod settings;
+mod split;
+mod stand_ins;
+mod stats;
+mod store;
 #[allow(dead_code, reason = "the skeleton")]
 mod url;
+
+use stand_ins::script;
 
 pub use servers::{
     BreakerState, ConnectError, ConnectErrorKind, EventHook, ServerCounts, ServerStats, ServersStats,
     StoreEvent,
 };
 pub use settings::{ClientCertificate, RedisSettings};
+pub use stats::{FailureCounts, StoreStats};
+pub use store::RedisStore;
 pub use url::{StoreUrl, UrlError};

@@ -46,5 +46,31 @@ pub(super) struct OrderCharge {
     pub role: Role,
 }
 
+impl Order {
+    pub(super) fn new(op: Op, charges: SmallVec<[OrderCharge; 2]>) -> Self {
+        Self { op, charges }
+    }
+
+    /// One whose answer says what the states were before it.
+    pub(super) fn keeping_states(op: Op, charges: SmallVec<[OrderCharge; 2]>) -> Self {
+        Self { op, charges }
+    }
+}
+
+impl Op {
+    /// What tells it from others.
+    pub(super) fn number(self) -> u8 {
+        match self {
+            Self::Check => 1,
+            Self::Peek => 2,
+            Self::Refund(_) => 3,
+            Self::Reset => 4,
+            Self::Acquire { .. } => 5,
+            Self::Renew { .. } => 6,
+            Self::Release { .. } => 7,
+        }
+    }
+}
+
 /// The name of a key in Redis. Most need no allocation.
 pub(super) type KeyName = SmallVec<[u8; 40]>;
