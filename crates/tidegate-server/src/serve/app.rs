@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use tidegate::rules::{Answer, Request};
 use tidegate::{
-    Clock as _, Decided, Charge, Engine, Explanation, LeaseToken, Nanos, Outcome, PlanFull, Release, Renewal, Timestamp,
+    Charge, Clock as _, Decided, Engine, Explanation, LeaseToken, Nanos, Outcome, PlanFull, Release, Renewal,
+    Timestamp,
 };
 
 use super::drain::Drain;
-use super::stand_in::{StandIn, Unsettled};
 use super::logs::Denials;
 use super::metrics::{Metrics, Took};
-use super::{Protocol, Reloads, Status};
+use super::stand_in::{StandIn, Unsettled};
+use super::{Fleet, Protocol, Reloads, Status, fleet};
 
 /// Why requests are rejected that touch more limits than a plan has room for.
 pub(super) const TOO_MANY_LIMITS: &str = "too_many_limits";
@@ -30,6 +31,8 @@ pub struct App {
     pub status: Status,
     /// Asks for the rules to be read again.
     pub reloads: Reloads,
+    /// The store that a fleet shares, if the engine decides by one.
+    pub fleet: Option<Fleet>,
 }
 
 impl App {
@@ -42,7 +45,14 @@ impl App {
             drain: Drain::new(),
             status: Status::new(),
             reloads: Reloads::new(),
+            fleet: None,
         }
+    }
+
+    /// The same, with the store that its engine shares with others: for whoever looks at metrics and health.
+    #[must_use]
+    pub fn with_fleet(self, fleet: Fleet) -> Self {
+        Self { fleet: Some(fleet), ..self }
     }
 
     /// The same, with denials logged as was set.
@@ -162,7 +172,10 @@ impl App {
         request: &Request<'_>,
         explained: impl FnOnce(&Explanation<'_>) -> R,
     ) -> Result<R, Unsettled> {
-        self.operated("explain", StandIn(&self.engine).explain(request, |explanation| explained(&explanation)).await)
+        self.operated(
+            "explain",
+            StandIn(&self.engine).explain(request, |explanation| explained(&explanation)).await,
+        )
     }
 
     /// All metrics, as Prometheus reads them; of the type
@@ -181,6 +194,9 @@ impl App {
         let now = || self.engine.clock().now();
         let has_rules = || self.engine.in_force().ruleset().domain(request.domain).is_some();
         self.metrics.decided(by, request.domain, &decided.answer, has_rules);
+        if decided.answer.degraded {
+            self.metrics.degraded(fleet::policy_of(&decided.answer));
+        }
         if let (Some(asked_at), Some(stages)) = (asked_at, decided.stages) {
             let waited_ns = u64::try_from(decided.waited.get()).unwrap_or(u64::MAX);
             let took_ns = now().as_nanos().saturating_sub(asked_at.as_nanos());

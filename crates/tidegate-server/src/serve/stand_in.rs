@@ -29,13 +29,26 @@ impl std::fmt::Display for Unsettled {
 pub struct StandIn<'e>(pub &'e Engine);
 
 impl StandIn<'_> {
-    pub async fn peek<R>(&self, request: &Request<'_>, answered: impl FnOnce(Answer<'_>) -> R) -> Result<R, Unsettled> {
+    pub async fn peek<R>(
+        &self,
+        request: &Request<'_>,
+        answered: impl FnOnce(Answer<'_>) -> R,
+    ) -> Result<R, Unsettled> {
         Ok(answered(self.0.in_force().peek(request)?))
     }
-    pub async fn explain<R>(&self, request: &Request<'_>, answered: impl FnOnce(Explanation<'_>) -> R) -> Result<R, Unsettled> {
+    pub async fn explain<R>(
+        &self,
+        request: &Request<'_>,
+        answered: impl FnOnce(Explanation<'_>) -> R,
+    ) -> Result<R, Unsettled> {
         Ok(answered(self.0.in_force().explain(request)?))
     }
-    pub async fn renew(&self, request: &Request<'_>, token: &LeaseToken, ttl: Option<Nanos>) -> Result<Renewal, Unsettled> {
+    pub async fn renew(
+        &self,
+        request: &Request<'_>,
+        token: &LeaseToken,
+        ttl: Option<Nanos>,
+    ) -> Result<Renewal, Unsettled> {
         Ok(self.0.in_force().renew(request, token, ttl)?)
     }
     pub async fn release(&self, request: &Request<'_>, token: &LeaseToken) -> Result<Release, Unsettled> {
@@ -51,4 +64,8 @@ impl StandIn<'_> {
         use tidegate::Clock as _;
         (*self.0.store().check_one(charge, self.0.clock().now()), false)
     }
+}
+
+pub fn sharing(engine: Engine, _: std::sync::Arc<dyn tidegate::SharedStore>) -> Engine {
+    engine
 }

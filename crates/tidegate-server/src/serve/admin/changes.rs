@@ -7,8 +7,8 @@ use tidegate::{AlgorithmName, PlanFull};
 
 use crate::request_json::{self, Form};
 use crate::serve::App;
-use crate::serve::http::reply::{self, Problem, Reply};
 use crate::serve::http::asking;
+use crate::serve::http::reply::{self, Problem, Reply};
 use crate::serve::listening::CertificateReload;
 use crate::serve::reloads::Reloaded;
 use crate::shown;

@@ -18,7 +18,8 @@ const ANSWER_BYTES: usize = 640;
 
 const PROBLEM_TYPE: &[u8] = br#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"#;
 
-const UNAVAILABLE_TYPE: &[u8] = br#"{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"#;
+const UNAVAILABLE_TYPE: &[u8] =
+    br#"{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"#;
 
 /// The header that marks what was decided without the store that a fleet shares, because that did not answer.
 pub const DEGRADED_HEADER: HeaderName = HeaderName::from_static(rls::DEGRADED_HEADER);
@@ -84,7 +85,10 @@ fn write_unavailable(out: &mut Vec<u8>, answer: &Answer<'_>) {
     out.extend_from_slice(UNAVAILABLE_TYPE);
     let policy = answer.decider().map(PolicyName::of);
     let by = policy.map_or_else(|| "a rule".to_owned(), |policy| policy.to_string());
-    json::text(out, &format!("the store that counts does not answer, and {by} turns requests away meanwhile"));
+    json::text(
+        out,
+        &format!("the store that counts does not answer, and {by} turns requests away meanwhile"),
+    );
     out.push(b',');
 }
 

@@ -31,13 +31,25 @@ impl Metrics {
 
 fn write_asked(page: &mut Exposition, stats: &StoreStats) {
     let counters = [
-        ("orders", "Plans that the shared store was asked for, parts of plans that were split each.", stats.orders),
+        (
+            "orders",
+            "Plans that the shared store was asked for, parts of plans that were split each.",
+            stats.orders,
+        ),
         ("calls", "Calls of the script that they were put into.", stats.calls),
         ("coalesced", "Plans that went along with the same plan in one call.", stats.coalesced),
-        ("deny_cache_hits", "Denials from memory, because the shared store would deny.", stats.deny_cache_hits),
+        (
+            "deny_cache_hits",
+            "Denials from memory, because the shared store would deny.",
+            stats.deny_cache_hits,
+        ),
         ("splits", "Plans whose keys were in several slots or servers.", stats.splits),
         ("split_refunds", "Parts of split plans that were given back.", stats.split_refunds),
-        ("split_refunds_lost", "Parts of split plans that could not be given back.", stats.split_refunds_lost),
+        (
+            "split_refunds_lost",
+            "Parts of split plans that could not be given back.",
+            stats.split_refunds_lost,
+        ),
     ];
     for (what, help, count) in counters {
         page.single(&format!("tidegate_store_{what}_total"), Kind::Counter, help, count);
@@ -61,9 +73,21 @@ fn write_servers(page: &mut Exposition, stats: &StoreStats) {
     }
     let counters = [
         ("rounds", "Pipelines of commands that were sent to servers of the store.", servers.total.rounds),
-        ("redirects", "Commands that were sent on because a cluster is being changed.", servers.total.redirects),
-        ("reconnects", "Connections to servers of the store that were made after the first.", servers.total.reconnects),
-        ("ring_moved", "Keys that were asked for at the next member of a ring, its own being away.", servers.moved_to_next),
+        (
+            "redirects",
+            "Commands that were sent on because a cluster is being changed.",
+            servers.total.redirects,
+        ),
+        (
+            "reconnects",
+            "Connections to servers of the store that were made after the first.",
+            servers.total.reconnects,
+        ),
+        (
+            "ring_moved",
+            "Keys that were asked for at the next member of a ring, its own being away.",
+            servers.moved_to_next,
+        ),
         ("replicas_short", "Pipelines that too few replicas had received in time.", servers.waited_short),
     ];
     for (what, help, count) in counters {

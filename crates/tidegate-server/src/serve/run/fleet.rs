@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::redis::{BreakerState, EventHook, RedisSettings, RedisStore, StoreEvent};
+use tidegate::redis::{BreakerState, EventHook, RedisSettings, RedisStore, ServerStats, StoreEvent};
 use tokio::sync::mpsc;
 
 use crate::output::Failure;
@@ -27,14 +27,14 @@ pub async fn connect(settings: &RedisSettings) -> Result<(Fleet, Events), Failur
     settings.on_event = Some(EventHook::new(move |event| drop(tell.try_send(event))));
     let url = settings.url.to_string();
     let store = RedisStore::connect(settings).await.map_err(|error| Failure::usage(error.to_string()))?;
-    Ok((Fleet::new(store, url), told))
+    Ok((Fleet::new(Arc::new(store), url), told))
 }
 
 /// Logs what changes, until the server drains.
 pub async fn watch(app: Arc<App>, mut events: Events) {
     let Some(fleet) = &app.fleet else { return };
     let mut degraded = Degraded::No;
-    let mut seen = app.metrics.degraded_decisions();
+    let (mut seen, mut calls) = (app.metrics.degraded_decisions(), 0);
     let mut looks = tokio::time::interval(LOOK_EVERY);
     loop {
         tokio::select! {
@@ -43,7 +43,14 @@ pub async fn watch(app: Arc<App>, mut events: Events) {
             _ = looks.tick() => {
                 let decisions = app.metrics.degraded_decisions();
                 let new = decisions - std::mem::replace(&mut seen, decisions);
-                degraded = degraded.after(Look { new, is_away: is_any_away(fleet) }, fleet, &app.status);
+                let stats = fleet.store.stats();
+                let is_open = |server: &ServerStats| server.breaker == BreakerState::Open;
+                let answers = stats.calls > std::mem::replace(&mut calls, stats.calls);
+                let servers = match stats.servers.servers.iter().any(is_open) && !answers {
+                    true => Servers::Away,
+                    false => Servers::There,
+                };
+                degraded = degraded.after(&Look { new, servers }, fleet, &app.status);
             }
         }
     }
@@ -56,29 +63,34 @@ fn log(event: &StoreEvent) {
     }
 }
 
-fn is_any_away(fleet: &Fleet) -> bool {
-    fleet.store.stats().servers.servers.iter().any(|server| server.breaker == BreakerState::Open)
-}
-
 /// Whether decisions are made without the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Degraded {
     No,
     /// So many were, and none of them in so many looks.
-    Yes { decisions: u64, quiet_looks: u32 },
+    Yes {
+        decisions: u64,
+        quiet_looks: u32,
+    },
 }
 
 /// What there was to see.
 struct Look {
     /// Decisions without the store since the last look.
     new: u64,
-    /// Whether any server of the store is away.
-    is_away: bool,
+    servers: Servers,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Servers {
+    /// One is away, and no other was asked for what it has.
+    Away,
+    There,
 }
 
 impl Degraded {
     /// What it is after a look.
-    fn after(self, look: Look, fleet: &Fleet, status: &Status) -> Self {
+    fn after(self, look: &Look, fleet: &Fleet, status: &Status) -> Self {
         match (self, look.new) {
             (Self::No, 0) => Self::No,
             (Self::No, decisions) => {
@@ -91,12 +103,18 @@ impl Degraded {
                 );
                 Self::Yes { decisions, quiet_looks: 0 }
             }
-            (Self::Yes { decisions, quiet_looks }, 0) if quiet_looks + 1 < QUIET_LOOKS || look.is_away => {
+            (Self::Yes { decisions, quiet_looks }, 0)
+                if quiet_looks + 1 < QUIET_LOOKS || look.servers == Servers::Away =>
+            {
                 Self::Yes { decisions, quiet_looks: (quiet_looks + 1).min(QUIET_LOOKS) }
             }
             (Self::Yes { decisions, .. }, 0) => {
                 fleet.is_degraded(None);
-                tracing::info!(store = fleet.url, decisions, "requests are decided by the shared store again");
+                tracing::info!(
+                    store = fleet.url,
+                    decisions,
+                    "requests are decided by the shared store again"
+                );
                 Self::No
             }
             (Self::Yes { decisions, .. }, new) => Self::Yes { decisions: decisions + new, quiet_looks: 0 },

@@ -88,8 +88,14 @@ pub struct ServeArgs {
     pub memory_max: Size,
 
     /// Where counters are: `memory`, or a Redis or Valkey that a fleet of servers shares, as redis://127.0.0.1:6379
-    #[arg(long, env = "TIDEGATE_STORE", hide_env_values = true, value_name = "URL", default_value = "memory",
-        help_heading = "The store of a fleet")]
+    #[arg(
+        long,
+        env = "TIDEGATE_STORE",
+        hide_env_values = true,
+        value_name = "URL",
+        default_value = "memory",
+        help_heading = "The store of a fleet"
+    )]
     pub store: StorePlace,
 
     /// How long a decision may wait for the store, its turn included; then the rule's on_store_failure says what happens

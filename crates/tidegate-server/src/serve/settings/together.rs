@@ -117,7 +117,8 @@ fn store(args: &ServeArgs, problems: &mut Vec<String>) {
     }
     if args.store_cert.is_some() != args.store_key.is_some() {
         problems.push(
-            "one of store_cert and store_key is set without the other (hint: set both, or neither)".to_owned(),
+            "one of store_cert and store_key is set without the other (hint: set both, or neither)"
+                .to_owned(),
         );
     }
 }

@@ -6,7 +6,9 @@
 use std::fmt;
 
 use tidegate::{Clock as _, MemoryStore};
-use tidegate_core::{Charge, Counter, LimitSpec, Nanos, Outcome, Role, Timestamp, UNITS_MAX, Verdict, WINDOW_NS_MAX};
+use tidegate_core::{
+    Charge, Counter, LimitSpec, Nanos, Outcome, Role, Timestamp, UNITS_MAX, Verdict, WINDOW_NS_MAX,
+};
 
 use super::Context;
 use crate::serve::resp::parse::Arguments;
