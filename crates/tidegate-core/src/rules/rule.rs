@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::identity::{Name, Named};
-use super::{Action, Attribute, Key, Missing, Pattern};
+use super::{Action, Attribute, Key, Margin, Missing, Pattern};
 use crate::Limit;
 
 /// A rule, checked and not yet compiled.
@@ -166,6 +166,11 @@ impl RuleLimit {
     /// What it is known by at `place` among the limits of its rule, before and after they change.
     pub fn identity(&self, place: usize) -> LimitId {
         self.was.clone().unwrap_or_else(|| LimitId::of(&self.limit, place))
+    }
+
+    /// Whether it can keep a request from passing.
+    pub fn is_enforced(&self) -> bool {
+        !matches!(self.action, Action::Shadow | Action::Quota | Action::Soft(Margin::Unlimited))
     }
 
     pub(super) fn named(&self, place: usize) -> Named<LimitId> {

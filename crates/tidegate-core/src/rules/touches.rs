@@ -9,8 +9,7 @@ use super::answer::Said;
 use super::gate::{Gate, Lineage};
 use super::key_bytes::{self, Found, KeyBuffer};
 use super::{
-    Action, CostFrom, Descriptor, DomainRules, LimitId, Margin, Matches, Missing, Request, Rule, RuleLimit,
-    Ruleset,
+    CostFrom, Descriptor, DomainRules, LimitId, Matches, Missing, Request, Rule, RuleLimit, Ruleset,
 };
 use crate::{Charge, Counter, LimitSpec, Outcome, Plan, PlanFull, Role, Timestamp, Verdict, WINDOW_NS_MIN};
 
@@ -273,7 +272,7 @@ impl<'r> Touch<'r> {
 
     /// Whether it can keep a request from passing.
     pub fn is_enforced(&self) -> bool {
-        !matches!(self.gate.limit.action, Action::Shadow | Action::Quota | Action::Soft(Margin::Unlimited))
+        self.gate.limit.is_enforced()
     }
 
     pub(super) fn role(&self) -> Role {
