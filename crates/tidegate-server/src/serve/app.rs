@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use tidegate::rules::{Answer, Request};
+use tidegate::rules::{Answer, OnStoreFailure, Request};
 use tidegate::{
-    Charge, Clock as _, Decided, Engine, Explanation, LeaseToken, Nanos, Outcome, PlanFull, Release, Renewal,
-    Timestamp,
+    Asking, Charge, CheckedOne, Clock as _, Decided, Decision, Engine, Explanation, LeaseToken, Nanos,
+    PlanFull, Release, Renewal, Timestamp, Unsettled,
 };
 
 use super::drain::Drain;
 use super::logs::Denials;
 use super::metrics::{Metrics, Took};
-use super::stand_in::{StandIn, Unsettled};
 use super::{Fleet, Protocol, Reloads, Status, fleet};
 
 /// Why requests are rejected that touch more limits than a plan has room for.
@@ -105,12 +104,16 @@ impl App {
     /// Whether counters are in a store that others share, which answers later.
     #[inline]
     pub fn is_shared(&self) -> bool {
-        false
+        self.engine.shared().is_some()
     }
 
-    /// Decides one charge that no rule is for.
-    pub async fn check_one(&self, charge: &Charge<'_>) -> Outcome {
-        StandIn(&self.engine).check_one(charge).await.0
+    /// Decides a charge that no rule is about, by the share of this process while the store does not answer.
+    pub async fn check_one(&self, charge: &Charge<'_>) -> Decision {
+        let CheckedOne { decision, degraded } = self.engine.check_one(charge, Asking::Charge).await;
+        if degraded {
+            self.metrics.degraded(OnStoreFailure::Local);
+        }
+        decision
     }
 
     /// Answers as [`check`](Self::check) would that does not wait, and charges nothing. It is no decision, and is not
@@ -120,7 +123,7 @@ impl App {
         request: &Request<'_>,
         answered: impl FnOnce(&Answer<'_>) -> R,
     ) -> Result<R, Unsettled> {
-        self.operated("peek", StandIn(&self.engine).peek(request, |answer| answered(&answer)).await)
+        self.operated("peek", self.engine.peek(request, answered).await)
     }
 
     /// Lets a lease that the request acquired last longer.
@@ -130,7 +133,7 @@ impl App {
         token: &LeaseToken,
         ttl: Option<Nanos>,
     ) -> Result<Renewal, Unsettled> {
-        let renewal = StandIn(&self.engine).renew(request, token, ttl).await;
+        let renewal = self.engine.renew(request, token, ttl).await;
         let result = match &renewal {
             Ok(Renewal::Renewed(_)) => "renewed",
             Ok(Renewal::AlreadyReleased) => "already_released",
@@ -144,7 +147,7 @@ impl App {
 
     /// Gives back what a lease holds that the request acquired.
     pub async fn release(&self, request: &Request<'_>, token: &LeaseToken) -> Result<Release, Unsettled> {
-        let release = StandIn(&self.engine).release(request, token).await;
+        let release = self.engine.release(request, token).await;
         let result = match &release {
             Ok(Release::Released) => "released",
             Ok(Release::AlreadyReleased) => "already_released",
@@ -158,12 +161,12 @@ impl App {
 
     /// Gives back what a request was charged and did not use.
     pub async fn refund(&self, request: &Request<'_>) -> Result<(), Unsettled> {
-        self.operated("refund", StandIn(&self.engine).refund(request).await)
+        self.operated("refund", self.engine.refund(request).await)
     }
 
     /// Forgets all that the keys of a request used.
     pub async fn reset(&self, request: &Request<'_>) -> Result<(), Unsettled> {
-        self.operated("reset", StandIn(&self.engine).reset(request).await)
+        self.operated("reset", self.engine.reset(request).await)
     }
 
     /// Explains what [`check`](Self::check) would answer that does not wait.
@@ -172,10 +175,7 @@ impl App {
         request: &Request<'_>,
         explained: impl FnOnce(&Explanation<'_>) -> R,
     ) -> Result<R, Unsettled> {
-        self.operated(
-            "explain",
-            StandIn(&self.engine).explain(request, |explanation| explained(&explanation)).await,
-        )
+        self.operated("explain", self.engine.explain(request, explained).await)
     }
 
     /// All metrics, as Prometheus reads them; of the type

@@ -27,7 +27,6 @@ pub mod rounded;
 mod run;
 pub mod settings;
 mod sleepers;
-mod stand_in;
 pub mod status;
 #[cfg(test)]
 mod wakes;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, RETRY_AFTER};
-use tidegate_core::PlanFull;
+use tidegate::{PlanFull, Unsettled};
 
 use super::body::{self, BodyError};
 use super::connection::Asked;
@@ -11,7 +11,6 @@ use super::pace::Busy;
 use super::reply::{Problem, Refused, Reply};
 use crate::request_json::RequestError;
 use crate::serve::settings::Bounds;
-use crate::serve::stand_in::Unsettled;
 
 /// After how many seconds a store that does not answer may be there again, about.
 const RETRY_AFTER_SECONDS: &str = "1";

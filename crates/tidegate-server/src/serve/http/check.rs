@@ -5,15 +5,14 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use hyper::StatusCode;
-use tidegate::Nanos;
 use tidegate::rules::{Answer, Request};
+use tidegate::{Nanos, Unsettled};
 use tidegate_core::PlanFull;
 
 use super::reply::{Kind, Reply, reply};
 use super::{answer_json, answered, asking};
 use crate::request_json::{self, OneOrBatch, ReadRequest};
 use crate::serve::sleepers::Sleepers;
-use crate::serve::stand_in::Unsettled;
 use crate::serve::{App, Protocol};
 
 /// Decides what the body asks, and charges for it.

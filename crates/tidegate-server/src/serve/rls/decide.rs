@@ -7,7 +7,6 @@ use tidegate::{Decided, PlanFull};
 use super::kept::Kept;
 use super::{Code, Details, Hits, RlsRequest, RlsResponse, Status, Statuses};
 use crate::serve::app::TOO_MANY_LIMITS;
-use crate::serve::stand_in::StandIn;
 use crate::serve::{App, Protocol};
 
 /// Decides a request and hands the answer to `answered`: at once, unless a rule with the action `delay` holds it.
@@ -85,8 +84,8 @@ impl<'q> GivenBack<'q> {
     /// it.
     async fn look<R>(&self, app: &App, looked: impl FnOnce(Option<&Answer<'_>>) -> R) -> R {
         let mut looked = Some(looked);
-        let mut hand = |answer: &Answer<'_>| looked.take().map(|looked| looked(Some(answer)));
-        let peeked = StandIn(&app.engine).peek(&self.asked(&self.looks), |answer| hand(&answer)).await;
+        let hand = |answer: &Answer<'_>| looked.take().map(|looked| looked(Some(answer)));
+        let peeked = app.engine.peek(&self.asked(&self.looks), hand).await;
         match (peeked, looked) {
             (Ok(Some(handed)), _) => handed,
             (_, Some(looked)) => looked(None),

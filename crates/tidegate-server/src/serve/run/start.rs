@@ -61,7 +61,7 @@ impl Started {
             .map_err(|error| Failure::problem(error.to_string()))?
             .with_queue_max(args.queue_max.get());
         if let Some(fleet) = &fleet {
-            engine = crate::serve::stand_in::sharing(engine, Arc::clone(&fleet.store) as _);
+            engine = engine.sharing(Arc::clone(&fleet.store) as _);
         }
         let denials = Denials::new(args.log_denials, args.log_keys);
         let app = App { fleet, ..App::new(Arc::new(engine)).with_denials(denials) };
