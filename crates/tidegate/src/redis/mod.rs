@@ -8,7 +8,11 @@
 //! server has which keys, and talks to them. A `desk` for each server gathers orders into calls. `store` puts it together.
 
 #[allow(dead_code, reason = "the skeleton")]
+mod key_name;
+#[allow(dead_code, reason = "the skeleton")]
 mod order;
+#[allow(dead_code, unused_imports, reason = "the skeleton")]
+mod script;
 mod settings;
 mod url;
 

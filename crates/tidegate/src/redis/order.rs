@@ -9,7 +9,10 @@ use crate::LeaseToken;
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     pub op: Op,
+    /// One at least.
     pub charges: SmallVec<[OrderCharge; 2]>,
+    /// Whether the states that it found are wanted back even if it is not denied.
+    pub keeps_states: bool,
 }
 
 /// What is to be done with a plan.
