@@ -2,6 +2,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
+use super::key_name::hash_tag;
 use super::order::{Order, OrderCharge};
 use super::servers::Place;
 
@@ -45,18 +46,6 @@ impl Part {
     /// The charges of this part.
     pub(super) fn charges_of<'a>(&'a self, order: &'a Order) -> impl Iterator<Item = &'a OrderCharge> {
         self.charges.iter().filter_map(|at| order.charges.get(*at))
-    }
-}
-
-/// What Redis Cluster finds the slot of a key by: what is between the first `{` and the first `}` after it, or all of it if
-/// there is no such thing.
-pub(super) fn hash_tag(key: &[u8]) -> &[u8] {
-    let find = |bytes: &[u8], wanted: u8| bytes.iter().position(|byte| *byte == wanted);
-    let Some(open) = find(key, b'{') else { return key };
-    let rest = &key[open + 1..];
-    match find(rest, b'}') {
-        Some(close) if close > 0 => &rest[..close],
-        _ => key,
     }
 }
 
