@@ -270,3 +270,6 @@ fn heap_bytes(state: Option<&KeyState>) -> usize {
         Some(KeyState::Packed(_)) | None => 0,
     }
 }
+
+#[cfg(test)]
+mod tests;
