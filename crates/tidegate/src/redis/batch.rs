@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use super::deny_cache::{Denials, DenyCache, SeenAt};
 use super::desk::{Answered, Edges, Effect, Job, Likeness, Ticket, Unanswered};
 use super::order::{Op, Order};
-use super::script::{BadReply, Call, CallTime, Seen, Unreadable};
+use super::script::{BadReply, Call, CallTime, NotSeen, Seen};
 use super::servers::{SendError, Sent};
 use super::stats::Counters;
 use crate::StoreFailure;
@@ -118,7 +118,7 @@ const TOO_LARGE: &str = "a plan does not fit in one call (hint: let fewer limits
 fn answer_one(
     order: &Order,
     ticket: Ticket,
-    seen: Result<Seen, Unreadable>,
+    seen: Result<Seen, NotSeen>,
     sent: Timestamp,
     deny_cache: &DenyCache,
     again: &mut Vec<Job>,
@@ -130,13 +130,13 @@ fn answer_one(
             ticket.answer(Ok(Answered { seen, when }));
             Some(when.at)
         }
-        Err(Unreadable::EdgesElsewhere { at }) if ticket.edges == Edges::AroundNow => {
+        Err(NotSeen::EdgesElsewhere { at }) if ticket.edges == Edges::AroundNow => {
             let ticket = Ticket { edges: Edges::Around(at), ..ticket };
             again.push(Job { order: order.clone(), ticket });
             Some(at)
         }
-        Err(unreadable) => {
-            ticket.answer(Err(Unanswered::unasked(unreadable_key(&unreadable))));
+        Err(not_seen) => {
+            ticket.answer(Err(Unanswered::unasked(failure_of(&not_seen))));
             None
         }
     }
@@ -147,7 +147,10 @@ fn learn(order: &Order, ticket: &Ticket, seen: &Seen, when: SeenAt, deny_cache: 
     match (order.op, seen.admitted) {
         (Op::Check | Op::Acquire { .. }, Verdict::Allowed) => deny_cache.forget(&order.charges),
         (Op::Check, Verdict::Denied) if ticket.denials == Denials::Kept => {
-            deny_cache.keep(&order.charges, &seen.states, when);
+            // None if they are those of the order before, which was the same.
+            if let Some(states) = &seen.states {
+                deny_cache.keep(&order.charges, states, when);
+            }
         }
         (Op::Refund(_) | Op::Reset, _) => deny_cache.given_back(&order.charges, when),
         _ => {}
@@ -169,10 +172,10 @@ fn unread(reply: &BadReply) -> Unanswered {
     Unanswered { why, effect: Effect::Unknown }
 }
 
-fn unreadable_key(unreadable: &Unreadable) -> StoreFailure {
-    match unreadable {
-        Unreadable::Key(key) => StoreFailure::Unreadable(String::from_utf8_lossy(key).into()),
-        Unreadable::EdgesElsewhere { .. } => StoreFailure::Refused(TIME_JUMPS.into()),
+fn failure_of(not_seen: &NotSeen) -> StoreFailure {
+    match not_seen {
+        NotSeen::Unreadable { key } => StoreFailure::Unreadable(String::from_utf8_lossy(key).into()),
+        NotSeen::EdgesElsewhere { .. } => StoreFailure::Refused(TIME_JUMPS.into()),
     }
 }
 

@@ -19,7 +19,7 @@ use tidegate_core::algorithm::Counting;
 use tidegate_core::{Algorithm, Ask, Nanos, Role, Timestamp, Verdict};
 
 use super::order::{KeyName, Order, OrderCharge};
-use super::script::{KeyState, States, outcomes_of};
+use super::script::{KeyState, outcomes_of};
 use crate::sync::lock;
 use crate::{Cacheable, Settled};
 
@@ -112,7 +112,7 @@ impl DenyCache {
     }
 
     /// Keeps what denied a plan: a state for each of its charges. What was seen later by Redis' time stays.
-    pub(super) fn keep(&self, charges: &[OrderCharge], states: &States, seen: SeenAt) {
+    pub(super) fn keep(&self, charges: &[OrderCharge], states: &[KeyState], seen: SeenAt) {
         for (charge, state) in charges.iter().zip(states) {
             if heap_bytes(Some(state)) <= STATE_HEAP_BYTES_MAX {
                 self.enter(&charge.key, Entry { number: 0, seen, state: Some(Arc::new(state.clone())) });
@@ -270,3 +270,6 @@ fn heap_bytes(state: Option<&KeyState>) -> usize {
         Some(KeyState::Packed(_)) | None => 0,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -48,9 +48,6 @@ impl Drop for Pending<'_> {
 
 /// Gives a part back: by a refund, or by a release if it holds a lease.
 pub(super) async fn give_back(inner: Arc<Inner>, place: Place, order: Order) {
-    if order.charges.is_empty() {
-        return;
-    }
     let counters = &inner.office.counters;
     counters.split_refunds.add(1);
     let Some(_pending) = inner.giving_back.begin() else { return counters.split_refunds_lost.add(1) };

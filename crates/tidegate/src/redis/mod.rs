@@ -12,20 +12,20 @@ mod deny_cache;
 mod desk;
 mod giving_back;
 mod heartbeat;
-#[allow(dead_code, reason = "the skeleton")]
+mod key_name;
+mod leasing;
 mod order;
 mod parts;
+#[allow(dead_code, unused_imports, reason = "the skeleton")]
+mod script;
 #[allow(dead_code, unused_imports, reason = "the skeleton")]
 mod servers;
 mod settings;
 mod split;
-mod stand_ins;
 mod stats;
 mod store;
 #[allow(dead_code, reason = "the skeleton")]
 mod url;
-
-use stand_ins::script;
 
 pub use servers::{
     BreakerState, ConnectError, ConnectErrorKind, EventHook, ServerCounts, ServerStats, ServersStats,

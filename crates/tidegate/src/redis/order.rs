@@ -9,7 +9,10 @@ use crate::LeaseToken;
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     pub op: Op,
+    /// One at least.
     pub charges: SmallVec<[OrderCharge; 2]>,
+    /// Whether the states that it found are wanted back even if it is not denied.
+    pub keeps_states: bool,
 }
 
 /// What is to be done with a plan.
@@ -25,6 +28,11 @@ pub(super) enum Op {
         ttl: Option<Nanos>,
     },
     Renew {
+        token: LeaseToken,
+        ttl: Option<Nanos>,
+    },
+    /// As renew, and the lease takes the token's fence, which is higher than its own: it has that elsewhere.
+    Raise {
         token: LeaseToken,
         ttl: Option<Nanos>,
     },
@@ -48,12 +56,12 @@ pub(super) struct OrderCharge {
 
 impl Order {
     pub(super) fn new(op: Op, charges: SmallVec<[OrderCharge; 2]>) -> Self {
-        Self { op, charges }
+        Self { op, charges, keeps_states: false }
     }
 
     /// One whose answer says what the states were before it.
     pub(super) fn keeping_states(op: Op, charges: SmallVec<[OrderCharge; 2]>) -> Self {
-        Self { op, charges }
+        Self { op, charges, keeps_states: true }
     }
 }
 
@@ -68,6 +76,7 @@ impl Op {
             Self::Acquire { .. } => 5,
             Self::Renew { .. } => 6,
             Self::Release { .. } => 7,
+            Self::Raise { .. } => 8,
         }
     }
 }

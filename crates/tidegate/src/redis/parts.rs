@@ -2,6 +2,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
+use super::key_name::hash_tag;
 use super::order::{Order, OrderCharge};
 use super::servers::Place;
 
@@ -48,19 +49,51 @@ impl Part {
     }
 }
 
-/// What Redis Cluster finds the slot of a key by: what is between the first `{` and the first `}` after it, or all of it if
-/// there is no such thing.
-pub(super) fn hash_tag(key: &[u8]) -> &[u8] {
-    let find = |bytes: &[u8], wanted: u8| bytes.iter().position(|byte| *byte == wanted);
-    let Some(open) = find(key, b'{') else { return key };
-    let rest = &key[open + 1..];
-    match find(rest, b'}') {
-        Some(close) if close > 0 => &rest[..close],
-        _ => key,
-    }
-}
-
 /// What of a key's name says which counter it is of: what comes after its hash tag.
 pub(super) fn after_hash_tag(key: &[u8]) -> &[u8] {
     key.iter().position(|byte| *byte == b'}').map_or(&[], |close| &key[close + 1..])
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::{Counter, Role};
+
+    use super::*;
+    use crate::IntoLimit;
+    use crate::redis::order::KeyName;
+    use crate::redis::servers::ServerId;
+
+    fn charge(key: &str) -> OrderCharge {
+        let counter = Counter::new("rule", 0, "1/s".into_limit().unwrap());
+        OrderCharge {
+            key: KeyName::from_slice(key.as_bytes()),
+            algorithm: counter.algorithm().clone(),
+            cost: 1,
+            role: Role::Enforced,
+        }
+    }
+
+    /// The slot is the tag's only digit.
+    fn place(tag: &[u8]) -> Place {
+        Place { server: ServerId::FIRST, slot: u16::from(tag[0] - b'0') }
+    }
+
+    #[test]
+    fn keys_with_one_tag_are_one_part_wherever_they_stand_in_the_plan() {
+        let keys = ["tg:1{3}a", "tg:1{5}a", "tg:1{3}b", "tg:1{7}a", "tg:1{5}b"];
+        let charges: Vec<OrderCharge> = keys.iter().map(|key| charge(key)).collect();
+        let Some(Parted::Split(parts)) = Parted::of(&charges, place) else { panic!("they are apart") };
+        let found: Vec<(u16, Vec<usize>)> =
+            parts.iter().map(|part| (part.place.slot, part.charges.to_vec())).collect();
+        assert_eq!(found, [(3, vec![0, 2]), (5, vec![1, 4]), (7, vec![3])]);
+        let whole = Parted::of(&[charge("tg:1{3}a"), charge("tg:1{3}b")], place);
+        assert_eq!(whole, Some(Parted::Whole(place(b"3"))));
+        assert_eq!(Parted::of(&[], place), None);
+    }
+
+    #[test]
+    fn the_counter_is_what_follows_the_tag() {
+        assert_eq!(after_hash_tag(b"tg:1{user}Zm9v"), b"Zm9v");
+        assert_eq!(after_hash_tag(b"tg"), b"");
+    }
 }

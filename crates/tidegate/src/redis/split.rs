@@ -15,9 +15,10 @@ use tokio::time::{Instant, timeout_at};
 use super::deny_cache::Denials;
 use super::desk::{Answered, Unanswered};
 use super::giving_back::give_back;
+use super::leasing::holds_leases;
 use super::order::{Op, Order, OrderCharge};
 use super::parts::Part;
-use super::script::outcomes_of;
+use super::script::{LeaseSeen, outcomes_of};
 use super::store::{Asking, Inner, Patience};
 use crate::{Outcomes, Settled, StoreFailure};
 
@@ -70,25 +71,20 @@ impl Split {
 
     /// What comes of it if every part was answered.
     async fn settle(self, answers: Vec<Answered>) -> Result<Settled, StoreFailure> {
-        let is_admitted = |answer: &&Answered| answer.seen.admitted == Verdict::Allowed;
+        let is_admitted = |answer: &Answered| answer.seen.admitted == Verdict::Allowed;
         let at = answers.iter().map(|answer| answer.seen.at).max().unwrap_or_default();
-        if answers.iter().all(|answer| is_admitted(&answer)) {
+        if answers.iter().all(is_admitted) {
             let outcomes = self.in_order(answers.iter().map(|answer| answer.seen.outcomes.clone()));
-            return Ok(Settled { outcomes, at, lease: None });
-        }
-        let of_part = |(part, answer): (&Part, &Answered)| {
-            let charges: SmallVec<[OrderCharge; 2]> = part.charges_of(&self.order).cloned().collect();
-            if self.patience.denials == Denials::Kept {
-                self.inner.office.deny_cache.keep(&charges, &answer.seen.states, answer.when);
-            }
-            match answer.seen.admitted {
-                Verdict::Denied => answer.seen.outcomes.clone(),
-                Verdict::Allowed => {
-                    outcomes_of(&charges, &answer.seen.states, answer.seen.at, Verdict::Denied)
+            return match self.one_lease(&answers).await {
+                Ok(lease) => Ok(Settled { outcomes, at, lease }),
+                Err(why) => {
+                    drop(self.give_back(self.parts.iter().zip(&answers)));
+                    Err(why)
                 }
-            }
-        };
-        let outcomes = self.in_order(self.parts.iter().zip(&answers).map(of_part));
+            };
+        }
+        let outcomes = self.parts.iter().zip(&answers).map(|(part, answer)| self.denied(part, answer));
+        let outcomes = self.in_order(outcomes);
         let admitted = self.parts.iter().zip(&answers).filter(|(_, answer)| is_admitted(answer));
         let given_back = self.give_back(admitted);
         // Who hears of the denial and asks for less finds that all is as it was, if there is the time.
@@ -99,6 +95,20 @@ impl Split {
         })
         .await;
         Ok(Settled { outcomes, at, lease: None })
+    }
+
+    /// The outcomes of a part of a plan that is denied, whatever this part alone was told.
+    fn denied(&self, part: &Part, answer: &Answered) -> Outcomes {
+        let seen = &answer.seen;
+        let charges: Charges = part.charges_of(&self.order).cloned().collect();
+        let states = seen.states.as_deref().unwrap_or(&[]);
+        if self.patience.denials == Denials::Kept && states.len() == charges.len() {
+            self.inner.office.deny_cache.keep(&charges, states, answer.when);
+        }
+        match seen.admitted {
+            Verdict::Denied => seen.outcomes.clone(),
+            Verdict::Allowed => outcomes_of(&charges, states, seen.at, Verdict::Denied),
+        }
     }
 
     /// Outcomes of parts as those of the plan.
@@ -112,22 +122,31 @@ impl Split {
 
     /// Gives back what parts were charged for nothing, but for what counts denied attempts.
     fn give_back<'a>(&self, admitted: impl Iterator<Item = (&'a Part, &'a Answered)>) -> Vec<JoinHandle<()>> {
-        if !matches!(self.order.op, Op::Check) {
-            return Vec::new();
-        }
-        let refund = |(part, answer): (&Part, &Answered)| {
-            let op = Op::Refund(Some(answer.seen.at));
-            let charges =
-                part.charges_of(&self.order).filter(|charge| !charge.algorithm.counts_denied()).cloned();
-            let order = Order::new(op, charges.collect());
+        let is_charged = matches!(self.order.op, Op::Check | Op::Acquire { .. });
+        let give_back = |(part, order): (&Part, Order)| {
             self.inner.runtime.spawn(give_back(self.inner.clone(), part.place, order))
         };
-        admitted.map(refund).collect()
+        let orders = admitted.filter(|_| is_charged).flat_map(|(part, answer)| {
+            let release = match answer.seen.lease {
+                LeaseSeen::Held(lease) => {
+                    Some(Order::new(Op::Release { token: lease.token }, self.lease_charges(part)))
+                }
+                _ => None,
+            };
+            let is_refunded =
+                |charge: &&OrderCharge| !charge.algorithm.counts_denied() && !holds_leases(charge);
+            let charges: Charges = part.charges_of(&self.order).filter(is_refunded).cloned().collect();
+            let refund = Order::new(Op::Refund(Some(answer.seen.at)), charges);
+            [Some(refund), release].into_iter().flatten().map(move |order| (part, order))
+        });
+        orders.filter(|(_, order)| !order.charges.is_empty()).map(give_back).collect()
     }
 }
 
+type Charges = SmallVec<[OrderCharge; 2]>;
+
 /// What all parts were answered; if one was not, why, and what the others were.
-async fn all(asked: Vec<Asking>) -> Result<Vec<Answered>, (Vec<Option<Answered>>, StoreFailure)> {
+pub(super) async fn all(asked: Vec<Asking>) -> Result<Vec<Answered>, (Vec<Option<Answered>>, StoreFailure)> {
     let mut answers = Vec::with_capacity(asked.len());
     let mut failure = None;
     for asking in asked {

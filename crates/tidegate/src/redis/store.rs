@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use foldhash::fast::RandomState;
@@ -17,9 +18,11 @@ use super::deny_cache::{Denials, DenyCache};
 use super::desk::{Answer, Answered, Desk, Edges, Job, Likeness, Office, Ticket};
 use super::giving_back::GivingBack;
 use super::heartbeat::{HEARTBEAT, Heartbeat};
+use super::key_name::{hash_tag, key_name};
+use super::leasing::Changed;
 use super::order::{Op, Order, OrderCharge};
-use super::parts::{Parted, after_hash_tag, hash_tag};
-use super::script::{SCRIPT, key_name};
+use super::parts::{Parted, after_hash_tag};
+use super::script::{LeaseSeen, SCRIPT, owner_for};
 use super::servers::{ConnectError, Place, ServerId, Servers};
 use super::split::Split;
 use super::stats::{Counters, StoreStats};
@@ -52,6 +55,8 @@ pub(super) struct Inner {
     desks: RwLock<HashMap<ServerId, Desk>>,
     heartbeat: Arc<Heartbeat>,
     hasher: RandomState,
+    /// For what nobody else is to know: keyed by the system, and how often it was asked.
+    secrets: (std::hash::RandomState, AtomicU64),
 }
 
 /// What an order may take, and what may be learned from it.
@@ -83,6 +88,7 @@ impl RedisStore {
             desks: RwLock::default(),
             heartbeat,
             hasher: RandomState::default(),
+            secrets: (std::hash::RandomState::new(), AtomicU64::new(0)),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -125,8 +131,7 @@ impl SharedStore for RedisStore {
     }
 
     fn acquire(&self, plan: &Plan<'_>, ttl: Option<Nanos>) -> Later<Result<Settled, StoreFailure>> {
-        let _ = (plan, ttl);
-        Box::pin(std::future::ready(Err(StoreFailure::Away)))
+        self.inner.acquire(self.inner.order(Op::Check, plan), ttl)
     }
 
     fn renew(
@@ -135,13 +140,25 @@ impl SharedStore for RedisStore {
         token: &LeaseToken,
         ttl: Option<Nanos>,
     ) -> Later<Result<Renewal, StoreFailure>> {
-        let _ = (plan, token, ttl);
-        Box::pin(std::future::ready(Err(StoreFailure::Away)))
+        let order = self.inner.order(Op::Renew { token: *token, ttl }, plan);
+        let changed = self.inner.change_lease(order, token);
+        Box::pin(async move {
+            changed.await.map(|changed| match changed {
+                Changed::Seen(seen) => seen.renewal(),
+                Changed::WrongOwner => Renewal::WrongOwner,
+            })
+        })
     }
 
     fn release(&self, plan: &Plan<'_>, token: &LeaseToken) -> Later<Result<Release, StoreFailure>> {
-        let _ = (plan, token);
-        Box::pin(std::future::ready(Err(StoreFailure::Away)))
+        let order = self.inner.order(Op::Release { token: *token }, plan);
+        let changed = self.inner.change_lease(order, token);
+        Box::pin(async move {
+            changed.await.map(|changed| match changed {
+                Changed::Seen(seen) => seen.release(),
+                Changed::WrongOwner => Release::WrongOwner,
+            })
+        })
     }
 
     fn refund(&self, plan: &Plan<'_>) -> Later<Result<(), StoreFailure>> {
@@ -169,7 +186,11 @@ impl Inner {
     }
 
     /// Asks whether a plan passes, and charges it unless it is only looked at.
-    fn decide(self: &Arc<Self>, order: Order, denials: Denials) -> Later<Result<Settled, StoreFailure>> {
+    pub(super) fn decide(
+        self: &Arc<Self>,
+        order: Order,
+        denials: Denials,
+    ) -> Later<Result<Settled, StoreFailure>> {
         let patience = self.patience(denials);
         match self.parted(&order) {
             None => {
@@ -183,8 +204,16 @@ impl Inner {
                 })
             }
             Some(Parted::Split(parts)) => {
+                let is_check = matches!(order.op, Op::Check);
+                let mut order = order;
+                if is_check && let Some(owner) = owner_for(self.random(), &order.charges) {
+                    // Nobody could give back a lease without an owner if another part is denied.
+                    order.op = Op::Acquire { owner, ttl: None };
+                }
                 let split = Split { inner: self.clone(), order, parts, patience };
-                self.later(patience, split.decide(), |settled| settled)
+                self.later(patience, split.decide(), move |settled| {
+                    settled.map(|settled| Settled { lease: settled.lease.filter(|_| !is_check), ..settled })
+                })
             }
         }
     }
@@ -225,16 +254,16 @@ impl Inner {
         }
     }
 
-    fn parted(&self, order: &Order) -> Option<Parted> {
+    pub(super) fn parted(&self, order: &Order) -> Option<Parted> {
         Parted::of(&order.charges, |tag| self.office.servers.place(tag))
     }
 
-    fn patience(&self, denials: Denials) -> Patience {
+    pub(super) fn patience(&self, denials: Denials) -> Patience {
         Patience { deadline: Instant::now() + self.settings.timeout, denials }
     }
 
     /// What comes of a question, or that it did not come in time.
-    fn later<A, T, Gone>(
+    pub(super) fn later<A, T, Gone>(
         &self,
         patience: Patience,
         asking: impl Future<Output = Result<A, Gone>> + Send + 'static,
@@ -255,6 +284,12 @@ impl Inner {
             }
             result
         })
+    }
+
+    /// A number that nobody can guess.
+    pub(super) fn random(&self) -> u64 {
+        let (keys, asked) = &self.secrets;
+        keys.hash_one(asked.fetch_add(1, Ordering::Relaxed))
     }
 
     fn at_desk(&self, server: ServerId, act: impl FnOnce(&Desk)) {
@@ -286,5 +321,9 @@ impl Patience {
 
 fn settled(answered: Answered) -> Settled {
     let seen = answered.seen;
-    Settled { outcomes: seen.outcomes, at: seen.at, lease: seen.lease }
+    let lease = match seen.lease {
+        LeaseSeen::Held(lease) => Some(lease),
+        _ => None,
+    };
+    Settled { outcomes: seen.outcomes, at: seen.at, lease }
 }

@@ -17,7 +17,7 @@ pub(in crate::redis) struct Place {
 }
 
 impl ServerId {
-    pub(super) const FIRST: Self = Self(0);
+    pub(in crate::redis) const FIRST: Self = Self(0);
 
     /// None if it is beyond [`SERVERS_MAX`].
     pub(super) fn at(index: usize) -> Option<Self> {
