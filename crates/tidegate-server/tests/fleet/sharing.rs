@@ -1,7 +1,7 @@
 //! Servers that share a Redis admit a limit together, whatever they are asked by.
 
 use crate::asking::{OVER_LIMIT, Resp, check, get, of_user, post, rls};
-use crate::{Redis, Server};
+use crate::{Redis, Server, wait_until};
 
 const RULES: &str = "
 domain: api
@@ -53,7 +53,10 @@ fn what_is_no_decision_is_shared_too() {
     let results = post(there.http, "/v1/peek", &batch).json();
     assert_eq!(results["results"][1]["remaining"], 4);
     let results = post(there.http, "/v1/check", &batch).json();
-    assert_eq!((&results["results"][0]["remaining"], &results["results"][1]["remaining"]), (&4.into(), &3.into()));
+    assert_eq!(
+        (&results["results"][0]["remaining"], &results["results"][1]["remaining"]),
+        (&4.into(), &3.into())
+    );
 }
 
 #[test]
@@ -116,11 +119,16 @@ fn hits_that_are_given_back() {
 fn metrics_and_health_tell_of_the_store() {
     let redis = Redis::start(&[]);
     let server = Server::patient(&redis, RULES);
-    for _ in 0..8 {
+    let mut asked = 0;
+    // What was denied is known for a second, which may be over on a busy machine.
+    wait_until("a denial from memory", || {
         check(&server, "ann");
-    }
-    let (orders, denials) = (server.sample("tidegate_store_orders_total"), server.sample("tidegate_store_deny_cache_hits_total"));
-    assert_eq!((orders + denials, denials), (8, 1), "the first denial is the store's");
+        asked += 1;
+        server.sample("tidegate_store_deny_cache_hits_total") > 0
+    });
+    let orders = server.sample("tidegate_store_orders_total");
+    assert_eq!(orders + server.sample("tidegate_store_deny_cache_hits_total"), asked);
+    assert!(orders >= 7, "six are admitted, and the first denial is the store's");
     assert!((1..=orders).contains(&server.sample("tidegate_store_calls_total")));
     assert_eq!(server.sample("tidegate_store_coalesced_total"), 0);
     assert_eq!(server.sample("tidegate_store_failures_total{reason=\"timed_out\"}"), 0);
