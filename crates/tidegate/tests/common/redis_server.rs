@@ -36,7 +36,8 @@ impl RedisServer {
 
     /// A connection that blocks.
     pub fn connection(&self) -> redis::Connection {
-        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).expect("it is an address");
+        let client =
+            redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).expect("it is an address");
         client.get_connection().expect("the server is there")
     }
 

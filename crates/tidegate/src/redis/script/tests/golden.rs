@@ -40,7 +40,11 @@ fn redis_answers_as_the_files_say() {
             if limits.len() == 1 && answer.reset_after_ns > 0 {
                 let resets_ns = u128::from(request.at_us) * 1_000 + answer.reset_after_ns;
                 let resets_ms = resets_ns.div_ceil(NANOS_PER_MILLI).min(EXPIRES_MS_MAX);
-                assert_eq!(world.expires_ms(b"key:0").map(i128::from), i128::try_from(resets_ms).ok(), "{at}");
+                assert_eq!(
+                    world.expires_ms(b"key:0").map(i128::from),
+                    i128::try_from(resets_ms).ok(),
+                    "{at}"
+                );
             }
         }
     }

@@ -36,7 +36,8 @@ impl World {
     fn new() -> Self {
         let server = RedisServer::start(&[]);
         let mut connection = server.connection();
-        let sha = redis::cmd("SCRIPT").arg("LOAD").arg(SCRIPT).query(&mut connection).expect("the script loads");
+        let sha =
+            redis::cmd("SCRIPT").arg("LOAD").arg(SCRIPT).query(&mut connection).expect("the script loads");
         let (seconds, _): (i64, i64) = redis::cmd("TIME").query(&mut connection).expect("a time");
         Self { connection, sha, expiry_shift_ms: seconds * 1_000 + EPOCH_AHEAD_MS, server }
     }

@@ -138,17 +138,18 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let quarters = prop_oneof![8 => Just(4_u64), 1 => 1..12_u64];
     let times = prop_oneof![4 => Just(1_usize), 2 => 2..5_usize, 1 => Just(40_usize)];
     let observed = prop_oneof![3 => Just(0_u8), 1 => any::<u8>()];
-    let asked = (kind, 1..16_u8, any::<u8>(), observed, prop::array::uniform4(cost), quarters, times, any::<bool>())
-        .prop_map(|(kind, touched, second_key, observed, costs, quarters, times, spread)| Asked {
-            kind,
-            touched,
-            second_key,
-            observed,
-            costs,
-            quarters,
-            times,
-            spread,
-        });
+    let asked =
+        (kind, 1..16_u8, any::<u8>(), observed, prop::array::uniform4(cost), quarters, times, any::<bool>())
+            .prop_map(|(kind, touched, second_key, observed, costs, quarters, times, spread)| Asked {
+                kind,
+                touched,
+                second_key,
+                observed,
+                costs,
+                quarters,
+                times,
+                spread,
+            });
     let step = (time, prop::collection::vec(asked, 1..4)).prop_map(|(time, plans)| Step { time, plans });
     prop::collection::vec(step, 1..40)
 }
@@ -189,7 +190,11 @@ struct Both {
 impl Case {
     fn new(limits: &[&str], from_epoch: bool) -> Self {
         let now_us = if from_epoch { 0 } else { START_US };
-        Self { limits: limits.iter().map(|text| limit(text)).collect(), memory: MemoryStore::unbounded(), now_us }
+        Self {
+            limits: limits.iter().map(|text| limit(text)).collect(),
+            memory: MemoryStore::unbounded(),
+            now_us,
+        }
     }
 
     fn play(&mut self, world: &mut World, steps: &[Step]) -> Result<(), TestCaseError> {
@@ -277,7 +282,9 @@ impl Case {
     }
 
     fn charged(&self, windows_ago: Option<u64>) -> Option<Timestamp> {
-        let window_us = self.limits[0].rate().window_ns() / 1_000;
+        // Windows of calendars are at hand that far back. What was charged before those is told from what was charged in the
+        // first of them only if it matters, and it does not unless time steps back by a whole window.
+        let window_us = self.limits.iter().map(|limit| limit.rate().window_ns()).min().unwrap_or(0) / 1_000;
         // Zero stands for not known.
         let ago_us = |windows: u64| self.now_us.saturating_sub(windows * window_us / 2).max(1);
         windows_ago.map(|windows| Timestamp::from_nanos(ago_us(windows) * 1_000))

@@ -22,12 +22,25 @@ struct Step {
 
 #[derive(Clone, Debug)]
 enum LeaseOp {
-    Acquire { cost: u64, ttl_us: Option<u64>, observed: u8 },
-    Check { cost: u64 },
-    Renew { which: Index, ttl_us: Option<u64> },
-    Release { which: Index },
+    Acquire {
+        cost: u64,
+        ttl_us: Option<u64>,
+        observed: u8,
+    },
+    Check {
+        cost: u64,
+    },
+    Renew {
+        which: Index,
+        ttl_us: Option<u64>,
+    },
+    Release {
+        which: Index,
+    },
     /// With the random half of another owner.
-    Guess { which: Index },
+    Guess {
+        which: Index,
+    },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
