@@ -12,6 +12,8 @@ mod order;
 #[allow(dead_code, unused_imports, reason = "the skeleton")]
 mod servers;
 mod settings;
+#[cfg(test)]
+mod testing;
 #[allow(dead_code, reason = "the skeleton")]
 mod url;
 
