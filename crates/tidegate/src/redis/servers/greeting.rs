@@ -154,8 +154,11 @@ fn text_after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
 
 /// What a server says that does not let one in, or cannot be used for now.
 pub(super) fn refused(address: &Address, error: &ServerError) -> ConnectError {
+    let details = error.details().unwrap_or_default();
+    // Inside of a script.
+    let may_not = details.contains("user executing the script can't") || details.contains("-NOPERM ");
     let (kind, hint) = match error.code() {
-        "NOPERM" => (
+        code if code == "NOPERM" || may_not => (
             Kind::Denied,
             "the user may not do what Tidegate does: ACL SETUSER USER ~NAMESPACE:* +@connection +@scripting +@read \
              +@write +@keyspace +time +wait +cluster|slots",
@@ -178,7 +181,7 @@ pub(super) fn refused(address: &Address, error: &ServerError) -> ConnectError {
         "CLUSTERDOWN" => {
             (Kind::NotReady, "slots of the cluster are without a master: redis-cli --cluster check")
         }
-        "ERR" if error.details().is_some_and(|text| text.contains("max number of clients")) => {
+        "ERR" if details.contains("max number of clients") => {
             (Kind::NotReady, "raise the server's `maxclients`, or connect fewer")
         }
         _ => (Kind::NotReady, "see what the server's log says"),
