@@ -110,7 +110,7 @@ impl Counter {
     /// The same counter with the share of one of so many processes.
     #[must_use]
     pub fn share_of(&self, nodes: NonZeroU32) -> Self {
-        Self { id: self.id, limit: self.limit.share_of(nodes) }
+        Self { id: self.id, limit: self.limit.share_of(nodes), key_form: self.key_form }
     }
 
     /// The identity of its counters.
