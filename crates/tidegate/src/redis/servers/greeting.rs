@@ -5,7 +5,7 @@ use redis::{Pipeline, ServerError, Value};
 use super::connect_error::{ConnectError, ConnectErrorKind as Kind};
 use super::connection::{Connection, closed};
 use super::means::Whom;
-use super::reply::said;
+use super::reply::{lacks_right, said};
 use crate::redis::url::Address;
 
 /// Older ones lack what the script needs.
@@ -155,10 +155,8 @@ fn text_after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
 /// What a server says that does not let one in, or cannot be used for now.
 pub(super) fn refused(address: &Address, error: &ServerError) -> ConnectError {
     let details = error.details().unwrap_or_default();
-    // Inside of a script.
-    let may_not = details.contains("user executing the script can't") || details.contains("-NOPERM ");
     let (kind, hint) = match error.code() {
-        code if code == "NOPERM" || may_not => (
+        _ if lacks_right(error) => (
             Kind::Denied,
             "the user may not do what Tidegate does: ACL SETUSER USER ~NAMESPACE:* +@connection +@scripting +@read \
              +@write +@keyspace +time +wait +cluster|slots",

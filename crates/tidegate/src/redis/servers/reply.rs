@@ -8,8 +8,9 @@ use crate::redis::url::Address;
 const SAID_BYTES_MAX: usize = 200;
 
 /// What stops a script and would stop any other, where it is not said by the code of the error.
-const OF_THE_SERVER: [&str; 5] =
-    ["-OOM ", "-MISCONF ", "-NOREPLICAS ", "-NOPERM ", "user executing the script can't"];
+const OF_THE_SERVER: [&str; 3] = ["-OOM ", "-MISCONF ", "-NOREPLICAS "];
+/// That the user lacks a right which a script needs, as versions of Redis, and Valkey, put it.
+const WITHOUT_RIGHT: [&str; 3] = ["-NOPERM ", "user executing the script can't", "ACL failure in script"];
 
 /// What a reply means.
 pub(super) enum Reply {
@@ -101,7 +102,7 @@ impl Concerns {
                 let within = error.details().unwrap_or_default();
                 if within.contains("-READONLY ") {
                     Self::Master
-                } else if OF_THE_SERVER.iter().any(|code| within.contains(code)) {
+                } else if lacks_right(error) || OF_THE_SERVER.iter().any(|code| within.contains(code)) {
                     Self::Server
                 } else {
                     Self::Command
@@ -110,6 +111,12 @@ impl Concerns {
             _ => Self::Command,
         }
     }
+}
+
+/// Whether it is refused because of who one is.
+pub(super) fn lacks_right(error: &ServerError) -> bool {
+    let within = error.details().unwrap_or_default();
+    error.code() == "NOPERM" || WITHOUT_RIGHT.iter().any(|text| within.contains(text))
 }
 
 /// What the server said, on one line of bounded length.
