@@ -351,7 +351,7 @@ impl Case {
             Kind::Refund(ago) => Op::Refund(self.charged(ago)),
             Kind::Reset => Op::Reset,
         };
-        let order = Order { keeps_states: time % 2 == 0, ..order(op, charges) };
+        let order = Order { keeps_states: time.is_multiple_of(2), ..order(op, charges) };
         (!counters.is_empty()).then_some(Both { kind: asked.kind, counters, order })
     }
 
