@@ -24,6 +24,8 @@ mod settings;
 mod split;
 mod stats;
 mod store;
+#[cfg(test)]
+mod testing;
 #[allow(dead_code, reason = "the skeleton")]
 mod url;
 

@@ -45,7 +45,7 @@ pub struct ServerCounts {
     pub rounds: u64,
     /// Commands that were sent in them.
     pub commands: u64,
-    /// Rounds that brought no reply, and refusals that say that the server as a whole cannot.
+    /// Rounds that brought no reply or the answer that the server as a whole cannot, and connections that were not made.
     pub failures: u64,
     /// Commands that were refused, whatever for.
     pub refused: u64,

@@ -75,6 +75,12 @@ pub(super) struct Login {
 }
 
 impl StoreUrl {
+    /// The first server that it names, which is the only one of a single store.
+    pub(super) fn first(&self) -> &Address {
+        // There is always one: see `parse`.
+        &self.addresses[0]
+    }
+
     /// How URLs of this kind begin.
     fn scheme(&self) -> &'static str {
         match (&self.shape, self.encryption) {
