@@ -45,7 +45,11 @@ local function check_single(held, term, first_plan, plans, place, stride, writes
       held.errors[#held.errors + 1] = plan
       held.errors[#held.errors + 1] = place
     elseif fits or looks_on or counts_denied then
-      if charges then fresh[place], expires_ms[place] = charge(term, fits, a, b, c, state) end
+      if charges then
+        local left, expires = charge(term, fits, a, b, c, state)
+        -- Nothing is what a limit of 0 leaves as it is.
+        if left ~= nil then fresh[place], expires_ms[place] = left, expires end
+      end
       if fits or looks_on then bits = bits + bit end
     elseif stride == 0 then
       -- Nothing has changed for those that follow, so they are denied too.

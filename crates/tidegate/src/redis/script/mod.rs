@@ -59,3 +59,6 @@ pub(super) const SCRIPT: &str = concat!(
     "\n",
     include_str!("../lua/main.lua"),
 );
+
+#[cfg(test)]
+mod tests;
