@@ -16,7 +16,8 @@ pub struct RedisSettings {
     pub timeout: Duration,
     /// What the names of all keys begin with, so that several installations can share one Redis.
     pub namespace: Box<str>,
-    /// How many replicas have to have what was written before an answer is given, as far as they do in time.
+    /// How many replicas have to have what was written before an answer is given. They are waited for until a quarter of
+    /// the time for a decision is over; answers that fewer of them had by then are given nevertheless, and counted.
     pub wait_replicas: Option<NonZeroU32>,
     /// Certificates of those who may vouch for the servers, as PEM; those of the system if none.
     pub ca_file: Option<PathBuf>,

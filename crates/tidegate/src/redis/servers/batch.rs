@@ -10,6 +10,9 @@ use super::reply::Reply;
 use super::sent::SendError;
 use super::server::Server;
 
+/// Replicas are waited for until this part of the time for a decision is over.
+const WAITED_PART: u32 = 4;
+
 /// Commands that go to one server together, as one pipeline.
 pub(super) struct Batch {
     pub server: Arc<Server>,
@@ -54,8 +57,9 @@ impl Batch {
             items.push(item);
         }
         if let Some(replicas) = server.means.wait_replicas {
-            // Half of the time there is: the other half is for the commands and the way there and back.
-            let wait_ms = (server.means.timeout / 2).as_millis().max(1);
+            // A part of the time there is: what follows on this connection has to wait as well, and so has what is sent
+            // before this is answered.
+            let wait_ms = (server.means.timeout / WAITED_PART).as_millis().max(1);
             pipeline.cmd("WAIT").arg(replicas.get()).arg(wait_ms.to_string());
         }
         Self { server, items, form, pipeline }
@@ -83,10 +87,10 @@ impl Batch {
         })
     }
 
-    /// The command of an item, for another try.
-    pub fn command(&self, item: usize) -> Option<Cmd> {
-        let commands = self.pipeline.cmd_iter().enumerate().filter(|(place, _)| self.is_of_an_item(*place));
-        commands.map(|(_, command)| command).nth(item).cloned()
+    /// The commands of the items, for another try.
+    pub fn commands(&self) -> impl Iterator<Item = &Cmd> {
+        let commands = self.pipeline.cmd_iter().enumerate();
+        commands.filter(|(place, _)| self.is_of_an_item(*place)).map(|(_, command)| command)
     }
 
     /// Whether what is at this place of the pipeline was asked for, and does not merely go with it.

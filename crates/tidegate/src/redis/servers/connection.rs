@@ -78,7 +78,8 @@ pub(super) fn closed(address: &Address, error: &RedisError) -> ConnectError {
         ConnectErrorKind::Unreachable,
         address,
         format!("the connection was closed ({error})"),
-        "there may be something else than Redis on that port, or it wants TLS: rediss://",
+        "there may be something else than Redis on that port; or it wants TLS (rediss://), or a certificate of its \
+         clients (tls-auth-clients); or it takes no more connections (maxclients), or none from here (protected-mode)",
     )
 }
 

@@ -19,6 +19,11 @@ pub enum StoreEvent {
         /// Its host and port.
         address: Box<str>,
     },
+    /// It has no slots of the cluster any more, or has left it, and is not asked again.
+    Left {
+        /// Its host and port.
+        address: Box<str>,
+    },
     /// Another server is master now, according to Sentinel.
     MasterChanged {
         /// The host and port of the old one.
@@ -54,6 +59,7 @@ impl fmt::Display for StoreEvent {
         match self {
             Self::Opened { address, why } => write!(f, "the store at {address} is away: {why}"),
             Self::Closed { address } => write!(f, "the store at {address} is back"),
+            Self::Left { address } => write!(f, "the store at {address} has no part of the cluster any more"),
             Self::MasterChanged { from, to } => write!(f, "the store's master is {to} now, not {from}"),
         }
     }

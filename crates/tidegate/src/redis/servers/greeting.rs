@@ -5,7 +5,7 @@ use redis::{Pipeline, ServerError, Value};
 use super::connect_error::{ConnectError, ConnectErrorKind as Kind};
 use super::connection::{Connection, closed};
 use super::means::Whom;
-use super::reply::said;
+use super::reply::{lacks_right, said};
 use crate::redis::url::Address;
 
 /// Older ones lack what the script needs.
@@ -154,8 +154,9 @@ fn text_after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
 
 /// What a server says that does not let one in, or cannot be used for now.
 pub(super) fn refused(address: &Address, error: &ServerError) -> ConnectError {
+    let details = error.details().unwrap_or_default();
     let (kind, hint) = match error.code() {
-        "NOPERM" => (
+        _ if lacks_right(error) => (
             Kind::Denied,
             "the user may not do what Tidegate does: ACL SETUSER USER ~NAMESPACE:* +@connection +@scripting +@read \
              +@write +@keyspace +time +wait +cluster|slots",
@@ -178,7 +179,7 @@ pub(super) fn refused(address: &Address, error: &ServerError) -> ConnectError {
         "CLUSTERDOWN" => {
             (Kind::NotReady, "slots of the cluster are without a master: redis-cli --cluster check")
         }
-        "ERR" if error.details().is_some_and(|text| text.contains("max number of clients")) => {
+        "ERR" if details.contains("max number of clients") => {
             (Kind::NotReady, "raise the server's `maxclients`, or connect fewer")
         }
         _ => (Kind::NotReady, "see what the server's log says"),

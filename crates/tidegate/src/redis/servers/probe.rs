@@ -73,7 +73,7 @@ pub(super) fn late(address: &Address, within: Duration) -> ConnectError {
         Kind::Unreachable,
         address,
         format!("no answer within {within:?}"),
-        "check host, port and firewalls; if the server wants TLS it is rediss://",
+        "check host, port and firewalls; with TLS it is rediss://, without it redis://",
     )
 }
 

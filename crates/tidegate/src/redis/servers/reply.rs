@@ -7,6 +7,11 @@ use crate::redis::url::Address;
 /// The most that is repeated of what a server says.
 const SAID_BYTES_MAX: usize = 200;
 
+/// What stops a script and would stop any other, where it is not said by the code of the error.
+const OF_THE_SERVER: [&str; 3] = ["-OOM ", "-MISCONF ", "-NOREPLICAS "];
+/// That the user lacks a right which a script needs, as versions of Redis, and Valkey, put it.
+const WITHOUT_RIGHT: [&str; 3] = ["-NOPERM ", "user executing the script can't", "ACL failure in script"];
+
 /// What a reply means.
 pub(super) enum Reply {
     Done(Value),
@@ -97,10 +102,7 @@ impl Concerns {
                 let within = error.details().unwrap_or_default();
                 if within.contains("-READONLY ") {
                     Self::Master
-                } else if ["-OOM ", "-MISCONF ", "-NOREPLICAS ", "-NOPERM "]
-                    .iter()
-                    .any(|code| within.contains(code))
-                {
+                } else if lacks_right(error) || OF_THE_SERVER.iter().any(|code| within.contains(code)) {
                     Self::Server
                 } else {
                     Self::Command
@@ -109,6 +111,12 @@ impl Concerns {
             _ => Self::Command,
         }
     }
+}
+
+/// Whether it is refused because of who one is.
+pub(super) fn lacks_right(error: &ServerError) -> bool {
+    let within = error.details().unwrap_or_default();
+    error.code() == "NOPERM" || WITHOUT_RIGHT.iter().any(|text| within.contains(text))
 }
 
 /// What the server said, on one line of bounded length.
@@ -125,4 +133,65 @@ pub(super) fn said(error: &ServerError) -> Box<str> {
         })
         .collect::<String>()
         .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::{Value, parse_redis_value};
+
+    use super::{Address, Concerns, Reply, SAID_BYTES_MAX};
+
+    fn reply(line: &str) -> Reply {
+        Reply::of(parse_redis_value(format!("{line}\r\n").as_bytes()).expect("a reply"))
+    }
+
+    fn concerns(line: &str) -> Concerns {
+        let Reply::Refused(refusal) = reply(line) else { panic!("{line}") };
+        refusal.concerns
+    }
+
+    #[test]
+    fn what_a_refusal_concerns() {
+        assert_eq!(concerns("-LOADING Redis is loading the dataset in memory"), Concerns::Server);
+        assert_eq!(concerns("-CLUSTERDOWN The cluster is down"), Concerns::Server);
+        assert_eq!(concerns("-CLUSTERDOWN Hash slot not served"), Concerns::Slot);
+        assert_eq!(concerns("-READONLY You can't write against a read only replica."), Concerns::Master);
+        assert_eq!(concerns("-WRONGTYPE Operation against a key"), Concerns::Command);
+        assert_eq!(concerns("-ERR value is not an integer or out of range"), Concerns::Command);
+        // As Redis 6.2 puts it.
+        let within = "-ERR Error running script (call to f_9c): @user_script:1: @user_script: 1: ";
+        assert_eq!(concerns(&format!("{within}-READONLY You can't write")), Concerns::Master);
+        assert_eq!(concerns(&format!("{within}-OOM command not allowed")), Concerns::Server);
+        assert_eq!(concerns(&format!("{within}WRONGTYPE Operation")), Concerns::Command);
+    }
+
+    #[test]
+    fn where_a_redirect_leads() {
+        let asked = Address { host: "asked".into(), port: 1 };
+        for (line, host, port) in [
+            ("-MOVED 3999 127.0.0.1:6381", "127.0.0.1", 6381),
+            ("-MOVED 3999 Node.Example:6381", "node.example", 6381),
+            ("-MOVED 3999 ::1:6381", "::1", 6381),
+            ("-MOVED 3999 [::1]:6381", "::1", 6381),
+            ("-MOVED 3999 :6381", "asked", 6381),
+        ] {
+            let Reply::Moved(to) = reply(line) else { panic!("{line}") };
+            assert_eq!(to.address(&asked), Address { host: host.into(), port }, "{line}");
+        }
+        assert!(matches!(reply("-ASK 7 127.0.0.1:6381"), Reply::Ask(_)));
+        for line in
+            ["-MOVED", "-MOVED 1", "-MOVED 1 host", "-MOVED 1 host:0", "-MOVED 1 host:x", "-ASK 1 h:70000"]
+        {
+            assert_eq!(concerns(line), Concerns::Command, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_repeated_is_bounded_and_on_one_line() {
+        let Reply::Refused(refusal) = reply(&format!("-ERR a\tb{}", "\u{e9}".repeat(5000))) else { panic!() };
+        assert!(refusal.text.len() <= SAID_BYTES_MAX && refusal.text.starts_with("ERR a b\u{e9}"));
+        assert!(matches!(reply("+OK"), Reply::Done(Value::Okay)));
+        assert!(matches!(reply("-NOSCRIPT No matching script."), Reply::NoScript));
+        assert!(matches!(reply("-TRYAGAIN Multiple keys"), Reply::TryAgain(_)));
+    }
 }

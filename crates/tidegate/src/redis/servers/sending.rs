@@ -81,7 +81,7 @@ async fn send_all(batches: Vec<Batch>, deadline: Instant) -> Vec<(Batch, Result<
 /// Puts what was answered where it belongs. What was not run gets its refusal for an answer, and another try.
 fn settle(servers: &Servers, batch: &Batch, replies: Vec<Reply>, answers: &mut [Answer], again: &mut Again) {
     let mut answered = 0;
-    for (index, (item, reply)) in batch.items.iter().zip(replies).enumerate() {
+    for ((item, command), reply) in batch.items.iter().zip(batch.commands()).zip(replies) {
         answered += 1;
         let (to, said) = match reply {
             Reply::Done(value) => {
@@ -104,13 +104,11 @@ fn settle(servers: &Servers, batch: &Batch, replies: Vec<Reply>, answers: &mut [
             }
         };
         answers[item.place] = Err(SendError::Refused(said));
-        if let Some((server, form)) = to
-            && let Some(command) = batch.command(index)
-        {
+        if let Some((server, form)) = to {
             if form != Form::Reloading {
                 batch.server.count(|counters| &counters.redirects, 1);
             }
-            again.add(server, form, (*item, command));
+            again.add(server, form, (*item, command.clone()));
         }
     }
     // A server that answers fewer commands than it was sent speaks another protocol.

@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn slots_are_those_of_redis() {
         // The check value of the polynomial, and what CLUSTER KEYSLOT says.
-        assert_eq!(slot_of(b"123456789"), 0x31c3 % 16384);
+        assert_eq!(slot_of(b"123456789"), 0x31c3);
         assert_eq!(slot_of(b""), 0);
         assert_eq!(slot_of(b"foo"), 12182);
         assert_eq!(slot_of(b"user1000"), 3443);

@@ -10,6 +10,7 @@ use super::view::{self, Share};
 use super::{Cluster, ServerId};
 use crate::redis::servers::connect_error::{ConnectError, ConnectErrorKind as Kind};
 use crate::redis::servers::connection::Connection;
+use crate::redis::servers::event::StoreEvent;
 use crate::redis::servers::greeting::{Mode, greet};
 use crate::redis::servers::jitter::{Between, draw};
 use crate::redis::servers::keeper::{self, Kept};
@@ -126,19 +127,22 @@ fn apply(cluster: &Cluster, shares: &[Share]) {
 
 /// A replica, or a server that left: nothing is sent there any more, so it need not be kept.
 fn forget_unmentioned(cluster: &Cluster, shares: &[Share]) {
-    let _changing = cluster.changing.lock().unwrap_or_else(PoisonError::into_inner);
+    let changing = cluster.changing.lock().unwrap_or_else(PoisonError::into_inner);
     let mut table = Vec::clone(&cluster.table.load());
-    let mut forgotten = false;
+    let mut forgotten = Vec::new();
     for known in &mut table {
         let Some(one) = known else { continue };
         if shares.iter().any(|share| share.master == one.address) {
             one.unmentioned.store(0, Relaxed);
         } else if one.unmentioned.fetch_add(1, Relaxed) + 1 >= UNMENTIONED_MAX {
-            *known = None;
-            forgotten = true;
+            forgotten.extend(known.take());
         }
     }
-    if forgotten {
+    if !forgotten.is_empty() {
         cluster.table.store(Arc::new(table));
+    }
+    drop(changing);
+    for one in forgotten {
+        cluster.means.tell(StoreEvent::Left { address: one.address.to_string().into() });
     }
 }

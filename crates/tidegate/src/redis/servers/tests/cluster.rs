@@ -3,7 +3,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::{
-    BreakerState, NEVER_LATE, SendError, Servers, add, add_all, connected, connected_with, heard, key,
+    BreakerState, NEVER_LATE, SendError, Servers, StoreEvent, add, add_all, connected, connected_with, heard,
+    key,
 };
 use crate::redis::servers::slot::{slot_of, tag_in};
 use crate::redis::testing::{RedisCluster, until};
@@ -28,7 +29,7 @@ async fn keys_are_where_their_slots_are() {
 #[tokio::test]
 async fn a_master_that_is_killed_is_replaced_by_its_replica() {
     let mut cluster = RedisCluster::start().await;
-    let (settings, _) = heard(&cluster.url(), Duration::from_secs(2));
+    let (settings, told) = heard(&cluster.url(), Duration::from_secs(2));
     let servers = connected_with(&settings).await;
     let tags: Vec<_> = (0..30).map(|number| format!("user:{number}")).collect();
     for tag in &tags {
@@ -45,6 +46,7 @@ async fn a_master_that_is_killed_is_replaced_by_its_replica() {
         servers.stats().servers.iter().all(|server| *server.address != *dead)
     })
     .await;
+    assert!(told.lock().expect("a lock").contains(&StoreEvent::Left { address: dead.into() }));
     assert_eq!(servers.stats().servers.len(), 3);
     until("all work", async || super::breakers(&servers).iter().all(|one| *one == BreakerState::Closed))
         .await;

@@ -53,6 +53,7 @@ async fn a_server_without_room_for_one_more() {
     let _taken = tokio::net::TcpStream::connect(redis.address()).await.expect("a connection");
     until("the place is taken", async || redis.cli(&["PING"]).contains("max number")).await;
     let error = refused(&redis.url()).await;
+    // It says so and hangs up; whether it was heard depends on who is faster.
     assert!(error.is_passing() && error.to_string().contains("max"), "{error}");
 }
 

@@ -90,7 +90,7 @@ async fn replicas_that_did_not_receive_it_are_counted() {
     assert_eq!(servers.stats().waited_short, 0);
     assert_eq!(replica.cli(&["GET", &key("a")]).trim(), "2");
 
-    // With less time, since it is waited for half of it.
+    // With less time, since it is waited for a part of it.
     wanted.timeout = std::time::Duration::from_secs(2);
     let servers = connected_with(&wanted).await;
     replica.stop();
