@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::hash::Hasher;
+use std::num::NonZeroU32;
 
 use siphasher::sip::SipHasher13;
 use smallvec::SmallVec;
@@ -104,6 +105,12 @@ impl Counter {
     #[inline]
     pub fn key_form(&self) -> KeyForm {
         self.key_form
+    }
+
+    /// The same counter with the share of one of so many processes.
+    #[must_use]
+    pub fn share_of(&self, nodes: NonZeroU32) -> Self {
+        Self { id: self.id, limit: self.limit.share_of(nodes), key_form: self.key_form }
     }
 
     /// The identity of its counters.

@@ -87,8 +87,8 @@ mod waiting;
 pub use clock::{Clock, ManualClock, ManualSleep, SystemClock, SystemSleep, Timer};
 #[cfg(feature = "rules")]
 pub use engine::{
-    Decided, Deciding, EXPLAINED_RULES_MAX, Engine, ExplainedDescriptor, ExplainedLimit, ExplainedRule,
-    Explanation, InForce, SignalLevel, StageTimes, Standing, UnknownSignal,
+    Asking, CheckedOne, Decided, Deciding, EXPLAINED_RULES_MAX, Engine, ExplainedDescriptor, ExplainedLimit,
+    ExplainedRule, Explanation, InForce, SignalLevel, StageTimes, Standing, UnknownSignal, Unsettled,
 };
 pub use fence_gate::{FenceGate, StaleFence};
 pub use holding::Holding;

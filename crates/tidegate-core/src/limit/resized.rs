@@ -1,5 +1,7 @@
 //! A limit with another L.
 
+use std::num::NonZeroU32;
+
 use super::{Algorithm, Limit};
 use crate::algorithm::{
     Concurrency, FixedWindow, Gcra, LeakyBucket, LedgerAlgorithm, PackedAlgorithm, SlidingLog, SlidingWindow,
@@ -13,15 +15,38 @@ impl Limit {
     #[must_use]
     pub fn resized(&self, limit: u64) -> Self {
         let rate = self.rate().resized(limit);
-        let scaled = |units| scaled(units, self.rate(), rate);
+        self.with(rate, |units| scaled(units, self.rate(), rate))
+    }
+
+    /// What one of so many processes may admit so that all of them together admit no more than this: L, burst and queue
+    /// divided, rounded down. One unit is the least, so with more processes than units they admit more; of nothing, the
+    /// share is nothing. It reads the state of this one.
+    ///
+    /// ```
+    /// use std::num::NonZeroU32;
+    /// use tidegate_core::Limit;
+    ///
+    /// let limit: Limit = "100 per minute burst 10".parse()?;
+    /// let share = limit.share_of(NonZeroU32::new(8).unwrap());
+    /// assert_eq!(share, "12 per minute burst 1".parse()?);
+    /// # Ok::<(), tidegate_core::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn share_of(&self, nodes: NonZeroU32) -> Self {
+        let share = |units: u64| if units == 0 { 0 } else { (units / u64::from(nodes.get())).max(1) };
+        self.with(self.rate().resized(share(self.rate().limit())), share)
+    }
+
+    /// The same with this rate of the same window, and with what becomes of burst and queue.
+    fn with(&self, rate: Rate, changed: impl Fn(u64) -> u64) -> Self {
         let algorithm = match &self.algorithm {
             Algorithm::Packed(packed) => Algorithm::Packed(match packed {
-                PackedAlgorithm::Gcra(one) => PackedAlgorithm::Gcra(Gcra::new(rate, scaled(one.burst()))),
+                PackedAlgorithm::Gcra(one) => PackedAlgorithm::Gcra(Gcra::new(rate, changed(one.burst()))),
                 PackedAlgorithm::TokenBucket(TokenBucket(one)) => {
-                    PackedAlgorithm::TokenBucket(TokenBucket(Gcra::new(rate, scaled(one.burst()))))
+                    PackedAlgorithm::TokenBucket(TokenBucket(Gcra::new(rate, changed(one.burst()))))
                 }
                 PackedAlgorithm::LeakyBucket(one) => {
-                    PackedAlgorithm::LeakyBucket(LeakyBucket::new(rate, scaled(one.queue())))
+                    PackedAlgorithm::LeakyBucket(LeakyBucket::new(rate, changed(one.queue())))
                 }
                 PackedAlgorithm::FixedWindow(one) => {
                     PackedAlgorithm::FixedWindow(FixedWindow { rate, ..one.clone() })

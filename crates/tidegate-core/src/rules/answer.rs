@@ -26,6 +26,8 @@ pub enum Fate {
     ShadowBanned,
     /// It does not pass.
     Denied,
+    /// It does not pass, because the shared store does not answer and a rule says that nothing passes then.
+    Unavailable,
 }
 
 /// So many limits need no allocation. Few, for an answer is moved about, and each takes some 200 bytes.
@@ -51,6 +53,8 @@ pub struct Answer<'r> {
     pub limits: SmallVec<[LimitAnswer<'r>; LIMITS_INLINE]>,
     /// What limits say that are only tried out.
     pub candidates: SmallVec<[LimitAnswer<'r>; 0]>,
+    /// Whether some limit was decided without the store that a fleet shares, because that did not answer.
+    pub degraded: bool,
 }
 
 /// The answer of one limit.
@@ -102,6 +106,7 @@ impl Fate {
             Self::Delayed => "delayed",
             Self::ShadowBanned => "shadow_banned",
             Self::Denied => "denied",
+            Self::Unavailable => "unavailable",
         }
     }
 }
@@ -137,8 +142,30 @@ impl<'r> Answer<'r> {
             limit.fate = Fate::Denied;
             limit.outcome = Outcome { verdict: Verdict::Denied, retry_after, ..limit.outcome };
         }
-        let candidates = std::mem::take(&mut self.candidates);
-        *self = Self { candidates, ..Self::of(std::mem::take(&mut self.limits)) };
+        self.merge_again();
+    }
+
+    /// Turned away by those of the limits that `is_unavailable` says so of, for `retry_after`: the store does not answer
+    /// that they are counted in. Not those that were not asked at all.
+    pub fn turn_away(&mut self, retry_after: Wait, is_unavailable: impl Fn(&LimitAnswer<'r>) -> bool) {
+        let turned_away = self.limits.iter_mut().filter(|limit| limit.asked == Asked::Yes);
+        for limit in turned_away.filter(|limit| is_unavailable(limit)) {
+            limit.fate = Fate::Unavailable;
+            limit.outcome = Outcome {
+                verdict: Verdict::Denied,
+                remaining: 0,
+                retry_after,
+                reset_after: Nanos::ZERO,
+                delay: Nanos::ZERO,
+            };
+        }
+        self.merge_again();
+    }
+
+    /// What all limits together say, after one of them has said something else.
+    fn merge_again(&mut self) {
+        let (candidates, degraded) = (std::mem::take(&mut self.candidates), self.degraded);
+        *self = Self { candidates, degraded, ..Self::of(std::mem::take(&mut self.limits)) };
     }
 
     #[inline]
@@ -163,6 +190,7 @@ impl<'r> Answer<'r> {
             decided_by,
             limits,
             candidates: SmallVec::new(),
+            degraded: false,
         }
     }
 }
@@ -218,12 +246,16 @@ impl<'r> LimitAnswer<'r> {
         !matches!(self.limit.action, Action::Shadow | Action::Quota)
     }
 
-    /// Which of two limits decides: one that keeps the request from passing, and of those the one that asks for the
-    /// longest wait; then the one that leaves a mark; then the one with the least left, of those that count.
+    /// Which of two limits decides: one that keeps the request from passing, and of those one that nobody could be asked
+    /// about, then the one that asks for the longest wait; then the one that leaves a mark; then the one with the least
+    /// left, of those that count.
     fn weight(&self) -> impl Ord + use<> {
         let (wait, mark, remaining) = match self.fate.passes() {
             true => (None, self.fate, self.outcome.remaining),
-            false => (Some(self.outcome.retry_after), Fate::Allowed, 0),
+            false => {
+                let is_unavailable = self.fate == Fate::Unavailable;
+                (Some((is_unavailable, self.outcome.retry_after)), Fate::Allowed, 0)
+            }
         };
         (wait, mark, self.counts(), Reverse(remaining))
     }

@@ -1,8 +1,10 @@
 //! Limits with the action `delay` that a request touches: what it may have to stand in line for.
 
 use super::{Action, Touches};
+#[cfg(doc)]
+use crate::Limit;
 use crate::succession::{Retiring, next_end};
-use crate::{Charge, Counter, CounterId, Nanos, Plan, Role, Timestamp};
+use crate::{Backlog, Charge, Counter, CounterId, Nanos, Plan, Role, Timestamp};
 
 /// A limit that holds requests which are over it, as a request touches it.
 ///
@@ -68,6 +70,11 @@ impl Delay<'_> {
             let _ = plan.add(Charge { key: self.key, counter, cost: self.cost, role: Role::Enforced });
         }
         plan
+    }
+
+    /// How long after the first who waits for it the last leaves at the least; see [`Limit::least_lag`].
+    pub fn least_lag(&self, backlog: Backlog) -> Option<Nanos> {
+        self.counter.limit().least_lag(backlog)
     }
 
     /// When the next of its counters that were changed goes out of force.

@@ -50,7 +50,9 @@ pub use pattern::{
 };
 pub use request::{Descriptor, Entry, Request};
 pub use request_limit::{OVERRIDE_RULE, RequestLimit, Unit};
-pub use rule::{Condition, CostFrom, Entries, LimitId, Limits, Rule, RuleLimit, Tiers};
+pub use rule::{
+    Condition, CostFrom, DenyCache, Entries, LimitId, Limits, OnStoreFailure, Rule, RuleLimit, Tiers,
+};
 pub use ruleset::{DomainRules, Ruleset, RulesetError};
 pub use signal::{Level, NotALevel, Signal};
 pub use touches::{Drawn, Touch, Touches};

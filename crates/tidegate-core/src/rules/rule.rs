@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::identity::{Name, Named};
-use super::{Action, Attribute, Key, Missing, Pattern};
+use super::{Action, Attribute, Key, Margin, Missing, Pattern};
 use crate::Limit;
 
 /// A rule, checked and not yet compiled.
@@ -25,6 +25,10 @@ pub struct Rule {
     pub replaces: Vec<Box<str>>,
     /// Names and values that answers carry along.
     pub metadata: Vec<(Box<str>, Box<str>)>,
+    /// What becomes of its limits while the store that a fleet shares does not answer.
+    pub on_store_failure: OnStoreFailure,
+    /// Whether denials may come from memory while it is known that the shared store would deny.
+    pub deny_cache: DenyCache,
     /// The places of the entries, from 0, whose values metrics tell apart; of a rule that is found by its
     /// [`entries`](Self::entries).
     pub metric_entries: Vec<usize>,
@@ -32,6 +36,28 @@ pub struct Rule {
     /// no rule, and does not have that of a sibling either. That is not the same as a rule without limits, which
     /// applies.
     pub placeholder: bool,
+}
+
+/// What becomes of the limits of a rule while the store that a fleet shares does not answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnStoreFailure {
+    /// This process enforces its share of them: a limit of 100 is one of 25 for each of four servers.
+    #[default]
+    Local,
+    /// They are left out, so that nothing is limited by them.
+    Allow,
+    /// Requests that they apply to are turned away; those of limits that deny nobody are counted as by `Local`.
+    Deny,
+}
+
+/// Whether denials may come from memory while it is known that the shared store would deny.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum DenyCache {
+    /// They may.
+    #[default]
+    On,
+    /// The store is asked every time.
+    Off,
 }
 
 /// An attribute and what it has to be.
@@ -122,10 +148,29 @@ impl Rule {
     }
 }
 
+impl OnStoreFailure {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Local, Self::Allow, Self::Deny];
+
+    /// As it is written in rules.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+        }
+    }
+}
+
 impl RuleLimit {
     /// What it is known by at `place` among the limits of its rule, before and after they change.
     pub fn identity(&self, place: usize) -> LimitId {
         self.was.clone().unwrap_or_else(|| LimitId::of(&self.limit, place))
+    }
+
+    /// Whether it can keep a request from passing.
+    pub fn is_enforced(&self) -> bool {
+        !matches!(self.action, Action::Shadow | Action::Quota | Action::Soft(Margin::Unlimited))
     }
 
     pub(super) fn named(&self, place: usize) -> Named<LimitId> {

@@ -9,8 +9,7 @@ use super::answer::Said;
 use super::gate::{Gate, Lineage};
 use super::key_bytes::{self, Found, KeyBuffer};
 use super::{
-    Action, CostFrom, Descriptor, DomainRules, LimitId, Margin, Matches, Missing, Request, Rule, RuleLimit,
-    Ruleset,
+    CostFrom, Descriptor, DomainRules, LimitId, Matches, Missing, Request, Rule, RuleLimit, Ruleset,
 };
 use crate::{Charge, Counter, LimitSpec, Outcome, Plan, PlanFull, Role, Timestamp, Verdict, WINDOW_NS_MIN};
 
@@ -131,8 +130,10 @@ impl<'r> Touches<'r> {
         let mut drawn = Drawn { plan: Plan::new(), lines: SmallVec::new() };
         self.draw(&mut drawn, |counted| counted.until.is_none())?;
         if self.is_refused() {
-            // Denied whatever the others say, so that they say what they say of a request that is.
-            drawn.plan.add(Charge { key: &[], counter: &REFUSING, cost: 1, role: Role::Enforced })?;
+            // Denied whatever the others say, so that they say what they say of a request that is. Nothing is ever kept
+            // for it; its key is that of another one, for a store that keeps what belongs to a key together.
+            let key = drawn.plan.charges().first().map_or([].as_slice(), |charge| charge.key);
+            drawn.plan.add(Charge { key, counter: &REFUSING, cost: 1, role: Role::Enforced })?;
         }
         // A change that was made in time must not be what keeps requests from being decided.
         let _ = self.draw(&mut drawn, |counted| counted.until.is_some_and(|until| now < until));
@@ -271,7 +272,7 @@ impl<'r> Touch<'r> {
 
     /// Whether it can keep a request from passing.
     pub fn is_enforced(&self) -> bool {
-        !matches!(self.gate.limit.action, Action::Shadow | Action::Quota | Action::Soft(Margin::Unlimited))
+        self.gate.limit.is_enforced()
     }
 
     pub(super) fn role(&self) -> Role {
@@ -296,6 +297,15 @@ impl Drawn<'_> {
             Some((number, said.of(Part::Beside)?))
         });
         granted.filter(|(_, granted)| granted.verdict == Verdict::Denied).collect()
+    }
+
+    /// The limits that charges are made for, each with the charge's place in the plan. A charge may be for several, and
+    /// one that is for none refuses what lacks a part of its key.
+    pub fn charged<'d, 'r>(
+        &'d self,
+        touches: &'d Touches<'r>,
+    ) -> impl Iterator<Item = (usize, &'d Touch<'r>)> {
+        self.lines.iter().map(|line| (line.charge, &touches.touches[line.touch]))
     }
 
     /// Whether limits may turn to pools, and attempts are counted beside them: then it has to be known beforehand which

@@ -6,7 +6,7 @@ use tidegate_core::rules::{Answer, Request};
 use tidegate_core::{Nanos, PlanFull};
 
 use super::InForce;
-use super::in_force::{Asking, Hold};
+use super::in_force::{Hold, Purpose};
 use crate::{Clock, Lease, LeaseToken, Release, Renewal};
 
 /// Holding what concurrency limits give.
@@ -50,7 +50,7 @@ impl<C: Clock> InForce<'_, C> {
         ttl: Option<Nanos>,
     ) -> Result<(Answer<'_>, Option<Lease>), PlanFull> {
         let hold = Hold { ttl, lease: Cell::new(None) };
-        let answer = self.decide(request, self.now(), Asking::Hold(&hold))?;
+        let answer = self.decide(request, self.now(), Purpose::Hold(&hold))?;
         Ok((answer, hold.lease.get()))
     }
 

@@ -19,7 +19,7 @@ pub struct InForce<'e, C> {
 
 /// Whether an answer changes anything.
 #[derive(Clone, Copy)]
-pub(super) enum Asking<'h> {
+pub(super) enum Purpose<'h> {
     /// It charges what it is asked for.
     Charge,
     /// It does not.
@@ -58,7 +58,7 @@ impl<'e, C: Clock> InForce<'e, C> {
 
     /// As [`check`](Self::check), at an instant of the caller's.
     pub fn check_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Answer<'_>, PlanFull> {
-        self.decide(request, now, Asking::Charge)
+        self.decide(request, now, Purpose::Charge)
     }
 
     /// Answers as [`check`](Self::check) would and changes nothing.
@@ -68,7 +68,7 @@ impl<'e, C: Clock> InForce<'e, C> {
 
     /// As [`peek`](Self::peek), at an instant of the caller's.
     pub fn peek_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Answer<'_>, PlanFull> {
-        self.decide(request, now, Asking::Look)
+        self.decide(request, now, Purpose::Look)
     }
 
     /// Gives back what a request was charged and did not use. Of an elastic limit with a pool, what is always granted gets
@@ -100,7 +100,7 @@ impl<'e, C: Clock> InForce<'e, C> {
         &self,
         request: &Request<'_>,
         now: Timestamp,
-        asking: Asking<'_>,
+        asking: Purpose<'_>,
     ) -> Result<Answer<'_>, PlanFull> {
         let touches = self.rules.touched_by(request);
         let mut answer = self.engine.settle(&touches, now, asking, Watch::OFF)?;
@@ -115,7 +115,7 @@ impl<C: Clock> Engine<C> {
         &self,
         touches: &Touches<'r>,
         now: Timestamp,
-        asking: Asking<'_>,
+        asking: Purpose<'_>,
         watch: Watch<'_>,
     ) -> Result<Answer<'r>, PlanFull> {
         let ask = |plan: &Plan<'_>, asking| watch.store(&self.clock, || self.ask(plan, now, asking));
@@ -124,8 +124,8 @@ impl<C: Clock> Engine<C> {
         loop {
             let touches = turned.as_ref().unwrap_or(touches);
             let drawn = touches.plan(now)?;
-            let foresees = !matches!(asking, Asking::Look) && drawn.is_to_be_foreseen(touches);
-            let first = if foresees { Asking::Look } else { asking };
+            let foresees = !matches!(asking, Purpose::Look) && drawn.is_to_be_foreseen(touches);
+            let first = if foresees { Purpose::Look } else { asking };
             let mut outcomes = ask(&drawn.plan, first);
             let mut turning = drawn.turning(touches, &outcomes, now);
             if foresees && turning.is_empty() {
@@ -142,11 +142,11 @@ impl<C: Clock> Engine<C> {
         }
     }
 
-    fn ask(&self, plan: &Plan<'_>, now: Timestamp, asking: Asking<'_>) -> Outcomes {
+    fn ask(&self, plan: &Plan<'_>, now: Timestamp, asking: Purpose<'_>) -> Outcomes {
         match asking {
-            Asking::Charge => self.store.check(plan, now),
-            Asking::Look => self.store.peek(plan, now),
-            Asking::Hold(hold) => {
+            Purpose::Charge => self.store.check(plan, now),
+            Purpose::Look => self.store.peek(plan, now),
+            Purpose::Hold(hold) => {
                 let (outcomes, lease) = self.store.acquire(plan, now, hold.ttl);
                 hold.lease.set(lease);
                 outcomes
@@ -161,13 +161,13 @@ impl<C: Clock> Engine<C> {
         touches: &Touches<'r>,
         answer: &mut Answer<'r>,
         now: Timestamp,
-        asking: Asking<'_>,
+        asking: Purpose<'_>,
     ) {
-        let asking = if let Asking::Hold(_) = asking { Asking::Charge } else { asking };
+        let asking = if let Purpose::Hold(_) = asking { Purpose::Charge } else { asking };
         for candidate in touches.candidates() {
             let is_other = |limit: &&LimitAnswer<'_>| !std::ptr::eq(limit.rule, candidate.rule);
             let blocked = answer.limits.iter().filter(is_other).any(|limit| !limit.fate.passes());
-            let asking = if blocked { Asking::Look } else { asking };
+            let asking = if blocked { Purpose::Look } else { asking };
             let outcome = touches.candidate_charge(candidate).map(|charge| {
                 let mut plan = Plan::new();
                 // An empty plan has room for one.

@@ -28,6 +28,8 @@
 mod explain;
 mod holding;
 mod in_force;
+mod operations;
+mod shared;
 mod stages;
 mod waiting;
 
@@ -35,6 +37,7 @@ pub use explain::{
     EXPLAINED_RULES_MAX, ExplainedDescriptor, ExplainedLimit, ExplainedRule, Explanation, Standing,
 };
 pub use in_force::InForce;
+pub use operations::{Asking, CheckedOne, Unsettled};
 pub use stages::StageTimes;
 pub use waiting::{Decided, Deciding};
 
@@ -44,6 +47,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 use tidegate_core::rules::{Domain, Level, Ruleset, RulesetError, Signal};
 
+use self::shared::Shared;
 use crate::memory::{MEMORY_BYTES_DEFAULT, MemoryStats, MemoryStore};
 use crate::waiting::{Kin, QUEUE_MAX_DEFAULT, Queues};
 use crate::{Clock, SystemClock};
@@ -54,6 +58,8 @@ pub struct Engine<C = SystemClock> {
     /// Rules are compiled with regard to those they replace, so one at a time.
     replacing: Mutex<()>,
     store: Arc<MemoryStore>,
+    /// Where a fleet counts together, if this is one of a fleet.
+    shared: Option<Shared>,
     /// Who waits for limits with the action `delay`.
     queues: Arc<Queues>,
     kin: Kin,
@@ -94,7 +100,8 @@ impl<C: Clock> Engine<C> {
         let rules = ArcSwap::from_pointee(Ruleset::compile(domains)?);
         let queues = Arc::new(Queues::new(QUEUE_MAX_DEFAULT));
         let kin = store.kins().join(KIN, &queues);
-        Ok(Self { rules, replacing: Mutex::new(()), store, queues, kin, changes: AtomicU64::new(0), clock })
+        let (replacing, changes) = (Mutex::new(()), AtomicU64::new(0));
+        Ok(Self { rules, replacing, store, shared: None, queues, kin, changes, clock })
     }
 
     /// The same with another bound of how many requests wait for one key of a limit with the action `delay`, instead of
@@ -154,7 +161,8 @@ impl<C: Clock> Engine<C> {
         self.queues.waiters()
     }
 
-    /// The store that the rules count in, for what is limited without rules.
+    /// The engine's own store: where it counts, or, if it is [sharing](Self::sharing) another, where it counts while that
+    /// does not answer.
     pub fn store(&self) -> &Arc<MemoryStore> {
         &self.store
     }

@@ -44,9 +44,9 @@ pub use schema::schema;
 pub use source::{Polled, Source};
 pub use span::{FileId, Span};
 pub use tidegate_core::rules::{
-    Action, Answer, Apply, Asked, Attribute, Condition, CostFrom, Descriptor, Domain, DomainRules, Elastic,
-    ElasticBy, Entries, Entry, Fate, Gate, Key, KeyPart, Level, LimitAnswer, LimitId, Limits, Lookup, Margin,
-    Missing, NotALevel, OVERRIDE_RULE, Pattern, Pool, Request, RequestLimit, Rule, RuleLimit, Ruleset,
-    RulesetError, Signal, Tiers, Unit,
+    Action, Answer, Apply, Asked, Attribute, Condition, CostFrom, DenyCache, Descriptor, Domain, DomainRules,
+    Elastic, ElasticBy, Entries, Entry, Fate, Gate, Key, KeyPart, Level, LimitAnswer, LimitId, Limits,
+    Lookup, Margin, Missing, NotALevel, OVERRIDE_RULE, OnStoreFailure, Pattern, Pool, Request, RequestLimit,
+    Rule, RuleLimit, Ruleset, RulesetError, Signal, Tiers, Unit,
 };
 pub use yaml::{DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX};

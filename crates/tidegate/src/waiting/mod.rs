@@ -16,6 +16,8 @@
 
 mod future;
 mod kin;
+#[cfg(feature = "rules")]
+mod later;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod nap;
@@ -24,6 +26,7 @@ mod playing;
 mod queue;
 mod queues;
 mod request;
+mod unlocked;
 
 pub use future::{UntilAcquired, UntilReady};
 pub(crate) use kin::{Kin, Kins};
@@ -32,6 +35,7 @@ pub(crate) use queues::Queues;
 pub use queues::WAITERS_MAX;
 #[cfg(feature = "rules")]
 pub(crate) use {
+    later::{Look, Postponed, PutOff},
     nap::Nap,
     queue::{Exit, Step, Ticket, Waiter},
     queues::Arrival,

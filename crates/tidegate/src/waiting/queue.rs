@@ -8,6 +8,7 @@ use tidegate_core::{Nanos, Timestamp};
 use super::Refusal;
 use super::playing::Tail;
 use super::request::{Attempt, Request};
+use super::unlocked::{Place, Unlocked};
 
 /// A place in a line: lower ones come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,15 +68,17 @@ pub(crate) struct Waiter {
 #[derive(Default)]
 pub(super) struct Queue {
     pub(super) waiters: BTreeMap<Ticket, Waiter>,
-    deadlines: BTreeSet<(Timestamp, Ticket)>,
+    pub(super) deadlines: BTreeSet<(Timestamp, Ticket)>,
     /// Those who had to leave and have not heard of it yet.
-    refused: BTreeMap<Ticket, Refusal>,
+    pub(super) refused: BTreeMap<Ticket, Refusal>,
     /// Whether the one in front has been admitted, and only waits for the instant at which it leaves.
     pub(super) front_is_charged: bool,
     /// When the last one left, or leaves if it is still held: nobody behind it is decided before.
     pub(super) left: Timestamp,
     /// What the states will be when all in line have left, if that was worked out.
     pub(super) tail: Option<Tail>,
+    /// What the one in front goes by if it asks a store that answers later.
+    pub(super) unlocked: Unlocked,
     /// Who is to be woken once the lock is released.
     woken: Vec<Waker>,
     /// Wakers that are of no use any more. They may own a task, which must not be dropped while the line is locked: it
@@ -111,6 +114,8 @@ impl Queue {
 
     pub(super) fn enter(&mut self, ticket: Ticket, waiter: Waiter) {
         self.deadlines.extend(waiter.deadline.map(|deadline| (deadline, ticket)));
+        let is_front = self.front().is_none_or(|front| ticket < front);
+        self.unlocked.enters(waiter.cost, if is_front { Place::Front } else { Place::Behind });
         self.waiters.insert(ticket, waiter);
     }
 
@@ -144,11 +149,7 @@ impl Queue {
         if let Some(refusal) = self.refused.remove(&ticket) {
             return Step::Refused(refusal);
         }
-        if let Some(waiter) = self.waiters.get_mut(&ticket)
-            && !waiter.waker.will_wake(waker)
-        {
-            self.gone.push(std::mem::replace(&mut waiter.waker, waker.clone()));
-        }
+        self.wakes_by(ticket, waker);
         if self.front() != Some(ticket) {
             return Step::Behind;
         }
@@ -175,6 +176,15 @@ impl Queue {
             self.refuse_those(|deadline| deadline < departure.leaves);
         }
         step
+    }
+
+    /// A request in line is woken by this from now on.
+    pub(super) fn wakes_by(&mut self, ticket: Ticket, waker: &Waker) {
+        if let Some(waiter) = self.waiters.get_mut(&ticket)
+            && !waiter.waker.will_wake(waker)
+        {
+            self.gone.push(std::mem::replace(&mut waiter.waker, waker.clone()));
+        }
     }
 
     fn step_front<R: Request>(&mut self, request: &R, ticket: Ticket, now: Timestamp) -> Step<R::Given> {
@@ -255,6 +265,7 @@ impl Queue {
     /// Units came back: those in line may come sooner than was worked out, but nobody before this instant.
     pub(super) fn nudge(&mut self, now: Timestamp) {
         self.may_be_sooner();
+        self.unlocked.nudged();
         if !self.front_is_charged {
             self.left = self.left.max(now);
             self.wake_front();
@@ -289,6 +300,7 @@ impl Queue {
             self.deadlines.remove(&(deadline, ticket));
         }
         self.gone.push(waiter.waker);
+        self.unlocked.leaves(waiter.cost, if was_front { Place::Front } else { Place::Behind });
         if was_front {
             self.front_is_charged = false;
             self.wake_front();

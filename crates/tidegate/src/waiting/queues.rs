@@ -31,7 +31,7 @@ pub(crate) struct Queues {
     next_ticket: std::sync::atomic::AtomicU64,
 }
 
-type Shard = HashMap<Box<[u8]>, Queue, RandomState>;
+pub(super) type Shard = HashMap<Box<[u8]>, Queue, RandomState>;
 
 /// What a request hears when it comes.
 pub(crate) enum Arrival<G> {
@@ -194,7 +194,7 @@ impl Queues {
         self.lock(line).get(line).and_then(Queue::front)
     }
 
-    fn enter(&self, queue: &mut Queue, waiter: Waiter) -> Ticket {
+    pub(super) fn enter(&self, queue: &mut Queue, waiter: Waiter) -> Ticket {
         self.waiters.fetch_add(1, Ordering::Relaxed);
         let number = || self.next_ticket.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let ticket = waiter.ticket.unwrap_or_else(|| Ticket::new(number()));
@@ -202,18 +202,18 @@ impl Queues {
         ticket
     }
 
-    fn is_full(&self, in_line: usize) -> bool {
+    pub(super) fn is_full(&self, in_line: usize) -> bool {
         in_line >= self.queue_max || self.waiters.load(Ordering::Relaxed) >= WAITERS_MAX
     }
 
-    fn lock(&self, key: &[u8]) -> MutexGuard<'_, Shard> {
+    pub(super) fn lock(&self, key: &[u8]) -> MutexGuard<'_, Shard> {
         #[allow(clippy::cast_possible_truncation, reason = "below SHARDS")]
         let number = if SHARDS == 1 { 0 } else { self.hasher.hash_one(key) as usize % SHARDS };
         lock(&self.shards[number])
     }
 
     /// Unlocks, and then wakes whom the line wants to wake: they may run at once, and want the lock.
-    fn finish(&self, mut shard: MutexGuard<'_, Shard>, key: &[u8]) {
+    pub(super) fn finish(&self, mut shard: MutexGuard<'_, Shard>, key: &[u8]) {
         let Some(queue) = shard.get_mut(key) else { return };
         let wakers = queue.take_wakers();
         if queue.is_empty() {

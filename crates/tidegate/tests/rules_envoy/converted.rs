@@ -15,6 +15,28 @@ fn rules(text: &str) -> String {
 }
 
 #[test]
+fn what_is_said_of_the_shared_store_is_said_again() {
+    let rules = rules(
+        "
+domain: d
+descriptors:
+  - key: k
+    rate_limit: { unit: second, requests_per_unit: 5 }
+    tidegate: { on_store_failure: allow, deny_cache: false }
+",
+    );
+    let expected = "
+  - name: k
+    entries: [{ k: }]
+    key: [k]
+    limit: { algorithm: fixed_window, limit: 5, per: 1s }
+    on_store_failure: allow
+    deny_cache: false
+";
+    assert_eq!(rules, expected);
+}
+
+#[test]
 fn nested_descriptors_become_rules_in_the_order_of_the_search() {
     let rules = rules(
         "

@@ -1,7 +1,7 @@
 //! What `tidegate` adds to a descriptor.
 
 use tidegate_core::Nanos;
-use tidegate_core::rules::{Action, Attribute, CostFrom, KeyPart, LimitId};
+use tidegate_core::rules::{Action, Attribute, CostFrom, DenyCache, KeyPart, LimitId, OnStoreFailure};
 
 use super::{domain, found, key_places, limit_texts, limits, rule};
 
@@ -130,4 +130,28 @@ descriptors:
     let actions: Vec<_> = limits(rule(&domain, "shadow")).iter().map(|limit| limit.action.clone()).collect();
     assert_eq!(actions, [Action::Shadow, Action::Shadow, Action::Reject]);
     assert_eq!(limits(rule(&domain, "keyed"))[0].key.parts(), &[] as &[KeyPart]);
+}
+
+#[test]
+fn a_descriptor_says_what_becomes_of_it_without_the_shared_store() {
+    let domain = domain(
+        "
+domain: d
+descriptors:
+  - key: plain
+    rate_limit: { unit: second, requests_per_unit: 5 }
+  - key: deny
+    rate_limit: { unit: second, requests_per_unit: 5 }
+    tidegate: { on_store_failure: deny, deny_cache: false }
+  - key: alone
+    tidegate: { on_store_failure: allow, limits: [ 5 per second ] }
+",
+    );
+    let said = |name| {
+        let rule = rule(&domain, name);
+        (rule.on_store_failure, rule.deny_cache)
+    };
+    assert_eq!(said("plain"), (OnStoreFailure::Local, DenyCache::On));
+    assert_eq!(said("deny"), (OnStoreFailure::Deny, DenyCache::Off));
+    assert_eq!(said("alone"), (OnStoreFailure::Allow, DenyCache::On));
 }

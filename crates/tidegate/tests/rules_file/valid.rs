@@ -56,6 +56,14 @@ fn shown(domains: &[Domain]) -> String {
             if !rule.replaces.is_empty() || !rule.metadata.is_empty() {
                 lines.push(format!("    replaces {:?} metadata {:?}", rule.replaces, rule.metadata));
             }
+            if rule.on_store_failure != rules::OnStoreFailure::default()
+                || rule.deny_cache == rules::DenyCache::Off
+            {
+                lines.push(format!(
+                    "    on_store_failure {:?} deny_cache {:?}",
+                    rule.on_store_failure, rule.deny_cache
+                ));
+            }
         }
     }
     lines.join("\n") + "\n"

@@ -22,7 +22,7 @@ pub const OTHER: &str = "other";
 const SLOTS: usize = (2 * PAIRS_MAX).next_power_of_two();
 
 /// All fates, in their order.
-pub const FATES: [Fate; 7] = [
+pub const FATES: [Fate; 8] = [
     Fate::Allowed,
     Fate::ShadowDenied,
     Fate::OverQuota,
@@ -30,6 +30,7 @@ pub const FATES: [Fate; 7] = [
     Fate::Delayed,
     Fate::ShadowBanned,
     Fate::Denied,
+    Fate::Unavailable,
 ];
 
 /// The decisions of all rules.

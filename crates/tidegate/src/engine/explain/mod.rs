@@ -5,7 +5,8 @@ mod json;
 mod text;
 
 use tidegate_core::rules::{
-    Answer, Descriptor, DomainRules, Entry, LimitAnswer, Matches, Request, Rule, key_text, value_text,
+    Answer, Descriptor, DomainRules, Entry, LimitAnswer, Matches, Request, Rule, Ruleset, key_text,
+    value_text,
 };
 use tidegate_core::{PlanFull, Timestamp};
 
@@ -82,24 +83,33 @@ impl<C: Clock> InForce<'_, C> {
     /// As [`explain`](Self::explain), at an instant of the caller's.
     pub fn explain_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Explanation<'_>, PlanFull> {
         let answer = self.peek_at(request, now)?;
-        let domain = self.ruleset().domain(request.domain);
-        let applying = |descriptor: &Descriptor<'_>| {
-            let mut matches = Matches::new();
-            if let (Some(domain), None) = (domain, descriptor.limit) {
-                domain.matching(descriptor, &mut matches);
-            }
-            matches
-        };
-        let all: Vec<Matches> = request.descriptors.iter().map(applying).collect();
-        let descriptors = request.descriptors.iter().enumerate().map(|(number, descriptor)| match domain {
-            Some(domain) if descriptor.limit.is_none() => {
-                Look { domain, all: &all, number, descriptor, answer: &answer }.explained()
-            }
-            _ => without_rules(number, descriptor, &answer),
-        });
-        let descriptors = descriptors.collect();
-        Ok(Explanation { domain: request.domain.to_owned(), is_known: domain.is_some(), descriptors, answer })
+        Ok(explanation(self.ruleset(), request, answer))
     }
+}
+
+/// Explains an answer that a request got by these rules.
+pub(super) fn explanation<'r>(
+    rules: &'r Ruleset,
+    request: &Request<'_>,
+    answer: Answer<'r>,
+) -> Explanation<'r> {
+    let domain = rules.domain(request.domain);
+    let applying = |descriptor: &Descriptor<'_>| {
+        let mut matches = Matches::new();
+        if let (Some(domain), None) = (domain, descriptor.limit) {
+            domain.matching(descriptor, &mut matches);
+        }
+        matches
+    };
+    let all: Vec<Matches> = request.descriptors.iter().map(applying).collect();
+    let descriptors = request.descriptors.iter().enumerate().map(|(number, descriptor)| match domain {
+        Some(domain) if descriptor.limit.is_none() => {
+            Look { domain, all: &all, number, descriptor, answer: &answer }.explained()
+        }
+        _ => without_rules(number, descriptor, &answer),
+    });
+    let descriptors = descriptors.collect();
+    Explanation { domain: request.domain.to_owned(), is_known: domain.is_some(), descriptors, answer }
 }
 
 /// One descriptor of a request, and all that is known of it.

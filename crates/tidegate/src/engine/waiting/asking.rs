@@ -1,18 +1,18 @@
 //! A request that is decided when it is its turn.
 
 use smallvec::SmallVec;
-use tidegate_core::rules::{Action, Answer, Asked, Delay, LimitAnswer, Touches};
-use tidegate_core::{Nanos, Plan, PlanFull, Timestamp};
+use tidegate_core::rules::{Action, Answer, Asked, Delay, Fate, LimitAnswer, Touches};
+use tidegate_core::{Nanos, Plan, PlanFull, Timestamp, Wait};
 
 use crate::Clock;
 use crate::engine::Engine;
-use crate::engine::in_force::Asking as Purpose;
+use crate::engine::in_force::Purpose;
 use crate::engine::stages::Watch;
 use crate::memory::{Foreseen, Foresight, MemoryStore, Pending};
 use crate::waiting::{Attempt, Request};
 
 /// The limits that may hold a request.
-pub(super) type Delays<'t> = SmallVec<[Delay<'t>; 2]>;
+pub(in crate::engine) type Delays<'t> = SmallVec<[Delay<'t>; 2]>;
 
 /// A request in the line of one of the limits that may hold it.
 pub(super) struct Asking<'p, 't, 'r, C> {
@@ -43,39 +43,55 @@ pub(super) enum Given<'r> {
 }
 
 impl<'r, C: Clock> Asking<'_, '_, 'r, C> {
-    /// What an answer means to a request in this line.
-    fn judge(&self, answer: Answer<'r>) -> Attempt<Given<'r>> {
-        let mut blocking = answer.limits.iter().filter(|limit| !limit.fate.passes());
-        if answer.fate.passes() {
-            return Attempt::Admitted(Given::Answer(answer));
-        }
-        if blocking.any(|limit| !holds(limit)) {
-            return Attempt::Declined(Given::Answer(answer));
-        }
-        // The longest wait comes first, so that it is known early if it is too long.
-        let wait = |delay: &Delay<'_>| answer.limits[delay.place].outcome.retry_after;
-        let longest = (0..self.delays.len()).rev().max_by_key(|place| wait(&self.delays[*place]));
-        match longest {
-            Some(place) if wait(&self.delays[place]) > wait(self.delay) => {
-                Attempt::Declined(Given::WaitsFor(place))
-            }
-            _ => Attempt::Wait(wait(self.delay)),
-        }
-    }
-
     fn settle(&self, at: Timestamp, purpose: Purpose<'_>) -> Attempt<Given<'r>> {
-        match self.engine.settle(self.touches, at, purpose, self.watch) {
-            Ok(answer) => self.judge(answer),
-            Err(full) => Attempt::Declined(Given::Full(full)),
+        let answer = match self.engine.settle(self.touches, at, purpose, self.watch) {
+            Ok(answer) => answer,
+            Err(full) => return Attempt::Declined(Given::Full(full)),
+        };
+        match judge(&answer, self.delays, self.delay) {
+            Judged::Passes => Attempt::Admitted(Given::Answer(answer)),
+            Judged::Denied => Attempt::Declined(Given::Answer(answer)),
+            Judged::WaitsFor(place) => Attempt::Declined(Given::WaitsFor(place)),
+            Judged::Waits(wait) => Attempt::Wait(wait),
         }
     }
+}
 
-    /// Whether a denied request leaves a trace.
-    fn counts_denied(&self, at: Timestamp) -> bool {
-        self.touches.plan(at).is_ok_and(|drawn| {
-            drawn.plan.charges().iter().any(|charge| charge.counter.algorithm().counts_denied())
-        })
+/// What an answer means to a request that stands in line.
+pub(in crate::engine) enum Judged {
+    /// It passes.
+    Passes,
+    /// It does not, and need not wait.
+    Denied,
+    /// It has to wait for the limit at this place among those that may hold it.
+    WaitsFor(usize),
+    /// It has to wait where it is.
+    Waits(Wait),
+}
+
+/// What an answer means to a request that stands in line for `delay`, one of the limits that may hold it.
+pub(in crate::engine) fn judge(answer: &Answer<'_>, delays: &[Delay<'_>], delay: &Delay<'_>) -> Judged {
+    if answer.fate.passes() {
+        return Judged::Passes;
     }
+    let mut blocking = answer.limits.iter().filter(|limit| !limit.fate.passes());
+    if blocking.any(|limit| !holds(limit)) {
+        return Judged::Denied;
+    }
+    // The longest wait comes first, so that it is known early if it is too long.
+    let wait = |delay: &Delay<'_>| answer.limits[delay.place].outcome.retry_after;
+    let longest = (0..delays.len()).rev().max_by_key(|place| wait(&delays[*place]));
+    match longest {
+        Some(place) if wait(&delays[place]) > wait(delay) => Judged::WaitsFor(place),
+        _ => Judged::Waits(wait(delay)),
+    }
+}
+
+/// Whether a denied request leaves a trace.
+pub(in crate::engine) fn counts_denied(touches: &Touches<'_>, at: Timestamp) -> bool {
+    touches.plan(at).is_ok_and(|drawn| {
+        drawn.plan.charges().iter().any(|charge| charge.counter.algorithm().counts_denied())
+    })
 }
 
 impl<'r, C: Clock> Request for Asking<'_, '_, 'r, C> {
@@ -90,7 +106,7 @@ impl<'r, C: Clock> Request for Asking<'_, '_, 'r, C> {
             return Attempt::Declined(Given::Late);
         }
         // A request that waits makes one attempt, when it leaves: it asks without asking until then.
-        if self.counts_denied(at)
+        if counts_denied(self.touches, at)
             && let waits @ (Attempt::Wait(_) | Attempt::Declined(Given::WaitsFor(_))) =
                 self.settle(at, Purpose::Look)
         {
@@ -126,5 +142,6 @@ impl<'r, C: Clock> Request for Asking<'_, '_, 'r, C> {
 
 /// Whether a request that this limit denies waits for it.
 fn holds(limit: &LimitAnswer<'_>) -> bool {
-    matches!(limit.limit.action, Action::Delay { .. }) && limit.asked == Asked::Yes && limit.cost > 0
+    let may_hold = matches!(limit.limit.action, Action::Delay { .. }) && limit.cost > 0;
+    may_hold && limit.asked == Asked::Yes && limit.fate != Fate::Unavailable
 }

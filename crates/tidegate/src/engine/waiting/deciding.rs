@@ -2,22 +2,25 @@
 
 use std::cell::Cell;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tidegate_core::rules::{Answer, Delay, Request, Touches};
 use tidegate_core::{Nanos, PlanFull, Timestamp, Wait};
 
 use super::asking::{Asking, Delays, Given};
 use super::{Decided, line};
-use crate::engine::in_force::{Asking as Purpose, Hold};
+use crate::engine::in_force::{Hold, Purpose};
+use crate::engine::shared::{Parts, Shared, Want};
 use crate::engine::stages::Watch;
 use crate::engine::{Engine, StageTimes};
 use crate::waiting::{Arrival, Exit, Nap, Step, Ticket, Waiter};
 use crate::{Refusal, Timer};
 
 /// Decides a request, which may take a wait. Made by [`Engine::decide`].
+///
+/// `S` is what it becomes when it is first polled, if the engine's counters are those of a fleet.
 #[must_use = "futures do nothing unless they are polled"]
-pub struct Deciding<'a, C: Timer, F> {
+pub struct Deciding<'a, C: Timer, F, S> {
     engine: &'a Engine<C>,
     request: Request<'a>,
     /// Taken when it is done.
@@ -32,6 +35,9 @@ pub struct Deciding<'a, C: Timer, F> {
     /// Its place among those who wait, once it has one.
     ticket: Option<Ticket>,
     standing: Option<Standing<C::Sleep>>,
+    /// Boxed, for it is large, and not there at all where nothing is shared.
+    shared: Option<Pin<Box<S>>>,
+    share: fn(Parts<'a, C, F>) -> S,
 }
 
 /// Where it stands.
@@ -66,8 +72,14 @@ enum Next<'r> {
     Full(PlanFull),
 }
 
-impl<'a, C: Timer, F> Deciding<'a, C, F> {
-    pub(super) fn new(engine: &'a Engine<C>, request: Request<'a>, answered: F, hold: Option<Hold>) -> Self {
+impl<'a, C: Timer, F, S> Deciding<'a, C, F, S> {
+    pub(super) fn new(
+        engine: &'a Engine<C>,
+        request: Request<'a>,
+        answered: F,
+        hold: Option<Hold>,
+        share: fn(Parts<'a, C, F>) -> S,
+    ) -> Self {
         Self {
             engine,
             request,
@@ -78,6 +90,8 @@ impl<'a, C: Timer, F> Deciding<'a, C, F> {
             deadline: Timestamp::from_nanos(u64::MAX),
             ticket: None,
             standing: None,
+            shared: None,
+            share,
         }
     }
 
@@ -85,6 +99,25 @@ impl<'a, C: Timer, F> Deciding<'a, C, F> {
     pub fn timed(mut self) -> Self {
         self.stages = Some(Cell::default());
         self
+    }
+
+    /// Goes on where the counters are that a fleet shares.
+    #[cold]
+    fn poll_shared<R>(&mut self, shared: &'a Shared, context: &mut Context<'_>) -> Poll<Result<R, PlanFull>>
+    where
+        S: Future<Output = Result<R, PlanFull>>,
+    {
+        if let Some(answered) = self.answered.take() {
+            let want = self.hold.as_ref().map_or(Want::Charge, |hold| Want::Hold(hold.ttl));
+            let stages = self.stages.as_ref().map(Cell::get);
+            let Self { engine, request, .. } = *self;
+            self.shared =
+                Some(Box::pin((self.share)(Parts { engine, shared, request, answered, want, stages })));
+        }
+        let deciding = self.shared.as_mut().expect("a future was polled after it was done");
+        let decided = ready!(deciding.as_mut().poll(context));
+        self.shared = None;
+        Poll::Ready(decided)
     }
 
     /// Decides what no limit can hold, as is most. The answer is large and goes straight to whom it is for.
@@ -285,11 +318,19 @@ impl<'a, C: Timer, F> Deciding<'a, C, F> {
     }
 }
 
-impl<C: Timer, R, F: FnOnce(Decided<'_>) -> R> Future for Deciding<'_, C, F> {
+impl<C, R, F, S> Future for Deciding<'_, C, F, S>
+where
+    C: Timer,
+    F: FnOnce(Decided<'_>) -> R,
+    S: Future<Output = Result<R, PlanFull>>,
+{
     type Output = Result<R, PlanFull>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
+        if let Some(shared) = &this.engine.shared {
+            return this.poll_shared(shared, context);
+        }
         assert!(this.answered.is_some(), "a future was polled after it was done");
         loop {
             let changes = this.engine.changes();
@@ -316,11 +357,12 @@ impl<C: Timer, R, F: FnOnce(Decided<'_>) -> R> Future for Deciding<'_, C, F> {
     }
 }
 
-/// Nothing in it is ever pinned: its sleep can be moved, and what is called in the end is taken out first.
-impl<C: Timer, F> Unpin for Deciding<'_, C, F> {}
+/// Nothing in it is ever pinned but what is in a box: its sleep can be moved, and what is called in the end is taken out
+/// first.
+impl<C: Timer, F, S> Unpin for Deciding<'_, C, F, S> {}
 
 /// Whoever is dropped steps out of the line and has charged nothing.
-impl<C: Timer, F> Drop for Deciding<'_, C, F> {
+impl<C: Timer, F, S> Drop for Deciding<'_, C, F, S> {
     fn drop(&mut self) {
         if self.standing.is_some() {
             self.leave(self.engine.clock.now());
@@ -338,11 +380,11 @@ fn leaves(given: Given<'_>, delay: usize, at: Timestamp, since: Timestamp) -> Ne
     }
 }
 
-fn span(from: Timestamp, to: Timestamp) -> Nanos {
+pub(in crate::engine) fn span(from: Timestamp, to: Timestamp) -> Nanos {
     Nanos::new(u128::from(to.as_nanos().saturating_sub(from.as_nanos())))
 }
 
 /// Not at once, or it would not be a denial.
-fn at_least(wait: Nanos) -> Wait {
+pub(in crate::engine) fn at_least(wait: Nanos) -> Wait {
     Wait::of(wait.max(Nanos::new(1)))
 }

@@ -13,7 +13,9 @@
 mod asking;
 mod deciding;
 
+pub(super) use asking::{Delays, Judged, counts_denied, judge};
 pub use deciding::Deciding;
+pub(super) use deciding::{at_least, span};
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -23,7 +25,7 @@ use tidegate_core::rules::{Answer, Delay, Request, Touches};
 use tidegate_core::{Nanos, PlanFull, Timestamp};
 
 use super::in_force::Hold;
-use super::{Engine, StageTimes};
+use super::{Engine, StageTimes, shared};
 use crate::blocking::block_on;
 use crate::{Clock, Lease, Refusal, Timer};
 
@@ -56,6 +58,11 @@ impl<C: Timer> Engine<C> {
     /// leaves no hole in the line and has charged nothing. It has to be polled when it is woken, for those behind it
     /// wait for it.
     ///
+    /// Over a store that is [shared](Self::sharing) it is decided there, and by this process's share of the limits while
+    /// that does not answer. Dropped while that store is asked, a request may have been charged. Those who wait in this
+    /// process stand in line as they do without it; requests of other processes are in no line with them, so units may
+    /// go to whoever asks first. What is given back elsewhere is seen when the one in front asks again.
+    ///
     /// ```
     /// use tidegate::Engine;
     /// use tidegate::rules::{self, Descriptor, Entry, Request};
@@ -74,11 +81,15 @@ impl<C: Timer> Engine<C> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn decide<'a, R, F>(&'a self, request: &Request<'a>, answered: F) -> Deciding<'a, C, F>
+    pub fn decide<'a, R, F>(
+        &'a self,
+        request: &Request<'a>,
+        answered: F,
+    ) -> Deciding<'a, C, F, impl Future<Output = Result<R, PlanFull>> + use<'a, R, F, C>>
     where
         F: FnOnce(Decided<'_>) -> R,
     {
-        Deciding::new(self, *request, answered, None)
+        Deciding::new(self, *request, answered, None, shared::decide)
     }
 
     /// As [`decide`](Self::decide), with the [lease](Decided::lease) of what concurrency limits gave, as of
@@ -88,11 +99,12 @@ impl<C: Timer> Engine<C> {
         request: &Request<'a>,
         ttl: Option<Nanos>,
         answered: F,
-    ) -> Deciding<'a, C, F>
+    ) -> Deciding<'a, C, F, impl Future<Output = Result<R, PlanFull>> + use<'a, R, F, C>>
     where
         F: FnOnce(Decided<'_>) -> R,
     {
-        Deciding::new(self, *request, answered, Some(Hold { ttl, lease: Cell::new(None) }))
+        let hold = Hold { ttl, lease: Cell::new(None) };
+        Deciding::new(self, *request, answered, Some(hold), shared::decide)
     }
 
     /// As [`decide`](Self::decide), with the thread at hand.
@@ -117,18 +129,18 @@ impl<C: Clock> Engine<C> {
         self.queues.nudge_all(self.clock.now());
     }
 
-    fn changes(&self) -> u64 {
+    pub(super) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 }
 
 /// What a line is known by: the counter and the key.
-type Line = SmallVec<[u8; LINE_INLINE_BYTES]>;
+pub(super) type Line = SmallVec<[u8; LINE_INLINE_BYTES]>;
 
 /// As long as the keys of a request are where they need no allocation, neither does this.
 const LINE_INLINE_BYTES: usize = 200;
 
-fn line(delay: &Delay<'_>) -> Line {
+pub(super) fn line(delay: &Delay<'_>) -> Line {
     let mut line = Line::from_slice(&delay.counter().get().to_le_bytes());
     line.extend_from_slice(delay.key);
     line

@@ -5,7 +5,7 @@ use tidegate_core::rules::{Action, RuleLimit};
 
 use super::super::diagnostic::Diagnostic;
 use super::super::file::{LimitSpans, Spanned};
-use super::super::native::LimitTerms;
+use super::super::native::{LimitTerms, SharedStoreTerms};
 use super::super::reader::{Field, Reader};
 use super::super::yaml::{Kind, Node};
 use super::mapping::Mapping;
@@ -19,6 +19,8 @@ pub(super) struct Extension<'n> {
     /// Further limits.
     pub limits: Vec<(RuleLimit, LimitSpans)>,
     has_limits: bool,
+    /// What is said of the store that a fleet shares.
+    pub shared_store: SharedStoreTerms,
 }
 
 /// Reads it. The terms become those of all limits of the descriptor.
@@ -38,6 +40,7 @@ pub(super) fn read<'n>(
         reader.note(found.related(mode.span, "here").hint("leave one of them out"));
     }
     terms.override_with(reader, &mut fields);
+    let shared_store = SharedStoreTerms::read(reader, &mut fields);
     let limits = fields.value("limits");
     Mapping::Extension.finish(reader, fields);
     let has_limits = limits.is_some();
@@ -45,7 +48,7 @@ pub(super) fn read<'n>(
         Some(node) => terms.limits(reader, node)?,
         None => Vec::new(),
     };
-    Some(Extension { at, options, limits, has_limits })
+    Some(Extension { at, options, limits, has_limits, shared_store })
 }
 
 impl Extension<'_> {

@@ -5,7 +5,7 @@ use tidegate_core::rules::{Action, Key, LimitId, RuleLimit};
 use super::super::Span;
 use super::super::diagnostic::Diagnostic;
 use super::super::file::{LimitSpans, Spanned};
-use super::super::native::{LIMITS_PER_RULE_MAX, LimitTerms};
+use super::super::native::{LIMITS_PER_RULE_MAX, LimitTerms, SharedStoreTerms};
 use super::super::reader::{Field, Fields, Reader};
 use super::super::yaml::Kind;
 use super::extension::{self, Extension};
@@ -20,6 +20,7 @@ pub(super) struct OfDescriptor {
     pub limits: Option<Vec<(RuleLimit, LimitSpans)>>,
     pub named: Named,
     pub detailed_metric: bool,
+    pub shared_store: SharedStoreTerms,
 }
 
 /// Takes the fields of a descriptor that have to do with limits. The key is that of its counters, and it stands so many
@@ -37,15 +38,20 @@ pub(super) fn read(
     let extension = fields.take(mapping::EXTENSION).filter(given);
     let mut terms = LimitTerms::new(key, levels.0, mode.as_ref().map(|mode| mode.value.clone()));
     let extension = extension.map(|field| extension::read(reader, field, &mut terms, mode.as_ref()));
-    let mut read = OfDescriptor { detailed_metric: detailed_metric == Some(true), ..OfDescriptor::default() };
+    let extension = extension.flatten();
+    let mut read = OfDescriptor {
+        detailed_metric: detailed_metric == Some(true),
+        shared_store: extension.as_ref().map(|extension| extension.shared_store).unwrap_or_default(),
+        ..OfDescriptor::default()
+    };
     match rate_limit {
         Some(field) => {
             let Some(rate_limit) = rate_limit::read(reader, field.value) else { return read };
-            let limits = limited(reader, &rate_limit, extension.flatten(), &terms);
+            let limits = limited(reader, &rate_limit, extension, &terms);
             read.named = rate_limit.named;
             read.limits = limits;
         }
-        None => read.limits = extension.flatten().and_then(|extension| extension.alone(reader)),
+        None => read.limits = extension.and_then(|extension| extension.alone(reader)),
     }
     read
 }

@@ -104,7 +104,7 @@ impl Walk {
         let metric_entries = self.places(told_apart).collect();
         let placeholder = said.limits.is_none();
         let (limits, limits_at) = said.limits.into_iter().flatten().unzip();
-        let rule = Rule {
+        let mut rule = Rule {
             name: name::of_path(self.path.iter().map(|level| (&*level.key, &level.pattern))).into(),
             entries: Some(Entries {
                 each: self.path.iter().map(|level| (level.key.clone(), level.pattern.clone())).collect(),
@@ -116,6 +116,7 @@ impl Walk {
             placeholder,
             ..Rule::default()
         };
+        said.shared_store.apply(&mut rule);
         let name = self.path.last().map_or(node.span, |level| level.at);
         let at = RuleSpans { name, limits: limits_at, ..RuleSpans::whole(node.span) };
         self.rules.push(FileRule { rule, at });

@@ -60,7 +60,7 @@ pub(super) enum Name {
     None,
 }
 
-/// All there are, mildest first.
+/// All that a test can meet with, mildest first: its store always answers.
 pub(super) const FATES: [Fate; 7] = [
     Fate::Allowed,
     Fate::ShadowDenied,

@@ -9,9 +9,9 @@ use super::super::diagnostic::Diagnostic;
 use super::super::file::LimitSpans;
 use super::super::reader::{Fields, Reader};
 use super::super::yaml::{Kind, Node};
-use super::action;
 use super::key::Scope;
 use super::terms::Terms;
+use super::{action, shared_store};
 
 /// A limit of a rule, and where its parts stand.
 pub(super) struct ReadLimit {
@@ -37,6 +37,7 @@ pub(super) fn read(
             let limit = long_form(reader, &mut fields);
             let was = fields.value("was").and_then(|node| was(reader, node));
             let terms = rule_terms.clone().overridden(reader, &mut fields, scope);
+            shared_store::note_terms_of_a_rule(reader, &mut fields);
             fields.finish(reader, "a limit");
             (limit, was, node.get("name").map(|name| name.span), terms)
         }

@@ -14,11 +14,13 @@ mod odd;
 mod pattern;
 mod pools;
 mod rule;
+mod shared_store;
 mod terms;
 mod tiers;
 
 pub(super) use limit_terms::LimitTerms;
 pub use limits::LIMITS_PER_RULE_MAX;
+pub(super) use shared_store::SharedStoreTerms;
 
 use tidegate_core::rules::{Apply, Lookup};
 

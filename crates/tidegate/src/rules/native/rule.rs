@@ -9,7 +9,7 @@ use super::super::reader::{Field, Fields, Reader};
 use super::super::yaml::{Kind, Node, shown};
 use super::key::Scope;
 use super::terms::Terms;
-use super::{entries, limit, limits, matching};
+use super::{SharedStoreTerms, entries, limit, limits, matching};
 
 /// The most names and values that a rule carries along.
 const METADATA_MAX: usize = 64;
@@ -36,6 +36,7 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<FileRule> {
     if let Some(node) = fields.value("metadata") {
         read.rule.metadata = metadata(reader, node);
     }
+    SharedStoreTerms::read(reader, &mut fields).apply(&mut read.rule);
     note_options_of_a_limit(reader, &mut fields);
     fields.finish(reader, "a rule");
     let Spanned { value, span } = name?;

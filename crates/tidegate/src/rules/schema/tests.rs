@@ -103,6 +103,8 @@ fn what_has_another_shape_is_refused() {
     refused(rule(json!({ "name": "a", "limit": "5 per minute", "match": { "user": null } })));
     refused(rule(json!({ "name": "a", "limit": "5 per minute", "missing": "ignore" })));
     refused(rule(json!({ "name": "a", "limit": "5 per minute", "cost": "much" })));
+    refused(rule(json!({ "name": "a", "limit": "5 per minute", "on_store_failure": "closed" })));
+    refused(rule(json!({ "name": "a", "limit": "5 per minute", "deny_cache": "off" })));
     refused(rule(json!({ "name": "a", "limit": { "limit": -1, "per": "1m" } })));
     refused(rule(json!({ "name": "a", "limit": { "limit": 5, "per": "60" } })));
     refused(rule(json!({ "name": "a", "limit": { "limit": 5, "per": "1m", "algorithm": "bucket" } })));

@@ -1,0 +1,124 @@
+//! Standing in line for a limit that a fleet shares.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use tidegate_core::Timestamp;
+use tidegate_core::rules::Delay;
+
+use crate::engine::Engine;
+use crate::engine::waiting::line;
+use crate::waiting::{Exit, Look, Nap, Postponed, PutOff, Ticket, Waiter};
+use crate::{Refusal, Timer};
+
+/// A place in a line. Dropped, it is given up.
+pub(super) struct Standing<'e, C: Timer> {
+    engine: &'e Engine<C>,
+    line: Box<[u8]>,
+    pub ticket: Ticket,
+    /// When it got in this line.
+    pub since: Timestamp,
+    /// What the rules were counted as when they were last looked at.
+    changes: u64,
+}
+
+/// Why a request in line goes on.
+#[derive(Clone, Copy)]
+pub(super) enum Woken {
+    /// It is in front, and units may have come back so often.
+    InFront { nudges: u64 },
+    /// It does not wait any longer.
+    Refused(Refusal),
+    /// Other rules are in force, or a signal was pushed.
+    Changed,
+}
+
+/// Who gets in line.
+pub(super) struct Newcomer {
+    /// The place that it has already, in another line.
+    pub ticket: Option<Ticket>,
+    pub now: Timestamp,
+    /// When it gives up.
+    pub deadline: Timestamp,
+}
+
+impl<'e, C: Timer> Standing<'e, C> {
+    /// Gets in the line of a limit.
+    pub async fn in_line_of(
+        engine: &'e Engine<C>,
+        delay: &Delay<'_>,
+        newcomer: Newcomer,
+        changes: u64,
+    ) -> Result<Self, Refusal> {
+        let Newcomer { ticket, now, deadline } = newcomer;
+        let line = line(delay).into_boxed_slice();
+        let stands = poll_fn(|context| {
+            let (cost, waker) = (delay.cost, context.waker().clone());
+            let waiter =
+                Waiter { ticket, cost, arrived: now, deadline: Some(deadline), foreseen: None, waker };
+            Poll::Ready(engine.queues.stand(&line, waiter, |backlog| delay.least_lag(backlog)))
+        });
+        let ticket = stands.await?;
+        Ok(Self { engine, line, ticket, since: now, changes })
+    }
+
+    /// Whether this is the line of a limit.
+    pub fn is_of(&self, delay: &Delay<'_>) -> bool {
+        line(delay).as_slice() == &*self.line
+    }
+
+    /// The rules have been looked at.
+    pub fn looked_at(&mut self, changes: u64) {
+        self.changes = changes;
+    }
+
+    /// Waits until it is in front.
+    pub async fn until_front(&self) -> Woken {
+        poll_fn(|context| match self.engine.queues.look(&self.line, self.ticket, context.waker()) {
+            Look::Refused(refusal) => Poll::Ready(Woken::Refused(refusal)),
+            _ if self.engine.changes() != self.changes => Poll::Ready(Woken::Changed),
+            Look::Front { nudges, .. } => Poll::Ready(Woken::InFront { nudges }),
+            Look::Behind => Poll::Pending,
+        })
+        .await
+    }
+
+    /// Waits, in front, until it may fit: until then, or until units may have come back. Sees to it that those behind it
+    /// leave who give up meanwhile.
+    pub async fn until_due(&self, delay: &Delay<'_>, put_off: PutOff) -> Woken {
+        let queues = &self.engine.queues;
+        let lag = |backlog| delay.least_lag(backlog);
+        if queues.put_off(&self.line, self.ticket, put_off, lag) == Postponed::AsksAgain {
+            return self.until_front().await;
+        }
+        let mut nap = Nap::none();
+        poll_fn(|context| {
+            loop {
+                let (nudges, others_give_up) = match queues.look(&self.line, self.ticket, context.waker()) {
+                    Look::Refused(refusal) => return Poll::Ready(Woken::Refused(refusal)),
+                    _ if self.engine.changes() != self.changes => return Poll::Ready(Woken::Changed),
+                    // Somebody who came earlier, from another line: it is asked again when it is in front.
+                    Look::Behind => return Poll::Pending,
+                    Look::Front { nudges, others_give_up } => (nudges, others_give_up),
+                };
+                if nudges != put_off.nudges {
+                    return Poll::Ready(Woken::InFront { nudges });
+                }
+                let wake = others_give_up.map_or(put_off.due, |give_up| put_off.due.min(give_up));
+                match nap.poll_until(wake, &self.engine.clock, context) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(()) if wake == put_off.due => return Poll::Ready(Woken::InFront { nudges }),
+                    Poll::Ready(()) => queues.give_up(&self.line, self.ticket, self.engine.clock.now()),
+                }
+            }
+        })
+        .await
+    }
+}
+
+impl<C: Timer> Drop for Standing<'_, C> {
+    fn drop(&mut self) {
+        let now = self.engine.clock.now();
+        self.engine.queues.leave(&self.line, self.ticket, Exit::Dropped(now));
+    }
+}

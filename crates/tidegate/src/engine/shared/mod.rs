@@ -1,0 +1,71 @@
+//! Rules over a store that a fleet shares, which answers later, or not at all.
+//!
+//! ```text
+//! Deciding, at its first poll  ->  decide    deciding.rs   the request comes, may stand in line, leaves with an answer
+//!                              ->  settle    asking.rs     as for memory: pools, what is tried out, what attempts leave
+//!                              ->  put       asking.rs     one question to the shared store
+//!                              ->  without   without.rs    where it does not answer: by the policy of each rule
+//! ```
+//!
+//! The future of a decision is polled by tasks of whatever runtime, on whatever thread; nothing here needs one. It holds
+//! the rules that it began with, and looks for others when it has waited.
+
+mod asking;
+mod deciding;
+mod line;
+mod without;
+
+pub(super) use asking::{Asker, Want};
+pub(super) use deciding::{Parts, decide};
+pub(super) use without::stands_in_for;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use tidegate_core::Timestamp;
+
+use super::Engine;
+use crate::{Clock, Lease, SharedStore};
+
+/// The store that a fleet shares.
+pub(super) struct Shared {
+    pub store: Arc<dyn SharedStore>,
+    /// How far its clock was ahead of the engine's when it last answered.
+    ahead_ns: AtomicI64,
+}
+
+impl<C: Clock> Engine<C> {
+    /// The same with counters that a fleet shares: what is decided by [`decide`](Engine::decide), `acquire` and whatever
+    /// else is a future is decided there. While the shared store does not answer, each rule's
+    /// [`on_store_failure`](crate::rules::Rule::on_store_failure) says what becomes of its limits, answers are
+    /// [marked](crate::rules::Answer::degraded), and the engine's own store has this process's share of them.
+    ///
+    /// The rules [in force](Engine::in_force) go on asking the engine's own store.
+    #[must_use]
+    pub fn sharing(mut self, store: Arc<dyn SharedStore>) -> Self {
+        self.shared = Some(Shared { store, ahead_ns: AtomicI64::new(0) });
+        self
+    }
+
+    /// The store that a fleet shares, if there is one.
+    pub fn shared(&self) -> Option<&Arc<dyn SharedStore>> {
+        self.shared.as_ref().map(|shared| &shared.store)
+    }
+}
+
+impl Shared {
+    /// The store's clock showed `at` when the engine's showed `now`.
+    fn saw(&self, at: Timestamp, now: Timestamp) {
+        let ahead_ns = i128::from(at.as_nanos()) - i128::from(now.as_nanos());
+        let ahead_ns = i64::try_from(ahead_ns).unwrap_or(0);
+        self.ahead_ns.store(ahead_ns, Ordering::Relaxed);
+    }
+
+    /// A lease of this store that ends by the engine's clock, which is the one that its holder goes by.
+    pub fn by_our_clock(&self, lease: Lease) -> Lease {
+        let ahead_ns = self.ahead_ns.load(Ordering::Relaxed);
+        let expires_ns = i128::from(lease.expires.as_nanos()) - i128::from(ahead_ns);
+        let expires_ns = u64::try_from(expires_ns.max(0)).unwrap_or(u64::MAX);
+        Lease { expires: Timestamp::from_nanos(expires_ns), ..lease }
+    }
+}
