@@ -35,6 +35,7 @@ impl RedisServer {
     }
 
     /// A connection that blocks.
+    #[allow(dead_code, reason = "not every test wants it")]
     pub fn connection(&self) -> redis::Connection {
         let client =
             redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).expect("it is an address");
