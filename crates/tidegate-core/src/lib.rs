@@ -43,6 +43,6 @@ pub use ledger::{CopyProgress, Ledger, LedgerCopy, LedgerEntry, LedgerError};
 pub use limit::{Algorithm, AlgorithmName, Limit, LimitError, LimitSpec, Pace};
 pub use outcome::{Ask, Outcome, Ruling, Verdict};
 pub use packed::Packed;
-pub use plan::{Charge, Counter, CounterId, PLAN_CHARGES_MAX, Plan, PlanFull, Role};
+pub use plan::{Charge, Counter, CounterId, KeyForm, PLAN_CHARGES_MAX, Plan, PlanFull, Role};
 pub use rate::{Rate, UNITS_MAX, WINDOW_NS_MAX, WINDOW_NS_MIN};
 pub use time::{Nanos, Timestamp, Wait};

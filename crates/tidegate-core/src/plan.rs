@@ -38,6 +38,19 @@ impl CounterId {
 pub struct Counter {
     id: CounterId,
     limit: Limit,
+    key_form: KeyForm,
+}
+
+/// What the bytes of a counter's keys are, for those who would show them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyForm {
+    /// What a caller gave as a key.
+    #[default]
+    Plain,
+    /// Values by rules, which [`key_values`](crate::rules::key_values) takes apart.
+    Values,
+    /// Values that may be secrets. They are nobody else's business.
+    Secret,
 }
 
 impl Counter {
@@ -59,7 +72,7 @@ impl Counter {
             LimitId::Place(place) => write(&(*place as u64).to_le_bytes()),
         }
         write(limit.shape().as_bytes());
-        Self { id: CounterId(hasher.finish()), limit }
+        Self { id: CounterId(hasher.finish()), limit, key_form: KeyForm::Plain }
     }
 
     /// The counter of a `gcra` limit that is known by its rule alone, so that a key has one arrival time whatever L, W
@@ -73,19 +86,31 @@ impl Counter {
         hasher.write(&(rule.len() as u64).to_le_bytes());
         hasher.write(rule.as_bytes());
         hasher.write(b"gcra");
-        Some(Self { id: CounterId(hasher.finish()), limit })
+        Some(Self { id: CounterId(hasher.finish()), limit, key_form: KeyForm::Plain })
     }
 
     /// The same counter with another L, for as long as something else says so.
     #[must_use]
     pub fn resized(&self, limit: u64) -> Self {
-        Self { id: self.id, limit: self.limit.resized(limit) }
+        Self { limit: self.limit.resized(limit), ..*self }
+    }
+
+    /// The same counter with keys of this form.
+    #[must_use]
+    pub fn with_keys(self, key_form: KeyForm) -> Self {
+        Self { key_form, ..self }
+    }
+
+    /// What the bytes of its keys are.
+    #[inline]
+    pub fn key_form(&self) -> KeyForm {
+        self.key_form
     }
 
     /// The same counter with the share of one of so many processes.
     #[must_use]
     pub fn share_of(&self, nodes: NonZeroU32) -> Self {
-        Self { id: self.id, limit: self.limit.share_of(nodes) }
+        Self { id: self.id, limit: self.limit.share_of(nodes), key_form: self.key_form }
     }
 
     /// The identity of its counters.

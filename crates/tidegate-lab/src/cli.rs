@@ -31,6 +31,7 @@ Examples:
   cargo run --release -p tidegate-lab --features peers -- bench --quick --section speed
   cargo run --release -p tidegate-lab --features peers -- matching
   cargo run --release -p tidegate-lab --features peers -- server --only http --rounds 3
+  cargo run --release -p tidegate-lab --features peers -- fleet --rounds 3
   cargo run --release -p tidegate-lab --features peers -- rss --keys 10000000
   cargo run --release -p tidegate-lab -- spray --keys 50000000 --memory-max 256MiB
   cargo run --release -p tidegate-lab -- snapshot --keys 10000000
@@ -45,8 +46,11 @@ enum Task {
     Snapshot(SnapshotArgs),
     Pictures(PicturesArgs),
     Server(ServerArgs),
+    Fleet(FleetArgs),
     #[command(hide = true)]
     EmptyServer(EmptyServer),
+    #[command(hide = true)]
+    FleetWorker(FleetWorker),
     #[command(hide = true)]
     RssChild(RssChild),
     #[command(hide = true)]
@@ -178,6 +182,34 @@ struct ServerArgs {
     peers: PathBuf,
 }
 
+/// Prints what a decision costs whose counters are in Redis, beside others that do that, on one Redis.
+///
+/// Everybody has 64 decisions in flight and takes turns with the others, several rounds. Figures are processor time of Redis
+/// and of whoever asks it: the median of the rounds. `scripts/bench-fleet` installs all that is needed and runs this; what
+/// is not there is said.
+#[derive(Args)]
+struct FleetArgs {
+    /// Turns of each contender
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
+    rounds: u16,
+    /// Decisions in a turn
+    #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1_000..=10_000_000))]
+    decisions: u64,
+    /// The program to measure instead of the one beside this
+    #[arg(long, value_name = "FILE")]
+    tidegate: Option<PathBuf>,
+    /// Where scripts/bench-server has put the other servers
+    #[arg(long, value_name = "DIR", default_value = "target/bench-peers")]
+    peers: PathBuf,
+}
+
+/// Decides as often as it is told.
+#[derive(Args)]
+struct FleetWorker {
+    contender: String,
+    redis_port: u16,
+}
+
 /// Answers every request alike until it is killed.
 #[derive(Args)]
 struct EmptyServer {
@@ -206,6 +238,10 @@ pub fn run() -> ExitCode {
         Task::Pictures(args) => return draw(&args),
         Task::Snapshot(args) => return snapshot(args),
         Task::Server(args) => return measure_servers(args),
+        Task::Fleet(args) => return measure_fleet(args),
+        Task::FleetWorker(FleetWorker { contender, redis_port }) => {
+            return server::fleet::run_worker(&contender, redis_port);
+        }
         Task::EmptyServer(EmptyServer { resp, http, grpc }) => {
             return server::run_empty(server::Empty { resp, http, grpc });
         }
@@ -297,14 +333,27 @@ fn snapshot(args: SnapshotArgs) -> ExitCode {
     }
 }
 
+/// Cargo puts all programs of a build side by side.
+fn tidegate_beside() -> PathBuf {
+    std::env::current_exe().unwrap_or_default().with_file_name("tidegate")
+}
+
+fn measure_fleet(args: FleetArgs) -> ExitCode {
+    server::fleet::run(&server::Options {
+        rounds: usize::from(args.rounds),
+        requests: args.decisions,
+        only: Vec::new(),
+        tidegate: args.tidegate.unwrap_or_else(tidegate_beside),
+        peers: args.peers,
+    })
+}
+
 fn measure_servers(args: ServerArgs) -> ExitCode {
-    // Cargo puts all programs of a build side by side.
-    let beside = || std::env::current_exe().unwrap_or_default().with_file_name("tidegate");
     server::run(&server::Options {
         rounds: usize::from(args.rounds),
         requests: args.requests,
         only: args.only,
-        tidegate: args.tidegate.unwrap_or_else(beside),
+        tidegate: args.tidegate.unwrap_or_else(tidegate_beside),
         peers: args.peers,
     })
 }

@@ -69,6 +69,7 @@ mod clock;
 #[cfg(feature = "rules")]
 mod engine;
 mod fence_gate;
+mod grant;
 pub mod guide;
 mod holding;
 mod limiter;

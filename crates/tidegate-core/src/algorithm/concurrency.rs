@@ -19,6 +19,12 @@ pub struct Concurrency {
 }
 
 impl Concurrency {
+    /// Units in flight per ttl.
+    #[inline]
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
     /// How long a lease lasts.
     pub fn ttl(&self) -> Nanos {
         Nanos::new(u128::from(self.rate.window_ns()))

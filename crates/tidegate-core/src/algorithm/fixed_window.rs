@@ -25,24 +25,51 @@ pub struct FixedWindow {
 
 /// Where windows begin and end: an [`Align`](super::Align) that was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Edges {
+pub enum Edges {
+    /// At multiples of W since the epoch.
     Epoch,
+    /// With the first request of a key, and W after it.
     FirstHit,
+    /// Where days, weeks or months do.
     Calendar(Calendar),
 }
 
 /// A window and what was used in it.
-struct Window {
-    end_ns: u128,
-    used: u64,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The first nanosecond that is after it, since the epoch.
+    pub end_ns: u128,
+    /// What was used in it.
+    pub used: u64,
 }
 
 /// Counted attempts stop here, past every limit, where more of them change nothing.
 const USED_MAX: u64 = UNITS_MAX + 1;
 const USED_BITS: u32 = 41;
 const BEYOND_TIME: u128 = 1 << 64;
+/// Windows end long before this, and what is left of a state has room for it.
+const END_NS_MAX: u128 = 1 << 80;
 
 impl FixedWindow {
+    /// Units per window.
+    #[inline]
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// Where windows begin and end.
+    #[inline]
+    pub fn edges(&self) -> &Edges {
+        &self.edges
+    }
+
+    /// The state of a key that is in this window; none if no key can be.
+    #[inline]
+    pub fn state(&self, window: Window) -> Option<Packed> {
+        let can_be = (1..END_NS_MAX).contains(&window.end_ns) && window.used <= USED_MAX;
+        can_be.then(|| pack(&window))
+    }
+
     /// Where the window ends that a request at `now` is in, if the key is not in one already.
     #[inline]
     fn end_of_new_window(&self, now: Timestamp) -> u128 {

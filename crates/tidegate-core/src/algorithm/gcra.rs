@@ -18,6 +18,7 @@
 
 use super::Counting;
 use crate::packed::View;
+use crate::rate::UNITS_MAX;
 use crate::{Ask, Nanos, Packed, Rate, Timestamp, Verdict, Wait};
 
 /// L per W, burst B.
@@ -43,11 +44,13 @@ struct Narrow {
     backlog: u64,
 }
 
-/// An arrival time, or a distance between two: `whole + part/L` nanoseconds, `part < L`.
+/// An arrival time, in nanoseconds since the epoch, or a distance between two: `whole + part/L` nanoseconds, `part < L`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Arrival {
-    whole: u128,
-    part: u64,
+pub struct Arrival {
+    /// Whole nanoseconds.
+    pub whole: u128,
+    /// What is left of one, in 1/L.
+    pub part: u64,
 }
 
 /// Tolerances up to here leave room to add a backlog and a cost of their size.
@@ -87,6 +90,24 @@ impl Gcra {
     #[inline]
     pub fn burst(&self) -> u64 {
         self.burst
+    }
+
+    /// c·W/L: how far a cost moves the arrival time. Of a limit of zero, as if it was one.
+    #[inline]
+    pub fn span(&self, cost: u64) -> Arrival {
+        if self.limit() == 0 { split(u128::from(cost) * self.window(), 1) } else { self.span_of(cost) }
+    }
+
+    /// B·W/L: how far the arrival time may be ahead of now. A limit of zero lets it be nowhere.
+    #[inline]
+    pub fn reach(&self) -> Arrival {
+        self.reach
+    }
+
+    /// The state of a key with this arrival time, whatever L its part is over; none if that is no part of any.
+    #[inline]
+    pub fn state(&self, arrival: Arrival) -> Option<Packed> {
+        (arrival.part < UNITS_MAX).then(|| pack(arrival))
     }
 
     /// How long the newest unit has to wait for its turn if units leave one interval apart.

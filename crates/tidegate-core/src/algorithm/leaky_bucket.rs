@@ -30,6 +30,12 @@ impl LeakyBucket {
         self.departures.rate()
     }
 
+    /// The same as a burst of Q + 1, which has the same state.
+    #[inline]
+    pub fn as_gcra(&self) -> &Gcra {
+        &self.departures
+    }
+
     /// The most units that may wait.
     pub fn queue(&self) -> u64 {
         self.queue

@@ -26,12 +26,11 @@ pub use align::{Align, CalendarSpec, Weekday};
 pub(crate) use calendar::CalendarUnit;
 pub use calendar::{Calendar, CalendarWindow};
 pub use concurrency::Concurrency;
-pub(crate) use fixed_window::Edges;
-pub use fixed_window::FixedWindow;
-pub use gcra::Gcra;
+pub use fixed_window::{Edges, FixedWindow, Window};
+pub use gcra::{Arrival, Gcra};
 pub use leaky_bucket::LeakyBucket;
 pub use sliding_log::SlidingLog;
-pub use sliding_window::SlidingWindow;
+pub use sliding_window::{SlidingWindow, WindowPair};
 pub use sub_windows::{SUB_WINDOWS_DEFAULT, SUB_WINDOWS_MAX, SubWindows};
 pub use token_bucket::TokenBucket;
 

@@ -19,6 +19,18 @@ pub struct SlidingLog {
 }
 
 impl SlidingLog {
+    /// Units per window.
+    #[inline]
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// The least time between two entries, in nanoseconds.
+    #[inline]
+    pub fn min_interval_ns(&self) -> u64 {
+        self.min_interval_ns
+    }
+
     /// The instant that counts: never before the newest entry.
     #[inline]
     fn instant(ledger: &Ledger, now: Timestamp) -> u64 {

@@ -29,6 +29,17 @@ pub struct SlidingWindow {
     reciprocal: u64,
 }
 
+/// A window and what was used in it and in the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowPair {
+    /// How many windows there were before it since the epoch.
+    pub number: u64,
+    /// What was used in the one before.
+    pub prev: u64,
+    /// What was used in it.
+    pub cur: u64,
+}
+
 /// The current window and what was used in it and in the one before.
 #[derive(Clone, Copy)]
 struct Windows {
@@ -59,6 +70,23 @@ impl SlidingWindow {
         #[allow(clippy::cast_possible_truncation, reason = "W is more than one")]
         let reciprocal = ((1_u128 << 64) / u128::from(rate.window_ns())) as u64;
         Self { rate, narrow_capacity: capacity.filter(|capacity| *capacity <= NARROW_MAX), reciprocal }
+    }
+
+    /// Units per window.
+    #[inline]
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// The state of a key that used so much; none if no key can have.
+    #[inline]
+    pub fn state(&self, WindowPair { number, prev, cur }: WindowPair) -> Option<Packed> {
+        let start_ns = number.checked_mul(self.rate.window_ns())?;
+        let can_be = prev <= UNITS_MAX && cur <= UNITS_MAX;
+        can_be.then(|| match (prev, cur) {
+            (0, 0) => Packed::NEVER_SEEN,
+            _ => self.pack(Windows { start_ns, prev, cur }),
+        })
     }
 
     /// The start of the window that `now_ns` is in.

@@ -26,6 +26,24 @@ pub struct SubWindows {
 }
 
 impl SubWindows {
+    /// Units per window.
+    #[inline]
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// n.
+    #[inline]
+    pub fn sub_windows(&self) -> u32 {
+        self.sub_windows
+    }
+
+    /// Whether one more sub-window counts, so that no W has more than L.
+    #[inline]
+    pub fn is_strict(&self) -> bool {
+        self.strict
+    }
+
     /// The number of the sub-window that counts: never before the newest in use.
     #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "n is less than W, so the number is less than t")]

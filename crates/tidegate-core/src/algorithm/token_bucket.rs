@@ -20,6 +20,14 @@ use crate::{Ask, Nanos, Packed, Timestamp, Verdict, Wait};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenBucket(pub(crate) Gcra);
 
+impl TokenBucket {
+    /// The same bucket seen from the other side, which has the same state.
+    #[inline]
+    pub fn as_gcra(&self) -> &Gcra {
+        &self.0
+    }
+}
+
 impl Counting for TokenBucket {
     type State = Packed;
 

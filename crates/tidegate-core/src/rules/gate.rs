@@ -4,7 +4,7 @@ use std::mem::discriminant;
 
 use super::{Action, Elastic, ElasticBy, LimitId, Margin, RuleLimit, Signal};
 use crate::succession::{Change, Known, Retiring};
-use crate::{Counter, Limit, Timestamp};
+use crate::{Counter, KeyForm, Limit, Timestamp};
 
 /// A limit that is changed more often than this within its window is enforced as it was last and so many times before.
 const RETIRING_MAX: usize = 8;
@@ -45,6 +45,8 @@ pub(super) struct Identity<'a> {
     /// What it is to the rule, where that is not one of its limits.
     pub part: &'a str,
     pub limit: LimitId,
+    /// What the bytes of their keys are.
+    pub keys: KeyForm,
 }
 
 impl Gate {
@@ -79,7 +81,8 @@ impl Gate {
             [identity.domain, identity.rule, &limit.key.names(), identity.part, role].join("\u{1f}")
         };
         let lineage = |role: &str, limit: Limit| {
-            Lineage::new(Counter::known_as(&known_by(role), &identity.limit, limit))
+            let counter = Counter::known_as(&known_by(role), &identity.limit, limit);
+            Lineage::new(counter.with_keys(identity.keys))
         };
         let (main, beside) = (lineage("", main), beside.map(|(role, limit)| lineage(role, limit)));
         let id = LimitId::of(&limit.limit, place);

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::Attribute;
+use super::{Attribute, Entries};
+use crate::KeyForm;
 
 /// The attributes whose values make a key. None of them: one counter for everyone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +32,10 @@ pub enum KeyPart {
     /// The value of an entry of the descriptor, counted from 0, whatever its name.
     Entry(usize),
 }
+
+/// What the names of attributes have in them whose values are secrets.
+const SECRET_NAMES: [&str; 11] =
+    ["auth", "cookie", "credential", "jwt", "key", "pass", "pwd", "secret", "session", "signature", "token"];
 
 /// What happens if a descriptor lacks an attribute of the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,9 +66,34 @@ impl Key {
         self.parts.iter().map(ToString::to_string).collect::<Vec<_>>().join("\u{1e}")
     }
 
+    /// What the bytes of such keys are, in a rule that has these entries.
+    pub(super) fn form(&self, entries: Option<&Entries>) -> KeyForm {
+        let is_secret = |part: &KeyPart| match part {
+            KeyPart::Attribute(attribute) => may_be_secret(attribute),
+            KeyPart::Ip { .. } | KeyPart::PathSegment { .. } => false,
+            KeyPart::Entry(place) => entries
+                .and_then(|entries| entries.each.get(*place))
+                .is_none_or(|(name, _)| may_be_secret(&Attribute::named(name))),
+        };
+        if self.parts.iter().any(is_secret) { KeyForm::Secret } else { KeyForm::Values }
+    }
+
     /// Its parts, in an order of their own.
     pub fn parts(&self) -> &[KeyPart] {
         &self.parts
+    }
+}
+
+/// Whether the values of an attribute may be such that who knows them is let in somewhere. Of headers that is taken for
+/// granted.
+fn may_be_secret(attribute: &Attribute) -> bool {
+    match attribute {
+        Attribute::Header(_) => true,
+        Attribute::Plain(name) => {
+            let name = name.to_ascii_lowercase();
+            SECRET_NAMES.iter().any(|secret| name.contains(secret))
+        }
+        Attribute::Method | Attribute::Path | Attribute::Host | Attribute::Ip => false,
     }
 }
 

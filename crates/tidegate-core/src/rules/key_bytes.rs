@@ -25,10 +25,10 @@ pub(super) enum Found {
 }
 
 // What a part begins with, so that no two keys are written the same way.
-const ABSENT: u8 = 0;
-const TEXT: u8 = 1;
-const DIGEST: u8 = 2;
-const ADDRESS: u8 = 3;
+pub(super) const ABSENT: u8 = 0;
+pub(super) const TEXT: u8 = 1;
+pub(super) const DIGEST: u8 = 2;
+pub(super) const ADDRESS: u8 = 3;
 
 /// Writes the key of a descriptor at the end of `buffer`. What is missing is written as missing. Values that are equal to
 /// conditions are equal here: a client must not come by another key by writing `POST` as `post`, or a path with another

@@ -20,6 +20,7 @@ mod holders;
 mod identity;
 mod key;
 mod key_bytes;
+mod key_values;
 mod levels;
 mod matching;
 mod pattern;
@@ -39,6 +40,7 @@ pub use domain::{Apply, Domain, Lookup, Pool};
 pub use gate::Gate;
 pub use key::{Key, KeyPart, Missing};
 pub use key_bytes::{KEY_PART_BYTES_MAX, key_text, value_text};
+pub use key_values::{KeyValue, key_values};
 pub use levels::Levels;
 pub use matching::{Found, Index, Matches, Mismatch};
 pub use pattern::{

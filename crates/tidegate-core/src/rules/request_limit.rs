@@ -12,7 +12,7 @@ use super::touches::{Touch, TouchKey};
 use super::{
     Action, CostFrom, Descriptor, Key, LimitId, Limits, Missing, Rule, RuleLimit, Touches, key_bytes,
 };
-use crate::{AlgorithmName, LimitSpec};
+use crate::{AlgorithmName, KeyForm, LimitSpec};
 
 /// What the rule is called in answers that stands for the limits which requests bring along.
 pub const OVERRIDE_RULE: &str = "override";
@@ -106,8 +106,14 @@ impl OwnLimit {
             cost: CostFrom::Request,
             action: Action::Reject,
         };
-        let identity =
-            Identity { domain: "", rule: "", part: OVERRIDE_RULE, limit: LimitId::of(&limit.limit, 0) };
+        // Its keys are whole descriptors, whatever is in them.
+        let identity = Identity {
+            domain: "",
+            rule: "",
+            part: OVERRIDE_RULE,
+            limit: LimitId::of(&limit.limit, 0),
+            keys: KeyForm::Secret,
+        };
         let gate = Gate::new(limit.clone(), 0, identity, None, None);
         let rule = Rule { name: OVERRIDE_RULE.into(), limits: Limits::Same(vec![limit]), ..Rule::default() };
         Self { rule, gate }

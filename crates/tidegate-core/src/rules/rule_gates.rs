@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use super::gate::{Gate, Identity};
 use super::identity;
 use super::{
-    Action, Attribute, Case, Descriptor, Elastic, ElasticBy, Limits, Pool, Rule, RuleLimit, RulesetError,
-    Signal, Tiers,
+    Action, Attribute, Case, Descriptor, Elastic, ElasticBy, LimitId, Limits, Pool, Rule, RuleLimit,
+    RulesetError, Signal, Tiers,
 };
 use crate::Timestamp;
 
@@ -78,7 +78,7 @@ impl Compiler<'_> {
         old: Option<&RuleGates>,
     ) -> Result<RuleGates, RulesetError> {
         let gates = match &rule.limits {
-            Limits::Same(limits) => Gates::Same(self.gates(&identity, limits, old_gates(old, None))?),
+            Limits::Same(limits) => Gates::Same(self.gates(rule, &identity, limits, old_gates(old, None))?),
             Limits::Tiers(Tiers { by, plans, default }) => Gates::Tiers {
                 by: by.clone(),
                 plans: plans
@@ -89,17 +89,21 @@ impl Compiler<'_> {
                             Case::Kept => plan.clone(),
                             Case::Ignored => plan.to_ascii_lowercase().into(),
                         };
-                        let gates = self.gates(&identity, limits, old_gates(old, Some(&plan)))?;
+                        let gates = self.gates(rule, &identity, limits, old_gates(old, Some(&plan)))?;
                         Ok((plan, gates))
                     })
                     .collect::<Result<_, RulesetError>>()?,
-                default: self.gates(&identity, default, old_gates(old, None))?,
+                default: self.gates(rule, &identity, default, old_gates(old, None))?,
             },
         };
         let candidate = rule.candidate.as_ref().map(|limit| {
-            let known_by = limit.identity(0);
-            let identity =
-                Identity { domain: self.domain, rule: &identity, part: "candidate", limit: known_by };
+            let identity = Identity {
+                domain: self.domain,
+                rule: &identity,
+                part: "candidate",
+                limit: limit.identity(0),
+                keys: limit.key.form(rule.entries.as_ref()),
+            };
             self.gate(identity, 0, limit)
         });
         let candidate = candidate.transpose()?;
@@ -111,12 +115,19 @@ impl Compiler<'_> {
         Ok(RuleGates { identity, gates, candidate, replaces })
     }
 
-    fn gates(&mut self, rule: &str, limits: &[RuleLimit], old: &[Gate]) -> Result<Vec<Gate>, RulesetError> {
+    fn gates(
+        &mut self,
+        rule: &Rule,
+        known_by: &str,
+        limits: &[RuleLimit],
+        old: &[Gate],
+    ) -> Result<Vec<Gate>, RulesetError> {
         let named: Vec<_> = limits.iter().enumerate().map(|(place, limit)| limit.named(place)).collect();
         let held = old.iter().map(|old| (old.id.clone(), old.known_by.clone())).collect();
         let identities = identity::assign(&named, &held);
-        let gate = |((place, limit), known_by)| {
-            let identity = Identity { domain: self.domain, rule, part: "", limit: known_by };
+        let gate = |((place, limit), id): ((usize, &RuleLimit), LimitId)| {
+            let keys = limit.key.form(rule.entries.as_ref());
+            let identity = Identity { domain: self.domain, rule: known_by, part: "", limit: id, keys };
             self.gate(identity, place, limit)
         };
         limits.iter().enumerate().zip(identities).map(gate).collect()

@@ -7,6 +7,7 @@
 //! ask/        one request, and its answer checked                     load/     very many, by a load generator
 //! cpu         processor time of a process                             turn      the two together
 //! empty/      servers that decide nothing, to compare with            report, goals    the tables
+//! fleet/      the same question for counters in Redis
 //! ```
 //!
 //! Servers take turns, several rounds, so that whatever else the machine does hits all of them alike. What counts
@@ -18,6 +19,7 @@ mod ask;
 mod contender;
 mod cpu;
 mod empty;
+pub mod fleet;
 mod goals;
 mod load;
 mod naming;

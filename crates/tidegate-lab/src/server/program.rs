@@ -104,7 +104,7 @@ impl Program {
 }
 
 /// A program that the script has built; the error says why there is none.
-fn peer(options: &Options, name: &str) -> Result<PathBuf, String> {
+pub(super) fn peer(options: &Options, name: &str) -> Result<PathBuf, String> {
     there(options.peers.join("bin").join(name), options, name)
 }
 
@@ -143,7 +143,7 @@ fn tidegate(options: &Options, ports: &Ports, scratch: &Scratch) -> Result<Comma
     Ok(command)
 }
 
-fn redis(port: u16, scratch: &Scratch) -> Command {
+pub(super) fn redis(port: u16, scratch: &Scratch) -> Command {
     let mut command = Command::new("redis-server");
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
     command.args(["--save", "", "--appendonly", "no", "--dir"]).arg(scratch.path(""));
@@ -169,7 +169,7 @@ fn throttlecrab(program: &Path, ports: &Ports) -> Command {
 }
 
 /// As its own documents say, but for statsd, which nobody listens to here.
-fn ratelimit(program: &Path, ports: &Ports, scratch: &Scratch) -> Result<Command, String> {
+pub(super) fn ratelimit(program: &Path, ports: &Ports, scratch: &Scratch) -> Result<Command, String> {
     let limits = format!(
         "domain: {DOMAIN}\ndescriptors:\n  - key: {KEY}\n    rate_limit: {{unit: minute, requests_per_unit: 1000000000}}\n"
     );

@@ -109,6 +109,10 @@ impl OneProcess {
         Ok(process)
     }
 
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     fn await_port(&mut self, port: u16) -> Result<(), String> {
         let wall = WallTime::start();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use tidegate::rules::{Answer, Request};
+use tidegate::rules::{Answer, OnStoreFailure, Request};
 use tidegate::{
-    Clock as _, Decided, Engine, Explanation, LeaseToken, Nanos, PlanFull, Release, Renewal, Timestamp,
+    Asking, Charge, CheckedOne, Clock as _, Decided, Decision, Engine, Explanation, LeaseToken, Nanos,
+    PlanFull, Release, Renewal, Timestamp, Unsettled,
 };
 
 use super::drain::Drain;
 use super::logs::Denials;
 use super::metrics::{Metrics, Took};
-use super::{Protocol, Reloads, Status};
+use super::{Fleet, Protocol, Reloads, Status, fleet};
 
 /// Why requests are rejected that touch more limits than a plan has room for.
 pub(super) const TOO_MANY_LIMITS: &str = "too_many_limits";
@@ -29,6 +30,8 @@ pub struct App {
     pub status: Status,
     /// Asks for the rules to be read again.
     pub reloads: Reloads,
+    /// The store that a fleet shares, if the engine decides by one.
+    pub fleet: Option<Fleet>,
 }
 
 impl App {
@@ -41,7 +44,14 @@ impl App {
             drain: Drain::new(),
             status: Status::new(),
             reloads: Reloads::new(),
+            fleet: None,
         }
+    }
+
+    /// The same, with the store that its engine shares with others: for whoever looks at metrics and health.
+    #[must_use]
+    pub fn with_fleet(self, fleet: Fleet) -> Self {
+        Self { fleet: Some(fleet), ..self }
     }
 
     /// The same, with denials logged as was set.
@@ -91,70 +101,81 @@ impl App {
         deciding.await.inspect_err(|_| self.metrics.rejected(by, TOO_MANY_LIMITS))
     }
 
+    /// Whether counters are in a store that others share, which answers later.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.engine.shared().is_some()
+    }
+
+    /// Decides a charge that no rule is about, by the share of this process while the store does not answer.
+    pub async fn check_one(&self, charge: &Charge<'_>) -> Decision {
+        let CheckedOne { decision, degraded } = self.engine.check_one(charge, Asking::Charge).await;
+        if degraded {
+            self.metrics.degraded(OnStoreFailure::Local);
+        }
+        decision
+    }
+
     /// Answers as [`check`](Self::check) would that does not wait, and charges nothing. It is no decision, and is not
     /// counted as one.
-    pub fn peek<R>(
+    pub async fn peek<R>(
         &self,
         request: &Request<'_>,
         answered: impl FnOnce(&Answer<'_>) -> R,
-    ) -> Result<R, PlanFull> {
-        let rules = self.engine.in_force();
-        let answer = self.operated("peek", rules.peek(request))?;
-        Ok(answered(&answer))
+    ) -> Result<R, Unsettled> {
+        self.operated("peek", self.engine.peek(request, answered).await)
     }
 
     /// Lets a lease that the request acquired last longer.
-    pub fn renew(
+    pub async fn renew(
         &self,
         request: &Request<'_>,
         token: &LeaseToken,
         ttl: Option<Nanos>,
-    ) -> Result<Renewal, PlanFull> {
-        let renewal = self.engine.in_force().renew(request, token, ttl);
-        let result = match renewal {
+    ) -> Result<Renewal, Unsettled> {
+        let renewal = self.engine.renew(request, token, ttl).await;
+        let result = match &renewal {
             Ok(Renewal::Renewed(_)) => "renewed",
             Ok(Renewal::AlreadyReleased) => "already_released",
             Ok(Renewal::Expired) => "expired",
             Ok(Renewal::WrongOwner) => "wrong_owner",
-            Err(PlanFull) => TOO_MANY_LIMITS,
+            Err(unsettled) => why(unsettled),
         };
         self.metrics.operated("renew", result);
         renewal
     }
 
     /// Gives back what a lease holds that the request acquired.
-    pub fn release(&self, request: &Request<'_>, token: &LeaseToken) -> Result<Release, PlanFull> {
-        let release = self.engine.in_force().release(request, token);
-        let result = match release {
+    pub async fn release(&self, request: &Request<'_>, token: &LeaseToken) -> Result<Release, Unsettled> {
+        let release = self.engine.release(request, token).await;
+        let result = match &release {
             Ok(Release::Released) => "released",
             Ok(Release::AlreadyReleased) => "already_released",
             Ok(Release::Expired) => "expired",
             Ok(Release::WrongOwner) => "wrong_owner",
-            Err(PlanFull) => TOO_MANY_LIMITS,
+            Err(unsettled) => why(unsettled),
         };
         self.metrics.operated("release", result);
         release
     }
 
     /// Gives back what a request was charged and did not use.
-    pub fn refund(&self, request: &Request<'_>) -> Result<(), PlanFull> {
-        self.operated("refund", self.engine.in_force().refund(request))
+    pub async fn refund(&self, request: &Request<'_>) -> Result<(), Unsettled> {
+        self.operated("refund", self.engine.refund(request).await)
     }
 
     /// Forgets all that the keys of a request used.
-    pub fn reset(&self, request: &Request<'_>) -> Result<(), PlanFull> {
-        self.operated("reset", self.engine.in_force().reset(request))
+    pub async fn reset(&self, request: &Request<'_>) -> Result<(), Unsettled> {
+        self.operated("reset", self.engine.reset(request).await)
     }
 
     /// Explains what [`check`](Self::check) would answer that does not wait.
-    pub fn explain<R>(
+    pub async fn explain<R>(
         &self,
         request: &Request<'_>,
         explained: impl FnOnce(&Explanation<'_>) -> R,
-    ) -> Result<R, PlanFull> {
-        let rules = self.engine.in_force();
-        let explanation = self.operated("explain", rules.explain(request))?;
-        Ok(explained(&explanation))
+    ) -> Result<R, Unsettled> {
+        self.operated("explain", self.engine.explain(request, explained).await)
     }
 
     /// All metrics, as Prometheus reads them; of the type
@@ -173,6 +194,9 @@ impl App {
         let now = || self.engine.clock().now();
         let has_rules = || self.engine.in_force().ruleset().domain(request.domain).is_some();
         self.metrics.decided(by, request.domain, &decided.answer, has_rules);
+        if decided.answer.degraded {
+            self.metrics.degraded(fleet::policy_of(&decided.answer));
+        }
         if let (Some(asked_at), Some(stages)) = (asked_at, decided.stages) {
             let waited_ns = u64::try_from(decided.waited.get()).unwrap_or(u64::MAX);
             let took_ns = now().as_nanos().saturating_sub(asked_at.as_nanos());
@@ -181,8 +205,16 @@ impl App {
         self.denials.note(by, request, &decided.answer, now);
     }
 
-    fn operated<T>(&self, operation: &'static str, result: Result<T, PlanFull>) -> Result<T, PlanFull> {
-        self.metrics.operated(operation, if result.is_ok() { "done" } else { TOO_MANY_LIMITS });
+    fn operated<T>(&self, operation: &'static str, result: Result<T, Unsettled>) -> Result<T, Unsettled> {
+        self.metrics.operated(operation, result.as_ref().err().map_or("done", why));
         result
+    }
+}
+
+/// Why something was not done, in a word or two.
+fn why(unsettled: &Unsettled) -> &'static str {
+    match unsettled {
+        Unsettled::PlanFull => TOO_MANY_LIMITS,
+        Unsettled::Store(failure) => failure.as_str(),
     }
 }

@@ -96,7 +96,7 @@ pub fn each(answer: &Answer<'_>, mut add: impl FnMut(LimitHeader, &str)) {
     let Some(first) = answer.decider().filter(|limit| is_shown(limit)).or_else(least) else { return };
     let mut text = String::with_capacity(TEXT_BYTES);
     let mut number = itoa::Buffer::new();
-    if let (Fate::Denied, Some(wait)) = (answer.fate, answer.retry_after.span()) {
+    if let (Fate::Denied | Fate::Unavailable, Some(wait)) = (answer.fate, answer.retry_after.span()) {
         let wait = number.format(rounded::seconds(wait));
         add(LimitHeader::RetryAfter, wait);
         add(LimitHeader::XRetryAfter, wait);
@@ -167,7 +167,7 @@ fn write_state(text: &mut String, limit: &LimitAnswer<'_>) {
     text.push_str(";r=");
     text.push_str(number.format(limit.outcome.remaining));
     let until = match limit.fate {
-        Fate::Denied => limit.outcome.retry_after,
+        Fate::Denied | Fate::Unavailable => limit.outcome.retry_after,
         _ => Wait::of(limit.outcome.reset_after),
     };
     if let Some(until) = until.span() {

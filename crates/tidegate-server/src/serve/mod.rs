@@ -12,6 +12,7 @@
 pub mod admin;
 pub mod app;
 pub mod drain;
+pub mod fleet;
 pub mod grpc;
 pub mod http;
 pub mod limit_headers;
@@ -33,6 +34,7 @@ mod when_woken;
 
 pub use app::App;
 pub use drain::Drain;
+pub use fleet::Fleet;
 pub use protocol::Protocol;
 pub use reloads::Reloads;
 pub use run::main;

@@ -20,10 +20,10 @@ fn leases_are_acquired_renewed_released_and_counted() {
             || at_once(app.acquire(Protocol::Http, request, Some(Nanos::new(1_800_000_000_000)), lease));
         let held = acquire().unwrap().expect("nobody has it");
         assert_eq!(acquire().unwrap(), None);
-        assert!(matches!(app.renew(request, &held.token, None), Ok(Renewal::Renewed(_))));
-        assert_eq!(app.release(request, &held.token), Ok(Release::Released));
-        assert_eq!(app.release(request, &held.token), Ok(Release::AlreadyReleased));
-        assert_eq!(app.renew(request, &held.token, None), Ok(Renewal::AlreadyReleased));
+        assert!(matches!(at_once(app.renew(request, &held.token, None)), Ok(Renewal::Renewed(_))));
+        assert_eq!(at_once(app.release(request, &held.token)), Ok(Release::Released));
+        assert_eq!(at_once(app.release(request, &held.token)), Ok(Release::AlreadyReleased));
+        assert_eq!(at_once(app.renew(request, &held.token, None)), Ok(Renewal::AlreadyReleased));
         assert!(acquire().unwrap().is_some());
     });
     let samples = samples(&app);
@@ -47,13 +47,13 @@ fn peeks_refunds_resets_and_explanations() {
     );
     let passes = || check(&app, Protocol::Http, "api", "x=1").passes();
     with_request("api", "x=1", |request| {
-        assert!(app.peek(request, |answer| answer.fate.passes()).unwrap());
+        assert!(at_once(app.peek(request, |answer| answer.fate.passes())).unwrap());
         assert_eq!([passes(), passes()], [true, false]);
-        app.refund(request).unwrap();
+        at_once(app.refund(request)).unwrap();
         assert_eq!([passes(), passes()], [true, false]);
-        app.reset(request).unwrap();
+        at_once(app.reset(request)).unwrap();
         assert_eq!([passes(), passes()], [true, false]);
-        let explained = app.explain(request, |explained| explained.to_string()).unwrap();
+        let explained = at_once(app.explain(request, |explained| explained.to_string())).unwrap();
         assert!(explained.contains("decision: denied by a limit 1"), "{explained}");
     });
     let samples = samples(&app);

@@ -93,7 +93,8 @@ impl Server {
     /// Forgets what was used of this key, so that whoever is in front in its line may leave.
     pub fn reset(&self, domain: &str, entries: &[Entry<'_>]) {
         let descriptors = [Descriptor::new(entries, 1)];
-        self.app.reset(&Request { domain, descriptors: &descriptors }).expect("a plan has room for it");
+        let request = Request { domain, descriptors: &descriptors };
+        self.runtime.block_on(self.app.reset(&request)).expect("a plan has room for it");
     }
 
     /// How many connections there are.

@@ -194,6 +194,56 @@ fn secrets_are_not_shown() {
 }
 
 #[test]
+fn a_store_that_is_none() {
+    let cases = [
+        ("http://10.0.0.7", "store: `http` is no kind of store (hint: redis://HOST"),
+        ("redis://", "store: the URL names no server (hint: "),
+        ("redis://10.0.0.7,10.0.0.8", "store: redis:// is for one server (hint: "),
+        ("redis+sentinel://10.0.0.7", "store: the URL does not say which master to ask for (hint: "),
+    ];
+    for (url, said) in cases {
+        let error = refused(&["--store", url]);
+        assert!(error.contains(said), "{url}: {error}");
+    }
+    let set = ["--store-ca", "ca.pem", "--store-cert", "cert.pem", "--store-wait-replicas", "1"];
+    let error = refused(&set);
+    for name in ["store_ca", "store_cert", "store_wait_replicas"] {
+        let said = format!("{name} is set and counters are in memory (hint: say where the store is");
+        assert!(error.contains(&said), "{error}");
+    }
+    assert!(error.contains("one of store_cert and store_key is set without the other (hint: "), "{error}");
+    let values = [
+        ("--store-timeout", "1us", "`1us` is too short (hint: the least is 1ms)"),
+        ("--store-timeout", "2m", "`2m` is too long (hint: the most is 60s)"),
+        ("--store-namespace", "a{b}", "`a{b}` cannot be what names of keys begin with (hint: "),
+        ("--store-wait-replicas", "0", "`0` is no number from 1 to 100 (hint: "),
+    ];
+    for (flag, value, said) in values {
+        let error = refused(&[flag, value]);
+        assert!(error.contains(said), "{flag} {value}: {error}");
+    }
+}
+
+/// Wherever it is from, and whatever else is wrong with it.
+#[test]
+fn the_password_of_a_store_is_not_shown() {
+    let directory = Directory::new();
+    let wrong = "redis://ann:hunter2@10.0.0.7:port";
+    let by_flag = refused(&["--store", wrong]);
+    let by_env = refused_with(2, &[], &[("TIDEGATE_STORE", wrong)]);
+    let file = directory.write("tidegate.yaml", format!("store: {wrong}\n"));
+    let by_file = refused(&["--config", &file]);
+    for error in [by_flag, by_env, by_file] {
+        assert!(error.contains("store: the port of") && !error.contains("hunter2"), "{error}");
+    }
+    let twice = directory.write("twice.yaml", format!("store: {wrong}\nstore: {wrong}\n"));
+    let error = refused(&["--config", &twice]);
+    assert!(error.contains("twice.yaml:2:1") && !error.contains("hunter2"), "{error}");
+    let help = outcome(&["--help"], &[("TIDEGATE_STORE", "redis://:hunter2@10.0.0.7")]);
+    assert!(help.code == Some(0) && !help.out.contains("hunter2"), "{}", help.out);
+}
+
+#[test]
 fn rules_that_are_wrong_are_shown_as_by_check() {
     let directory = Directory::new();
     let path = directory.write("rules.yaml", "domain: api\nrules: [ { name: all, limit: 5 per sekond } ]\n");

@@ -8,11 +8,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use tidegate_core::algorithm::{Concurrency, Counting};
-use tidegate_core::{Algorithm, Charge, Fence, Grant, Leases, Nanos, Plan, Role, Timestamp, WINDOW_NS_MIN};
+use tidegate_core::{Algorithm, Charge, Fence, Grant, Leases, Nanos, Plan, Role, Timestamp};
 
 use super::shards::shard_of;
 use super::transaction::{Few, get_mut, is_lease, lock_shards};
 use super::{MemoryStore, Outcomes, Place};
+use crate::grant::at_least_the_least;
 
 /// Units that are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,11 +161,6 @@ impl MemoryStore {
     }
 }
 
-/// A lease that is over as soon as it is handed out would keep nobody out.
-pub(super) fn at_least_the_least(ttl: Nanos) -> Nanos {
-    ttl.max(Nanos::new(WINDOW_NS_MIN.into()))
-}
-
 /// The charges that say when a lease ends and that it is sealed for: those that are enforced; all if none is, for
 /// those that look on come and go.
 fn leading<'a, 'p>(plan: &'a Plan<'p>) -> impl Iterator<Item = &'a Charge<'p>> {
@@ -176,6 +172,24 @@ fn concurrency_of<'p>(charge: &Charge<'p>) -> Option<&'p Concurrency> {
     match charge.counter.algorithm() {
         Algorithm::Leases(algorithm) => Some(algorithm),
         _ => None,
+    }
+}
+
+#[cfg(feature = "redis")]
+impl LeaseToken {
+    /// The token of a lease that is kept elsewhere.
+    pub(crate) fn new(grant: Grant, seal: u128) -> Self {
+        Self { grant, seal }
+    }
+
+    /// Which lease it is for.
+    pub(crate) fn grant(&self) -> Grant {
+        self.grant
+    }
+
+    /// What shows that it is genuine.
+    pub(crate) fn seal(&self) -> u128 {
+        self.seal
     }
 }
 

@@ -4,13 +4,36 @@
 //! Plan -> Order -> desk of its server -> Call -> servers -> Redis -> reply, played by the core's algorithms -> Settled
 //! ```
 //!
-//! [`order`] is a plan that can wait. `script` is what is said to Redis and what its reply means. `servers` knows which
+//! [`order`] is a plan that can wait. `script` is what is said to Redis and what its reply means. [`servers`] knows which
 //! server has which keys, and talks to them. A `desk` for each server gathers orders into calls. `store` puts it together.
 
-#[allow(dead_code, reason = "the skeleton")]
+mod batch;
+mod deny_cache;
+mod desk;
+mod giving_back;
+mod heartbeat;
+mod key_name;
+mod leasing;
 mod order;
+mod parts;
+#[allow(dead_code, unused_imports, reason = "the skeleton")]
+mod script;
+#[allow(dead_code, unused_imports, reason = "the skeleton")]
+mod servers;
 mod settings;
+mod split;
+mod stats;
+mod store;
+#[cfg(test)]
+mod testing;
+#[allow(dead_code, reason = "the skeleton")]
 mod url;
 
-pub use settings::RedisSettings;
-pub use url::StoreUrl;
+pub use servers::{
+    BreakerState, ConnectError, ConnectErrorKind, EventHook, ServerCounts, ServerStats, ServersStats,
+    StoreEvent,
+};
+pub use settings::{ClientCertificate, RedisSettings};
+pub use stats::{FailureCounts, StoreStats};
+pub use store::RedisStore;
+pub use url::{StoreUrl, UrlError};

@@ -9,7 +9,10 @@ use crate::LeaseToken;
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     pub op: Op,
+    /// One at least.
     pub charges: SmallVec<[OrderCharge; 2]>,
+    /// Whether the states that it found are wanted back even if it is not denied.
+    pub keeps_states: bool,
 }
 
 /// What is to be done with a plan.
@@ -25,6 +28,11 @@ pub(super) enum Op {
         ttl: Option<Nanos>,
     },
     Renew {
+        token: LeaseToken,
+        ttl: Option<Nanos>,
+    },
+    /// As renew, and the lease takes the token's fence, which is higher than its own: it has that elsewhere.
+    Raise {
         token: LeaseToken,
         ttl: Option<Nanos>,
     },
@@ -44,6 +52,33 @@ pub(super) struct OrderCharge {
     pub algorithm: Algorithm,
     pub cost: u64,
     pub role: Role,
+}
+
+impl Order {
+    pub(super) fn new(op: Op, charges: SmallVec<[OrderCharge; 2]>) -> Self {
+        Self { op, charges, keeps_states: false }
+    }
+
+    /// One whose answer says what the states were before it.
+    pub(super) fn keeping_states(op: Op, charges: SmallVec<[OrderCharge; 2]>) -> Self {
+        Self { op, charges, keeps_states: true }
+    }
+}
+
+impl Op {
+    /// What tells it from others.
+    pub(super) fn number(self) -> u8 {
+        match self {
+            Self::Check => 1,
+            Self::Peek => 2,
+            Self::Refund(_) => 3,
+            Self::Reset => 4,
+            Self::Acquire { .. } => 5,
+            Self::Renew { .. } => 6,
+            Self::Release { .. } => 7,
+            Self::Raise { .. } => 8,
+        }
+    }
 }
 
 /// The name of a key in Redis. Most need no allocation.

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::StoreUrl;
+use super::{EventHook, StoreUrl};
 
 /// Where the store is, and how it is talked to.
 #[derive(Clone, Debug)]
@@ -16,10 +16,24 @@ pub struct RedisSettings {
     pub timeout: Duration,
     /// What the names of all keys begin with, so that several installations can share one Redis.
     pub namespace: Box<str>,
-    /// How many replicas have to have what was written before an answer is given, as far as they do in time.
+    /// How many replicas have to have what was written before an answer is given. They are waited for until a quarter of
+    /// the time for a decision is over; answers that fewer of them had by then are given nevertheless, and counted.
     pub wait_replicas: Option<NonZeroU32>,
     /// Certificates of those who may vouch for the servers, as PEM; those of the system if none.
     pub ca_file: Option<PathBuf>,
+    /// What this side shows to servers that ask who it is, as Redis does by default (`tls-auth-clients`).
+    pub client_certificate: Option<ClientCertificate>,
+    /// Who is told when a server goes away or is back.
+    pub on_event: Option<EventHook>,
+}
+
+/// A certificate with its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// The certificate, and those between it and one that the server trusts, as PEM.
+    pub certificate_file: PathBuf,
+    /// Its private key, as PEM.
+    pub key_file: PathBuf,
 }
 
 impl RedisSettings {
@@ -36,6 +50,8 @@ impl RedisSettings {
             namespace: Self::NAMESPACE_DEFAULT.into(),
             wait_replicas: None,
             ca_file: None,
+            client_certificate: None,
+            on_event: None,
         }
     }
 }

@@ -43,6 +43,6 @@ fn the_first_example_says_what_its_comments_say() {
         assert_eq!(name(&domain, descriptor), rule, "{descriptor:?}");
     }
     let enterprise = found(&domain, &[("customer_plan", "enterprise")]).unwrap();
-    assert_eq!(enterprise.replaces, ["customer".into()]);
+    assert_eq!(enterprise.replaces, [Box::<str>::from("customer")]);
     assert!(limits(enterprise).is_empty());
 }

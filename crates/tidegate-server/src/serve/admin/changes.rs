@@ -7,8 +7,8 @@ use tidegate::{AlgorithmName, PlanFull};
 
 use crate::request_json::{self, Form};
 use crate::serve::App;
+use crate::serve::http::asking;
 use crate::serve::http::reply::{self, Problem, Reply};
-use crate::serve::http::{asking, check};
 use crate::serve::listening::CertificateReload;
 use crate::serve::reloads::Reloaded;
 use crate::shown;
@@ -34,26 +34,27 @@ struct Touched {
 }
 
 /// Does it, and says to how many limits.
-pub(super) fn change(app: &App, body: &[u8], change: Change) -> Reply {
-    match request_json::read_one(body, Form::Check) {
-        Ok(read) => check::lend(&read, |request| done(app, request, change)),
-        Err(error) => asking::of_request(&error),
-    }
-}
-
-fn done(app: &App, request: &Request<'_>, change: Change) -> Reply {
-    let changed = match touched(app, request) {
+pub(super) async fn change(app: &App, body: &[u8], change: Change) -> Reply {
+    let read = match request_json::read_one(body, Form::Check) {
+        Ok(read) => read,
+        Err(error) => return asking::of_request(&error),
+    };
+    let entries = read.entries();
+    let descriptors = entries.descriptors();
+    let request = Request { domain: read.domain(), descriptors: &descriptors };
+    let touched = match touched(app, &request) {
         None => return no_such_domain(request.domain),
         Some(Err(full)) => return asking::of_plan(&full),
-        Some(Ok(touched)) => match change {
-            Change::Refund => app.refund(request).map(|()| refunded(touched)),
-            Change::Reset => app.reset(request).map(|()| reset(touched)),
-        },
+        Some(Ok(touched)) => touched,
     };
-    changed.unwrap_or_else(|full| asking::of_plan(&full))
+    let changed = match change {
+        Change::Refund => app.refund(&request).await.map(|()| refunded(touched)),
+        Change::Reset => app.reset(&request).await.map(|()| reset(touched)),
+    };
+    changed.unwrap_or_else(|unsettled| asking::of_unsettled(&unsettled))
 }
 
-/// What a request touches; none if its domain has no rules.
+/// What a request touches; none if its domain has no rules. That is said by the rules, whatever counters there are.
 fn touched(app: &App, request: &Request<'_>) -> Option<Result<Touched, PlanFull>> {
     let rules = app.engine.in_force();
     rules.ruleset().domain(request.domain)?;

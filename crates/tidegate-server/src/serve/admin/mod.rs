@@ -130,8 +130,8 @@ impl Guarded<'_> {
                     _ => signals::one(app, &name)?,
                 }
             }
-            Endpoint::Refund => changes::change(app, &self.json(asked, busy).await?, Change::Refund),
-            Endpoint::Reset => changes::change(app, &self.json(asked, busy).await?, Change::Reset),
+            Endpoint::Refund => changes::change(app, &self.json(asked, busy).await?, Change::Refund).await,
+            Endpoint::Reset => changes::change(app, &self.json(asked, busy).await?, Change::Reset).await,
             Endpoint::Reload => changes::reload(app, &self.json_or_nothing(asked, busy).await?).await,
             Endpoint::OpenApi => reply(StatusCode::OK, Kind::Json, include_str!("openapi.json")),
             Endpoint::Index => reply(StatusCode::OK, Kind::Text, include_str!("index.txt")),

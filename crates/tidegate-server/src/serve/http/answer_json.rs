@@ -28,7 +28,10 @@ pub(super) fn write_fields(out: &mut Vec<u8>, answer: &Answer<'_>, waited: Nanos
     write_span(out, br#","reset_after_ms":"#, answer.reset_after);
     write_span(out, br#","delay_ms":"#, answer.delay);
     write_span(out, br#","waited_ms":"#, waited);
-    out.extend_from_slice(br#","degraded":false,"limits":"#);
+    out.extend_from_slice(match answer.degraded {
+        false => br#","degraded":false,"limits":"#,
+        true => br#","degraded":true,"limits":"#.as_slice(),
+    });
     json::list(out, &answer.limits, write_limit);
     if !answer.candidates.is_empty() {
         out.extend_from_slice(br#","candidates":"#);

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::StatusCode;
-use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use smallvec::SmallVec;
 use tidegate::Nanos;
 use tidegate::rules::{Answer, Asked, Fate};
@@ -11,21 +11,33 @@ use tidegate::rules::{Answer, Asked, Fate};
 use super::reply::Reply;
 use super::{answer_json, json};
 use crate::serve::limit_headers::{self, LimitHeader, PolicyName};
-use crate::serve::rounded;
+use crate::serve::{rls, rounded};
 
 /// What an answer's body takes besides its limits, in bytes, about; and its headers.
 const ANSWER_BYTES: usize = 640;
 
 const PROBLEM_TYPE: &[u8] = br#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"#;
 
-/// A reply with what the limits say: 200, or 429 if the request is denied. `more` has fields to add, each after a comma.
+const UNAVAILABLE_TYPE: &[u8] =
+    br#"{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"#;
+
+/// The header that marks what was decided without the store that a fleet shares, because that did not answer.
+pub const DEGRADED_HEADER: HeaderName = HeaderName::from_static(rls::DEGRADED_HEADER);
+
+/// A reply with what the limits say: 200; 429 if the request is denied, or 503 if nobody could be asked. `more` has fields to
+/// add, each after a comma.
 pub(super) fn reply(answer: &Answer<'_>, waited: Nanos, more: &[u8]) -> Reply {
-    let is_denied = answer.fate == Fate::Denied;
+    let status = match answer.fate {
+        Fate::Denied => StatusCode::TOO_MANY_REQUESTS,
+        Fate::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::OK,
+    };
     let limits = answer.limits.len() + answer.candidates.len();
     let mut out = Vec::with_capacity(ANSWER_BYTES + limits * answer_json::LIMIT_BYTES + more.len());
-    match is_denied {
-        true => write_problem(&mut out, answer),
-        false => out.push(b'{'),
+    match answer.fate {
+        Fate::Denied => write_problem(&mut out, answer),
+        Fate::Unavailable => write_unavailable(&mut out, answer),
+        _ => out.push(b'{'),
     }
     answer_json::write_fields(&mut out, answer, waited);
     out.extend_from_slice(more);
@@ -41,7 +53,7 @@ pub(super) fn reply(answer: &Answer<'_>, waited: Nanos, more: &[u8]) -> Reply {
     let mut reply = Reply::new(Full::new(out.slice(..body_end)));
     let headers = reply.headers_mut();
     headers.reserve(values.len() + 1);
-    let kind = if is_denied { "application/problem+json" } else { "application/json" };
+    let kind = if status == StatusCode::OK { "application/json" } else { "application/problem+json" };
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     let mut start = body_end;
     for (header, end) in values {
@@ -51,10 +63,33 @@ pub(super) fn reply(answer: &Answer<'_>, waited: Nanos, more: &[u8]) -> Reply {
         }
         start = end;
     }
-    if is_denied {
-        *reply.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    if answer.degraded {
+        mark_degraded(headers, answer);
     }
+    *reply.status_mut() = status;
     reply
+}
+
+#[cold]
+fn mark_degraded(headers: &mut HeaderMap, answer: &Answer<'_>) {
+    headers.insert(DEGRADED_HEADER, HeaderValue::from_static("true"));
+    // Which is there already unless the limit is one that clients are not told of.
+    if let (Fate::Unavailable, Some(wait)) = (answer.fate, answer.retry_after.span()) {
+        headers.insert(RETRY_AFTER, rounded::seconds(wait).into());
+    }
+}
+
+/// What the answer to a request that was turned away has before its fields.
+#[cold]
+fn write_unavailable(out: &mut Vec<u8>, answer: &Answer<'_>) {
+    out.extend_from_slice(UNAVAILABLE_TYPE);
+    let policy = answer.decider().map(PolicyName::of);
+    let by = policy.map_or_else(|| "a rule".to_owned(), |policy| policy.to_string());
+    json::text(
+        out,
+        &format!("the store that counts does not answer, and {by} turns requests away meanwhile"),
+    );
+    out.push(b',');
 }
 
 /// What a denial has before the fields of the answer: the problem, for people and by its policies.

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use hyper::StatusCode;
-use tidegate_core::PlanFull;
+use hyper::header::{HeaderValue, RETRY_AFTER};
+use tidegate::{PlanFull, Unsettled};
 
 use super::body::{self, BodyError};
 use super::connection::Asked;
@@ -10,6 +11,9 @@ use super::pace::Busy;
 use super::reply::{Problem, Refused, Reply};
 use crate::request_json::RequestError;
 use crate::serve::settings::Bounds;
+
+/// After how many seconds a store that does not answer may be there again, about.
+const RETRY_AFTER_SECONDS: &str = "1";
 
 /// The body of a request, whatever it is; or what is said of it instead. The head is gone by the time it is waited for.
 pub(in crate::serve) async fn body(asked: Asked, busy: &Busy<'_>, bounds: &Bounds) -> Result<Bytes, Refused> {
@@ -57,6 +61,22 @@ pub(in crate::serve) fn of_request(error: &RequestError) -> Reply {
 #[cold]
 pub(in crate::serve) fn of_plan(full: &PlanFull) -> Reply {
     problem_of_plan(full).reply()
+}
+
+/// What is said of something that was not done.
+#[cold]
+pub(in crate::serve) fn of_unsettled(unsettled: &Unsettled) -> Reply {
+    problem_of_unsettled(unsettled).reply()
+}
+
+/// The same, to put elsewhere.
+pub(in crate::serve) fn problem_of_unsettled(unsettled: &Unsettled) -> Problem {
+    match unsettled {
+        Unsettled::PlanFull => problem_of_plan(&PlanFull),
+        Unsettled::Store(failure) => Problem::new(StatusCode::SERVICE_UNAVAILABLE, failure.to_string())
+            .text("result", failure.as_str())
+            .header(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS)),
+    }
 }
 
 /// The same, to put elsewhere.

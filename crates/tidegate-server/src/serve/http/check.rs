@@ -5,8 +5,8 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use hyper::StatusCode;
-use tidegate::Nanos;
 use tidegate::rules::{Answer, Request};
+use tidegate::{Nanos, Unsettled};
 use tidegate_core::PlanFull;
 
 use super::reply::{Kind, Reply, reply};
@@ -34,25 +34,25 @@ pub(super) async fn check(app: &App, body: Bytes) -> Reply {
 }
 
 /// Answers what the body asks as [`check`] would, and charges nothing.
-pub(super) fn peek(app: &App, body: &Bytes) -> Reply {
-    let peeked = match request_json::read_one_or_batch(body) {
+pub(super) async fn peek(app: &App, body: &Bytes) -> Reply {
+    match request_json::read_one_or_batch(body) {
         Ok(OneOrBatch::One(read)) => {
-            lend(&read, |request| app.peek(request, |answer| answered::reply(answer, Nanos::ZERO, &[])))
+            let peeked = look(app, &read, |answer| answered::reply(answer, Nanos::ZERO, &[])).await;
+            peeked.unwrap_or_else(|unsettled| asking::of_unsettled(&unsettled))
         }
-        Ok(OneOrBatch::Batch(all)) => {
-            let peeked = |read| lend(read, |request| app.peek(request, |answer| result(answer, Nanos::ZERO)));
-            let results = all.iter().map(|read| peeked(read).unwrap_or_else(|full| of_plan(&full)));
-            Ok(of_results(&results.collect::<Vec<_>>()))
-        }
-        Err(error) => return asking::of_request(&error),
-    };
-    peeked.unwrap_or_else(|full| asking::of_plan(&full))
+        Ok(OneOrBatch::Batch(all)) => Box::pin(peek_all(app, &all)).await,
+        Err(error) => asking::of_request(&error),
+    }
 }
 
-/// Lends what was read as a request, for as long as `use_it` takes.
-pub(in crate::serve) fn lend<T>(read: &ReadRequest<'_>, use_it: impl FnOnce(&Request<'_>) -> T) -> T {
+async fn look<R>(
+    app: &App,
+    read: &ReadRequest<'_>,
+    answered: impl FnOnce(&Answer<'_>) -> R,
+) -> Result<R, Unsettled> {
     let entries = read.entries();
-    use_it(&Request { domain: read.domain(), descriptors: &entries.descriptors() })
+    let descriptors = entries.descriptors();
+    app.peek(&Request { domain: read.domain(), descriptors: &descriptors }, answered).await
 }
 
 async fn decide<R>(
@@ -68,26 +68,45 @@ async fn decide<R>(
 
 /// Decides all of them in their order. Those that are held wait beside each other.
 async fn check_all(app: &App, all: &[ReadRequest<'_>]) -> Reply {
+    let decided = |read| async move {
+        decide(app, read, result).await.unwrap_or_else(|full| asking::problem_of_plan(&full).body())
+    };
+    of_results(&each(all, decided).await)
+}
+
+/// Looks at all of them, beside each other where that takes a while.
+async fn peek_all(app: &App, all: &[ReadRequest<'_>]) -> Reply {
+    let looked = |read| async move {
+        let peeked = look(app, read, |answer| result(answer, Nanos::ZERO)).await;
+        peeked.unwrap_or_else(|unsettled| asking::problem_of_unsettled(&unsettled).body())
+    };
+    of_results(&each(all, looked).await)
+}
+
+/// What `answer` makes of each of them, asked in their order. The others have been decided, too, where one comes to nothing.
+async fn each<'r, 'b, F: Future<Output = Vec<u8>>>(
+    all: &'r [ReadRequest<'b>],
+    answer: impl Fn(&'r ReadRequest<'b>) -> F,
+) -> Vec<Vec<u8>> {
     let mut results: Vec<Vec<u8>> = vec![Vec::new(); all.len()];
     let mut unasked = all.iter().zip(&mut results);
     let mut held = Sleepers::new();
-    let written = |decided: Result<Vec<u8>, PlanFull>| decided.unwrap_or_else(|full| of_plan(&full));
     poll_fn(|context| {
         for (read, result) in unasked.by_ref() {
-            let mut deciding = Box::pin(decide(app, read, self::result));
-            match deciding.as_mut().poll(context) {
-                Poll::Ready(decided) => *result = written(decided),
-                Poll::Pending => held.add((deciding, result)),
+            let mut answering = Box::pin(answer(read));
+            match answering.as_mut().poll(context) {
+                Poll::Ready(answer) => *result = answer,
+                Poll::Pending => held.add((answering, result)),
             }
         }
-        held.poll(context, |(deciding, result), context| {
-            deciding.as_mut().poll(context).map(|decided| **result = written(decided))
+        held.poll(context, |(answering, result), context| {
+            answering.as_mut().poll(context).map(|answer| **result = answer)
         });
         if held.is_empty() { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
     drop(held);
-    of_results(&results)
+    results
 }
 
 /// The answer to one of several requests.
@@ -96,12 +115,6 @@ fn result(answer: &Answer<'_>, waited: Nanos) -> Vec<u8> {
     answer_json::write_fields(&mut out, answer, waited);
     out.push(b'}');
     out
-}
-
-/// What is said of one of several requests that touches too many limits: the others have been decided.
-#[cold]
-fn of_plan(full: &PlanFull) -> Vec<u8> {
-    asking::problem_of_plan(full).body()
 }
 
 fn of_results(results: &[Vec<u8>]) -> Reply {

@@ -2,10 +2,11 @@
 
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, HeaderValue};
+use tidegate::rules::Request;
 
 use super::connection::Asked;
 use super::reply::{self, Kind, Problem, Refused, Reply};
-use super::{asking, check, routes};
+use super::{asking, routes};
 use crate::request_json::{self, Form};
 use crate::serve::App;
 use crate::shown;
@@ -39,16 +40,17 @@ pub(super) fn written(asked: &Asked) -> Result<Written, Refused> {
 }
 
 /// Explains what the body asks.
-pub(super) fn explain(app: &App, body: &[u8], written: Written) -> Reply {
+pub(super) async fn explain(app: &App, body: &[u8], written: Written) -> Reply {
     let read = match request_json::read_one(body, Form::Check) {
         Ok(read) => read,
         Err(error) => return asking::of_request(&error),
     };
-    let explained = check::lend(&read, |request| {
-        app.explain(request, |explanation| match written {
-            Written::ForPrograms => reply::json(&explanation.to_json()),
-            Written::ForPeople => reply::reply(StatusCode::OK, Kind::Text, explanation.to_string()),
-        })
+    let entries = read.entries();
+    let descriptors = entries.descriptors();
+    let request = Request { domain: read.domain(), descriptors: &descriptors };
+    let explained = app.explain(&request, |explanation| match written {
+        Written::ForPrograms => reply::json(&explanation.to_json()),
+        Written::ForPeople => reply::reply(StatusCode::OK, Kind::Text, explanation.to_string()),
     });
-    explained.unwrap_or_else(|full| asking::of_plan(&full))
+    explained.await.unwrap_or_else(|unsettled| asking::of_unsettled(&unsettled))
 }

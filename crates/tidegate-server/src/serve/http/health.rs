@@ -2,14 +2,15 @@
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
+use tidegate::redis::BreakerState;
 use tidegate::{Found, Timestamp};
 
 use super::connection::Asked;
 use super::reply::{self, Kind, Problem, Reply, reply};
 use super::routes;
-use crate::serve::App;
 use crate::serve::rounded::MILLI_NS;
 use crate::serve::status::{CertificateStatus, Failed, RulesStatus, SnapshotStatus};
+use crate::serve::{App, Fleet};
 
 /// The most domains that are named.
 const DOMAINS_NAMED_MAX: usize = 100;
@@ -81,6 +82,7 @@ fn verbose(app: &App, audience: Audience) -> Value {
             .collect::<Vec<_>>(),
         "rules": rules(&status.rules(), audience),
         "store": { "bytes_used": stats.bytes_used, "live_evictions": stats.live_evictions },
+        "fleet": app.fleet.as_ref().map(|fleet| self::fleet(fleet, audience)),
         "snapshots": status.snapshots().map(|snapshots| self::snapshots(&snapshots, audience)),
         "certificate": status.certificate().map(|certificate| self::certificate(&certificate, audience)),
     });
@@ -89,6 +91,24 @@ fn verbose(app: &App, audience: Audience) -> Value {
         said["listeners"] = listeners
             .map(|one| json!({ "protocol": one.protocol.as_str(), "address": one.address.to_string() }))
             .collect();
+    }
+    said
+}
+
+/// The store that a fleet shares. While it does not answer the server does, so it is alive and ready.
+fn fleet(fleet: &Fleet, audience: Audience) -> Value {
+    let (since, stats) = (fleet.degraded_since(), fleet.store.stats());
+    let away = stats.servers.servers.iter().filter(|server| server.breaker == BreakerState::Open);
+    let mut said = json!({
+        "degraded": since.is_some(),
+        "degraded_since_ms": since.and_then(millis),
+        "live_nodes": stats.live_nodes,
+        "servers": stats.servers.servers.len(),
+        "servers_away": away.clone().count(),
+    });
+    if audience == Audience::Operators {
+        said["url"] = fleet.url.as_str().into();
+        said["away"] = away.map(|server| &*server.address).collect();
     }
     said
 }

@@ -5,7 +5,7 @@ use tidegate::rules::Request;
 use tidegate::{Clock as _, Lease, LeaseToken, Release, Renewal, Timestamp};
 
 use super::reply::{Kind, Problem, Refused, Reply, reply};
-use super::{answered, asking, check, json};
+use super::{answered, asking, json};
 use crate::request_json::{self, Form, ReadRequest, Ttl};
 use crate::serve::rounded::MILLI_NS;
 use crate::serve::{App, Protocol};
@@ -31,12 +31,15 @@ pub(super) async fn acquire(app: &App, body: &[u8]) -> Reply {
 }
 
 /// Lets a lease last longer.
-pub(super) fn renew(app: &App, body: &[u8]) -> Reply {
+pub(super) async fn renew(app: &App, body: &[u8]) -> Reply {
     let (read, token) = match with_token(body, Form::Renew) {
         Ok(read) => read,
         Err(refused) => return *refused,
     };
-    match check::lend(&read, |request| app.renew(request, &token, read.ttl.map(Ttl::span))) {
+    let entries = read.entries();
+    let descriptors = entries.descriptors();
+    let request = Request { domain: read.domain(), descriptors: &descriptors };
+    match app.renew(&request, &token, read.ttl.map(Ttl::span)).await {
         Ok(Renewal::Renewed(lease)) => {
             let mut out = br#"{"result":"renewed","lease":"#.to_vec();
             write_lease(&mut out, &lease, app.engine.clock().now());
@@ -46,22 +49,25 @@ pub(super) fn renew(app: &App, body: &[u8]) -> Reply {
         Ok(Renewal::AlreadyReleased) => Lost::Released.reply(),
         Ok(Renewal::Expired) => Lost::Expired.reply(),
         Ok(Renewal::WrongOwner) => Lost::NotOurs.reply(),
-        Err(full) => asking::of_plan(&full),
+        Err(unsettled) => asking::of_unsettled(&unsettled),
     }
 }
 
 /// Gives a lease back.
-pub(super) fn release(app: &App, body: &[u8]) -> Reply {
+pub(super) async fn release(app: &App, body: &[u8]) -> Reply {
     let (read, token) = match with_token(body, Form::Release) {
         Ok(read) => read,
         Err(refused) => return *refused,
     };
-    match check::lend(&read, |request| app.release(request, &token)) {
+    let entries = read.entries();
+    let descriptors = entries.descriptors();
+    let request = Request { domain: read.domain(), descriptors: &descriptors };
+    match app.release(&request, &token).await {
         Ok(Release::Released) => reply(StatusCode::OK, Kind::Json, &br#"{"result":"released"}"#[..]),
         Ok(Release::AlreadyReleased) => Lost::Released.reply(),
         Ok(Release::Expired) => Lost::Expired.reply(),
         Ok(Release::WrongOwner) => Lost::NotOurs.reply(),
-        Err(full) => asking::of_plan(&full),
+        Err(unsettled) => asking::of_unsettled(&unsettled),
     }
 }
 

@@ -139,14 +139,14 @@ impl Http {
     async fn answer(&self, other: Other, asked: Asked, busy: &Busy<'_>) -> Result<Reply, Refused> {
         let app = &*self.app;
         Ok(match other {
-            Other::Peek => check::peek(app, &self.json(asked, busy).await?),
+            Other::Peek => check::peek(app, &self.json(asked, busy).await?).await,
             Other::Explain => {
                 let written = explain::written(&asked)?;
-                explain::explain(app, &self.json(asked, busy).await?, written)
+                explain::explain(app, &self.json(asked, busy).await?, written).await
             }
             Other::Acquire => leases::acquire(app, &self.json(asked, busy).await?).await,
-            Other::Renew => leases::renew(app, &self.json(asked, busy).await?),
-            Other::Release => leases::release(app, &self.json(asked, busy).await?),
+            Other::Renew => leases::renew(app, &self.json(asked, busy).await?).await,
+            Other::Release => leases::release(app, &self.json(asked, busy).await?).await,
             Other::RlsJson => {
                 // Whatever it is said to be, as there.
                 let body = asking::body(asked, busy, &self.bounds).await?;

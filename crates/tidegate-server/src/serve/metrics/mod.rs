@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! tallies.rs     decisions, by rule; kinds.rs rare things, by words; histogram.rs spans of time
+//! store.rs       what a store that a fleet shares says of itself
 //! page.rs        all of it, with what the engine, the status and the process say, as one page
 //! exposition.rs  the text that the page is written in
 //! ```
@@ -14,6 +15,7 @@ mod histogram;
 mod kinds;
 mod page;
 mod process;
+mod store;
 mod tallies;
 
 pub use exposition::CONTENT_TYPE;
@@ -24,7 +26,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::StageTimes;
-use tidegate::rules::{Answer, Fate};
+use tidegate::rules::{Answer, Fate, OnStoreFailure};
 use tidegate_core::Verdict;
 
 use super::Protocol;
@@ -51,6 +53,8 @@ pub struct Metrics {
     rejected: Kinds,
     /// By operation and result.
     operations: Kinds,
+    /// Decisions without the store that a fleet shares, by what was done instead.
+    degraded: [AtomicU64; OnStoreFailure::ALL.len()],
     decision: [Histogram; Protocol::ALL.len()],
     matching: Histogram,
     store: Histogram,
@@ -111,6 +115,17 @@ impl Metrics {
         self.decision[by as usize].observe(took.decision_ns);
         self.matching.observe(took.stages.matching_ns);
         self.store.observe(took.stages.store_ns);
+    }
+
+    /// A decision was made without the store that a fleet shares, by this.
+    #[cold]
+    pub fn degraded(&self, policy: OnStoreFailure) {
+        self.degraded[policy as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many decisions were.
+    pub fn degraded_decisions(&self) -> u64 {
+        self.degraded.iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
     /// A connection was opened.
@@ -175,6 +190,7 @@ impl Default for Metrics {
             refused: Kinds::new(),
             rejected: Kinds::new(),
             operations: Kinds::new(),
+            degraded: Default::default(),
             decision: array::from_fn(|_| Histogram::default()),
             matching: Histogram::default(),
             store: Histogram::default(),

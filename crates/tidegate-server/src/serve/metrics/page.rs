@@ -19,6 +19,7 @@ impl Metrics {
         self.write_times(&mut page);
         self.write_connections(&mut page);
         write_store(&mut page, app);
+        self.write_fleet(&mut page, app);
         write_rules(&mut page, app);
         write_snapshots(&mut page, app);
         write_certificate(&mut page, app);

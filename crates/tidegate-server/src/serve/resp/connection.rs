@@ -3,13 +3,14 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
+use std::time::Duration;
 
 use tidegate::Clock as _;
 use tidegate::rules::Request;
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::{Sleep, sleep, timeout};
 
-use super::commands::{self, Asked, Context, Step, write_answer};
+use super::commands::{self, Asked, Context, Later, Step, write_answer};
 use super::decisions::Decisions;
 use super::held::{self, Ahead, Ended};
 use super::idle::Idle;
@@ -19,7 +20,11 @@ use super::parse::{Parsed, Parser, Trust};
 use super::protocol_error::{Foreign, ProtocolError};
 use super::reply::Replies;
 use super::session::Session;
+use super::together::{Room, Together};
 use super::{Protocol, Server, Stream};
+
+/// How long answers that a store has yet to give are waited for once the client sends no more. It may have gone.
+const LAST_ANSWERS_MAX: Duration = Duration::from_secs(1);
 
 /// One connection.
 struct Connection<'s> {
@@ -30,6 +35,8 @@ struct Connection<'s> {
     session: Session,
     output: Output,
     deciding: Deciding,
+    /// Where the store answers later: what it was asked.
+    together: Together<'s>,
     decisions: Decisions,
     idle: Idle,
     /// When the beginning of a command has waited too long for its end.
@@ -44,10 +51,29 @@ struct Deciding {
     ahead: Ahead,
 }
 
+/// What was read behind a command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Behind {
+    /// So many bytes, and more may come.
+    Bytes(usize),
+    /// Nothing that is to be answered.
+    Nothing,
+}
+
+/// How long those are waited for that were asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// There is room for one more.
+    Room,
+    AllAnswered,
+}
+
 /// Why a connection ends.
 enum End {
     /// It is to, once all is written.
     Due,
+    /// It is to, once all is answered and written: the client sends no more.
+    Answered,
     /// There is nobody to write to, or nobody who should be.
     AtOnce,
 }
@@ -62,13 +88,18 @@ pub(super) async fn serve(server: &Server, stream: Stream, id: u64) {
         session: Session::new(id, server.trust_at_first()),
         output: Output::new(server.bounds.write_timeout),
         deciding: Deciding::default(),
+        together: Together::new(),
         decisions: Decisions::default(),
         idle: Idle::after(server.bounds.unused_timeout),
         late: None,
     };
     let end = connection.run().await;
     connection.decisions.count(&server.app.metrics);
-    if let End::Due = end
+    if let End::Answered = end {
+        // Nor are they given to who has gone.
+        let _ = timeout(LAST_ANSWERS_MAX, connection.answer_asked(Until::AllAnswered, Behind::Nothing)).await;
+    }
+    if let End::Due | End::Answered = end
         && let Ok(()) = connection.output.write(&mut connection.stream).await
     {
         // Says good-bye where that is done, as in TLS. The connection ends either way.
@@ -87,7 +118,7 @@ impl Connection<'_> {
             if let Err(end) = self.answer_all().await {
                 return end;
             }
-            if server.app.drain.is_on() && self.input.rest().is_empty() {
+            if server.app.drain.is_on() && self.input.rest().is_empty() && self.together.is_empty() {
                 return End::Due;
             }
         }
@@ -95,7 +126,7 @@ impl Connection<'_> {
 
     /// Writes what waits to be written, and reads what there is as soon as there is something, unless too much waits.
     async fn read(&mut self, mut draining: Pin<&mut impl Future<Output = ()>>) -> Result<(), End> {
-        let Self { server, stream, input, session, output, idle, late, .. } = self;
+        let Self { server, stream, input, session, output, together, idle, late, .. } = self;
         input.make_room();
         match input.rest() {
             [] => *late = None,
@@ -106,16 +137,25 @@ impl Connection<'_> {
             if session.trust == Trust::Stranger && idle.poll(context).is_ready() {
                 return Poll::Ready(Err(End::Due));
             }
+            together.poll(context, &mut output.replies);
             if let Poll::Ready(Err(Gone)) = output.poll_write(stream, context) {
                 return Poll::Ready(Err(End::AtOnce));
             }
-            if output.waiting() < server.bounds.output_bytes_max
+            let has_room = output.waiting() < server.bounds.output_bytes_max && together.room() == Room::Some;
+            // What comes when the server is about to stop comes too late for those that are waited for.
+            let is_last = !together.is_empty() && server.app.drain.is_on();
+            if has_room
+                && !is_last
                 && let Poll::Ready(read) = input.poll_read(stream, context)
             {
                 return Poll::Ready(match read {
                     Ok(1..) => Ok(()),
+                    Ok(0) if !together.is_empty() => Err(End::Answered),
                     Ok(0) | Err(_) => Err(End::AtOnce),
                 });
+            }
+            if !together.is_empty() {
+                return Poll::Pending;
             }
             // What has begun is let finish.
             let is_over = match late {
@@ -176,11 +216,22 @@ impl Connection<'_> {
             Ok(other) => return Ok(other),
             Err(ProtocolError::Foreign(foreign)) => return Err(self.foreign(foreign)),
             Err(error) => {
+                self.answer_asked(Until::AllAnswered, Behind::Nothing).await?;
                 self.output.replies.error(format_args!("ERR {error}"));
                 self.server.app.metrics.rejected(Protocol::Resp, "protocol_error");
                 return Err(End::Due);
             }
         };
+        if self.server.app.is_shared() {
+            let (arguments, behind) = (self.parser.arguments(rest), Behind::Bytes(rest.len() - length));
+            if let Some(later) = Later::of(&arguments, &self.session, self.output.replies.version()) {
+                self.ask(later, behind).await?;
+                return Ok(Parsed::Command { length });
+            }
+            // What is answered at once is not answered before those that came before it.
+            self.answer_asked(Until::AllAnswered, behind).await?;
+        }
+        let rest = self.input.rest();
         let context = Context {
             server: self.server,
             session: &mut self.session,
@@ -196,8 +247,40 @@ impl Connection<'_> {
                 let (stream, output) = (&mut self.stream, &mut self.output);
                 self.deciding.decide(self.server, &asked, stream, output).await?;
             }
+            Step::Peek(asked) => commands::peek(self.server, &asked, &mut self.output.replies).await,
         }
         Ok(Parsed::Command { length })
+    }
+
+    /// Asks for what is answered later, once there is room for it.
+    async fn ask(&mut self, later: Later, behind: Behind) -> Result<(), End> {
+        if self.together.room() == Room::None {
+            self.answer_asked(Until::Room, behind).await?;
+        }
+        let (server, bytes) = (self.server, later.bytes());
+        self.together.ask(Box::pin(later.answer(server)), bytes);
+        Ok(())
+    }
+
+    /// Gives answers that come later, as they come.
+    async fn answer_asked(&mut self, until: Until, behind: Behind) -> Result<(), End> {
+        let Self { server, stream, output, together, deciding: Deciding { ahead, .. }, .. } = self;
+        match behind {
+            Behind::Bytes(bytes) if !server.app.drain.is_on() => ahead.behind(bytes),
+            // What comes now comes too late.
+            _ => ahead.none(),
+        }
+        poll_fn(|context| {
+            together.poll(context, &mut output.replies);
+            if together.is_empty() || (until == Until::Room && together.room() == Room::Some) {
+                return Poll::Ready(Ok(()));
+            }
+            if let Poll::Ready(Err(Gone)) = output.poll_write(stream, context) {
+                return Poll::Ready(Err(End::AtOnce));
+            }
+            ahead.poll(stream, context).map(|()| Err(End::AtOnce))
+        })
+        .await
     }
 
     /// Another protocol is spoken.

@@ -44,7 +44,7 @@ impl Ahead {
     }
 
     /// Reads as far as there is room; ready when the client has gone.
-    fn poll(&mut self, stream: &mut Stream, context: &mut Context<'_>) -> Poll<()> {
+    pub fn poll(&mut self, stream: &mut Stream, context: &mut Context<'_>) -> Poll<()> {
         while let room @ 1.. = self.bytes_max.saturating_sub(self.bytes.len()) {
             // A vector may have more room than it was asked for.
             let mut read = (&mut self.bytes).limit(room.min(READ_BYTES_MAX));

@@ -6,6 +6,7 @@
 //! commands/       arguments  ->  an answer, or a request to be decided
 //! reply.rs        answers  ->  bytes
 //! held.rs         a request that a rule holds, while its client may go away
+//! together.rs     requests that a store is asked together, where it is not in this process
 //! ```
 
 mod bounds;
@@ -23,6 +24,7 @@ mod parse;
 mod protocol_error;
 mod reply;
 mod session;
+mod together;
 
 pub use bounds::RespBounds;
 pub use commands::{BadThrottle, Quota, Throttled, Throttles};

@@ -8,6 +8,8 @@ mod length;
 
 pub(super) use length::LengthErrors;
 
+use smallvec::SmallVec;
+
 use super::inline;
 use super::protocol_error::{Foreign, ProtocolError};
 use length::Length;
@@ -100,6 +102,16 @@ pub struct Arguments<'a> {
     spans: &'a [Span],
     bytes: &'a [u8],
 }
+
+/// The same, with nothing borrowed.
+#[derive(Clone, Debug)]
+pub(super) struct OwnedArguments {
+    spans: SmallVec<[Span; SPANS_INLINE]>,
+    bytes: Box<[u8]>,
+}
+
+/// A command of so many arguments takes one allocation to be kept.
+const SPANS_INLINE: usize = 8;
 
 impl Parser {
     /// Looks for a command at the beginning of `bytes`. If it is there in part, the next call is to bring the same bytes
@@ -247,6 +259,24 @@ impl<'a> Arguments<'a> {
     pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let bytes = self.bytes;
         self.spans.iter().map(move |span| &bytes[span.start..span.end])
+    }
+
+    /// A copy that can be kept.
+    pub(super) fn kept(&self) -> OwnedArguments {
+        let end = self.spans.last().map_or(0, |span| span.end);
+        OwnedArguments { spans: self.spans.into(), bytes: self.bytes[..end].into() }
+    }
+}
+
+impl OwnedArguments {
+    /// Lends them.
+    pub fn lent(&self) -> Arguments<'_> {
+        Arguments { spans: &self.spans, bytes: &self.bytes }
+    }
+
+    /// How many bytes it keeps.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
     }
 }
 

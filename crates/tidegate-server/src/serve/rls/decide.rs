@@ -1,10 +1,11 @@
 //! From a request to its answer.
 
 use smallvec::SmallVec;
-use tidegate::rules::{Descriptor, Fate, Request};
-use tidegate::{Decided, InForce, PlanFull, SystemClock};
+use tidegate::rules::{Answer, Descriptor, Request};
+use tidegate::{Decided, PlanFull};
 
-use super::{Code, Details, Hits, MarksOf, RlsRequest, RlsResponse, Status, Statuses};
+use super::kept::Kept;
+use super::{Code, Details, Hits, RlsRequest, RlsResponse, Status, Statuses};
 use crate::serve::app::TOO_MANY_LIMITS;
 use crate::serve::{App, Protocol};
 
@@ -31,21 +32,17 @@ pub async fn decide<R>(
     }
     let given_back = GivenBack::of(request);
     given_back.check_room(app, by)?;
-    if charged.is_empty() {
-        let rules = given_back.to(app);
-        let stood = given_back.stand(request, &rules);
-        let statuses = in_order(request, &Answered { charged: &[], given_back: &stood });
-        return Ok(answered(&RlsResponse::of(Fate::Allowed, MarksOf::default(), statuses)));
-    }
-    let decided = |decided: &Decided<'_>| {
-        let answer = &decided.answer;
-        let charged = Status::all(answer, request, Hits::Charged);
-        let rules = given_back.to(app);
-        let stood = given_back.stand(request, &rules);
-        let statuses = in_order(request, &Answered { charged: &charged, given_back: &stood });
-        answered(&RlsResponse::of(answer.fate, MarksOf::answer(answer, details), statuses))
+    let charged = match charged.is_empty() {
+        true => Kept::default(),
+        false => app.check(by, &asked, |decided| Kept::of(&decided.answer, request, details)).await?,
     };
-    app.check(by, &asked, decided).await
+    given_back.give(app).await;
+    let answered = |answer: Option<&Answer<'_>>| {
+        let stood = answer.map_or_else(Statuses::new, |answer| GivenBack::stand(request, answer));
+        let statuses = in_order(request, &Answered { charged: &charged.statuses(), given_back: &stood });
+        answered(&RlsResponse::of(charged.fate(), charged.marks(), statuses))
+    };
+    Ok(given_back.look(app, answered).await)
 }
 
 /// The descriptors whose hits are given back.
@@ -78,17 +75,27 @@ impl<'q> GivenBack<'q> {
     /// Gives them back, by the rules that are now in force.
     ///
     /// There was room for them. If there is none any more, because other rules came into force while the request was held,
-    /// they are not given back, which is counted; what was decided stands, and is answered.
-    fn to<'a>(&self, app: &'a App) -> InForce<'a, SystemClock> {
-        let _ = app.refund(&self.asked(&self.hits));
-        app.engine.in_force()
+    /// or if the store does not answer, they are not given back, which is counted; what was decided stands, and is answered.
+    async fn give(&self, app: &App) {
+        let _ = app.refund(&self.asked(&self.hits)).await;
     }
 
-    /// How their limits stand. It is the server that looks, not the client, so nobody counts it. Whoever gives back is not
-    /// over any.
-    fn stand<'r>(&self, request: &RlsRequest<'_>, rules: &'r InForce<'_, SystemClock>) -> Statuses<'r> {
-        let Ok(answer) = rules.peek(&self.asked(&self.looks)) else { return Statuses::new() };
-        let mut statuses = Status::all(&answer, request, Hits::GivenBack);
+    /// Hands on how their limits stand, if that can be told. It is the server that looks, not the client, so nobody counts
+    /// it.
+    async fn look<R>(&self, app: &App, looked: impl FnOnce(Option<&Answer<'_>>) -> R) -> R {
+        let mut looked = Some(looked);
+        let hand = |answer: &Answer<'_>| looked.take().map(|looked| looked(Some(answer)));
+        let peeked = app.engine.peek(&self.asked(&self.looks), hand).await;
+        match (peeked, looked) {
+            (Ok(Some(handed)), _) => handed,
+            (_, Some(looked)) => looked(None),
+            _ => unreachable!("it is handed on once"),
+        }
+    }
+
+    /// What became of them. Whoever gives back is not over any limit.
+    fn stand<'r>(request: &RlsRequest<'_>, answer: &Answer<'r>) -> Statuses<'r> {
+        let mut statuses = Status::all(answer, request, Hits::GivenBack);
         statuses.iter_mut().for_each(|status| status.code = Code::Ok);
         statuses
     }

@@ -11,6 +11,8 @@ use crate::serve::{limit_headers, rounded};
 pub const DECISION_HEADER: &str = "x-tidegate-decision";
 /// By which rule.
 pub const RULE_HEADER: &str = "x-tidegate-rule";
+/// That it was decided without the store that a fleet shares, because that did not answer: `true`.
+pub const DEGRADED_HEADER: &str = "x-tidegate-degraded";
 /// How long the request is to be held, in milliseconds.
 pub const DELAY_HEADER: &str = "x-tidegate-delay-ms";
 
@@ -50,7 +52,7 @@ pub struct Metadata<'r> {
     pub delay_ms: u64,
     /// When it would be admitted, if it is denied and not for ever.
     pub retry_after_ms: Option<u64>,
-    /// Whether the store could not be asked. There is one store, in memory, which always can.
+    /// Whether it was decided without the store that a fleet shares, because that did not answer.
     pub degraded: bool,
     /// What the rules that applied and did not turn the request away carry along, by name, each name once.
     pub carried: Vec<(&'r str, &'r str)>,
@@ -64,6 +66,7 @@ impl<'r> MarksOf<'r> {
             Details::Off => false,
             Details::Marked => {
                 answer.fate != Fate::Allowed
+                    || answer.degraded
                     || answer.limits.iter().any(|limit| !limit.rule.metadata.is_empty())
             }
             Details::All => true,
@@ -87,7 +90,7 @@ impl<'r> MarksOf<'r> {
             limit_headers::each(answer, |header, value| {
                 headers.push(Header { name: header.name(), value: value.to_owned() });
             });
-            if matches!(answer.fate, Fate::Soft | Fate::Denied) {
+            if matches!(answer.fate, Fate::Soft | Fate::Denied | Fate::Unavailable) {
                 push_decision(headers, answer);
             }
         }
@@ -98,6 +101,11 @@ impl<'r> MarksOf<'r> {
                 marks.request_headers.push(Header { name: DELAY_HEADER, value });
             }
         }
+        if answer.degraded {
+            let degraded = || Header { name: DEGRADED_HEADER, value: "true".to_owned() };
+            marks.response_headers.push(degraded());
+            marks.request_headers.push(degraded());
+        }
         marks
     }
 }
@@ -105,14 +113,14 @@ impl<'r> MarksOf<'r> {
 impl<'r> Metadata<'r> {
     fn of(answer: &Answer<'r>) -> Self {
         let decider = answer.decider();
-        let is_denied = answer.fate == Fate::Denied;
+        let is_denied = matches!(answer.fate, Fate::Denied | Fate::Unavailable);
         Self {
             decision: answer.fate.as_str(),
             rule: decider.map(|limit| &*limit.rule.name),
             limit: decider.map(|limit| limit.id),
             delay_ms: rounded::millis(answer.delay),
             retry_after_ms: answer.retry_after.span().filter(|_| is_denied).map(rounded::millis),
-            degraded: false,
+            degraded: answer.degraded,
             carried: carried(answer),
         }
     }

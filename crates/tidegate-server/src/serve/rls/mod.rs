@@ -3,13 +3,14 @@
 //! ```text
 //! protobuf (grpc/messages/) or protojson (json/)  ->  RlsRequest     request.rs
 //! RlsRequest  ->  the engine  ->  Answer                             decide.rs
-//! Answer      ->  RlsResponse, one status for each descriptor        response.rs, marks.rs
+//! Answer      ->  RlsResponse, one status for each descriptor        response.rs, marks.rs; kept.rs meanwhile
 //! RlsResponse ->  protobuf or protojson
 //! ```
 
 mod decide;
 mod error;
 pub mod json;
+mod kept;
 mod marks;
 mod request;
 mod response;
@@ -17,7 +18,7 @@ mod unit;
 
 pub use decide::decide;
 pub use error::RlsError;
-pub use marks::{DECISION_HEADER, DELAY_HEADER, Header, MarksOf, Metadata, RULE_HEADER};
+pub use marks::{DECISION_HEADER, DEGRADED_HEADER, DELAY_HEADER, Header, MarksOf, Metadata, RULE_HEADER};
 pub use request::{Hits, RlsDescriptor, RlsRequest};
 pub use response::{Code, CurrentLimit, DURATION_SECONDS_MAX, RlsResponse, Status, Statuses};
 pub use unit::RlsUnit;

@@ -83,7 +83,10 @@ impl<'r> RlsResponse<'r> {
 
     /// Made of its parts.
     pub fn of(fate: Fate, marks: MarksOf<'r>, statuses: Statuses<'r>) -> Self {
-        let overall = if fate == Fate::Denied { Code::OverLimit } else { Code::Ok };
+        let overall = match fate {
+            Fate::Denied | Fate::Unavailable => Code::OverLimit,
+            _ => Code::Ok,
+        };
         let MarksOf { response_headers, request_headers, metadata } = marks;
         Self { overall, statuses, response_headers, request_headers, metadata }
     }
@@ -108,7 +111,7 @@ impl<'r> Status<'r> {
         let Some(decider) = answer.descriptor(number) else { return Self::UNLIMITED };
         let code = match decider.fate {
             // Over a quota the request passes, and only this says so, as in envoyproxy/ratelimit.
-            Fate::Denied | Fate::OverQuota => Code::OverLimit,
+            Fate::Denied | Fate::Unavailable | Fate::OverQuota => Code::OverLimit,
             _ => Code::Ok,
         };
         let is_mine = |limit: &LimitAnswer<'_>| limit.descriptor == number;
@@ -123,7 +126,7 @@ impl<'r> Status<'r> {
 
     fn with_numbers(limit: &LimitAnswer<'r>, descriptor: &RlsDescriptor) -> Self {
         let until = match limit.fate {
-            Fate::Denied | Fate::OverQuota => limit.outcome.retry_after,
+            Fate::Denied | Fate::Unavailable | Fate::OverQuota => limit.outcome.retry_after,
             _ => Wait::of(limit.outcome.reset_after),
         };
         Self {

@@ -1,7 +1,7 @@
 //! From settings to a server that runs, and to its end.
 //!
 //! ```text
-//! start.rs       files and counters  ->  what listeners share
+//! start.rs       files and counters  ->  what listeners share; fleet.rs the store, where that is not in this process
 //! open_files.rs  whether the system lets it have what it may need; memory.rs the same
 //! listeners.rs   addresses  ->  sockets  ->  connections
 //! announce.rs    says where it listens; first_minute.rs what to try
@@ -12,6 +12,7 @@
 mod announce;
 mod data_dir;
 mod first_minute;
+mod fleet;
 mod listeners;
 mod memory;
 mod open_files;
@@ -57,13 +58,13 @@ fn run(mut settings: Settings) -> Result<Verdict, Failure> {
     for variable in nearly_settings() {
         tracing::warn!("{variable}");
     }
-    let mut started = match Started::by(&settings)? {
+    let runtime = runtime(&settings)?;
+    let mut started = match Started::by(&settings, &runtime)? {
         Ok(started) => started,
         Err(verdict) => return Ok(verdict),
     };
     settings.args.connections_max = open_files::make_room(&settings.args);
     memory::compare(settings.args.memory_max);
-    let runtime = runtime(&settings)?;
     let stopped = runtime.block_on(serve(&settings, &mut started))?;
     // Whatever is left is cut off here, so that nothing is decided that the last snapshot misses.
     runtime.shutdown_timeout(RUNTIME_SHUTDOWN_MAX);
@@ -89,7 +90,11 @@ async fn serve(settings: &Settings, started: &mut Started) -> Result<Stopped, Fa
     if let Some(writer) = &started.snapshots {
         parts::run(&app, "snapshots", snapshots::watch(Arc::clone(&app), Arc::downgrade(writer)));
     }
-    tracing::info!(version = app.status.version(), "ready");
+    if let Some(events) = started.store_events.take() {
+        parts::run(&app, "store", fleet::watch(Arc::clone(&app), events));
+    }
+    let store = app.fleet.as_ref().map_or("memory", |fleet| &*fleet.url);
+    tracing::info!(version = app.status.version(), store, "ready");
     signals.told_to_stop().await;
     let drain_max = started.drain_max(settings.args.drain_timeout);
     Ok(stop::drain(&app, &tasks, drain_max, &mut signals).await)

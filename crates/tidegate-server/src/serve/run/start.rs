@@ -8,10 +8,11 @@ use tidegate::rules::{self, Domain, Loaded, Polled, Reloader, Source};
 use tidegate::{
     Clock as _, Engine, Found, MemoryStore, Restored, SnapshotReport, SnapshotWriter, SystemClock,
 };
+use tokio::runtime::Runtime;
 
 use super::data_dir::DataDir;
-use super::first_minute;
 use super::reload::Files;
+use super::{first_minute, fleet};
 use crate::check::is_unread;
 use crate::output::{self, Failure, Verdict};
 use crate::serve::App;
@@ -35,26 +36,36 @@ pub struct Started {
     pub snapshots: Option<Arc<SnapshotWriter>>,
     /// The files that may change while it runs, for whoever looks at them.
     pub files: Files,
+    /// What changes with the store that a fleet shares, if there is one, for whoever logs it.
+    pub store_events: Option<fleet::Events>,
     _data_dir: Option<DataDir>,
 }
 
 impl Started {
-    /// Starts by these settings. If there is something wrong with the rules, that is shown.
-    pub fn by(settings: &Settings) -> Result<Result<Self, Verdict>, Failure> {
+    /// Starts by these settings. If there is something wrong with the rules, that is shown. What talks to a store does so
+    /// in this runtime.
+    pub fn by(settings: &Settings, runtime: &Runtime) -> Result<Result<Self, Verdict>, Failure> {
         let args = &settings.args;
         let tls = encryption(args)?;
         let (domains, source) = match rules_of(args) {
             Ok(rules) => rules,
             Err(verdict) => return Ok(Err(verdict)),
         };
-        let data_dir = args.data_dir.as_deref().map(DataDir::take).transpose()?;
+        let fleet =
+            settings.store.as_ref().map(|store| runtime.block_on(fleet::connect(store))).transpose()?;
+        let (fleet, store_events) = fleet.unzip();
+        let data_dir = data_dir(settings)?;
         let clock = SystemClock::new();
         let (store, found) = counters(args, data_dir.as_ref(), &clock);
-        let engine = Engine::over(domains, Arc::clone(&store), clock.clone())
+        let mut engine = Engine::over(domains, Arc::clone(&store), clock.clone())
             .map_err(|error| Failure::problem(error.to_string()))?
             .with_queue_max(args.queue_max.get());
+        if let Some(fleet) = &fleet {
+            engine = engine.sharing(Arc::clone(&fleet.store) as _);
+        }
         let denials = Denials::new(args.log_denials, args.log_keys);
-        let app = Arc::new(App::new(Arc::new(engine)).with_denials(denials));
+        let app = App { fleet, ..App::new(Arc::new(engine)).with_denials(denials) };
+        let app = Arc::new(app);
         app.status.rules_loaded(args.rules.clone(), app.engine.in_force().ruleset());
         if let Some(tls) = &tls {
             let path = tls.files().cert.clone();
@@ -68,7 +79,7 @@ impl Started {
         };
         let reloader = source.map(|source| Reloader::new(Arc::clone(&app.engine), source));
         let files = Files { reloader, tls: tls.clone() };
-        Ok(Ok(Self { app, tls, snapshots, files, _data_dir: data_dir }))
+        Ok(Ok(Self { app, tls, snapshots, files, store_events, _data_dir: data_dir }))
     }
 
     /// How long connections may take to finish, so that all of the end fits into the whole time.
@@ -97,6 +108,21 @@ fn last_snapshot(writer: Arc<SnapshotWriter>) -> Result<SnapshotReport, String> 
         ));
     };
     writer.stop().map_err(|error| error.to_string())
+}
+
+/// The directory for snapshots, if there are to be any. Counters that others share are not this server's to restore.
+fn data_dir(settings: &Settings) -> Result<Option<DataDir>, Failure> {
+    match (&settings.args.data_dir, &settings.store) {
+        (Some(path), None) => DataDir::take(path).map(Some),
+        (Some(path), Some(store)) => {
+            tracing::info!(
+                data_dir = %path.display(),
+                "no snapshots are written, for counters are in the store at {}", store.url
+            );
+            Ok(None)
+        }
+        (None, _) => Ok(None),
+    }
 }
 
 fn encryption(args: &ServeArgs) -> Result<Option<Arc<Tls>>, Failure> {

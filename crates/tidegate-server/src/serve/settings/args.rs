@@ -3,14 +3,14 @@
 //! `--data-dir`, `TIDEGATE_DATA_DIR` and `data_dir:` are one setting. `file.rs` reads the file by what is said here, so
 //! there is no second list to keep.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueHint};
 
-use super::Secret;
 use super::values::{self, LogFormat, LogKeys, LogLevel, PrintAddresses, RlsDetails};
+use super::{Secret, StorePlace};
 use crate::serve::listening::Address;
 use crate::size::Size;
 
@@ -20,7 +20,7 @@ pub const CONNECTIONS_MAX_DEFAULT: NonZeroUsize = NonZeroUsize::new(10_000).unwr
 /// Serve decisions over HTTP, gRPC (Envoy's rate limit service) and the protocol of Redis
 ///
 /// Decides by rules from files, which are read again when they change. Counters are kept in memory, and with a data
-/// directory they outlive the process. Without any settings it serves on this machine alone, by a small example.
+/// directory they outlive the process; or in Redis, where a fleet of servers shares them. Without any settings it serves on this machine alone, by a small example.
 #[derive(Clone, Debug, Parser)]
 #[command(
     name = "tidegate serve",
@@ -86,6 +86,47 @@ pub struct ServeArgs {
     #[arg(long, env = "TIDEGATE_MEMORY_MAX", value_name = "SIZE", default_value = "256MiB",
         value_parser = crate::size::memory_max, help_heading = "Counters")]
     pub memory_max: Size,
+
+    /// Where counters are: `memory`, or a Redis or Valkey that a fleet of servers shares, as redis://127.0.0.1:6379
+    #[arg(
+        long,
+        env = "TIDEGATE_STORE",
+        hide_env_values = true,
+        value_name = "URL",
+        default_value = "memory",
+        help_heading = "The store of a fleet"
+    )]
+    pub store: StorePlace,
+
+    /// How long a decision may wait for the store, its turn included; then the rule's on_store_failure says what happens
+    #[arg(long, env = "TIDEGATE_STORE_TIMEOUT", value_name = "TIME", default_value = "10ms",
+        value_parser = values::store_timeout, help_heading = "The store of a fleet")]
+    pub store_timeout: Duration,
+
+    /// What all names of keys begin with, so that several fleets can share one Redis
+    #[arg(long, env = "TIDEGATE_STORE_NAMESPACE", value_name = "NAME", default_value = "tg",
+        value_parser = values::store_namespace, help_heading = "The store of a fleet")]
+    pub store_namespace: Box<str>,
+
+    /// Answer when so many replicas have what was written, as far as they do in time; fewer writes are lost at a failover
+    #[arg(long, env = "TIDEGATE_STORE_WAIT_REPLICAS", value_name = "NUMBER",
+        value_parser = values::store_wait_replicas, help_heading = "The store of a fleet")]
+    pub store_wait_replicas: Option<NonZeroU32>,
+
+    /// Authorities that vouch for an encrypted store, as PEM, instead of those of the system
+    #[arg(long, env = "TIDEGATE_STORE_CA", value_name = "FILE", value_hint = ValueHint::FilePath,
+        help_heading = "The store of a fleet")]
+    pub store_ca: Option<PathBuf>,
+
+    /// The certificate that is shown to an encrypted store which asks for one, as PEM
+    #[arg(long, env = "TIDEGATE_STORE_CERT", value_name = "FILE", value_hint = ValueHint::FilePath,
+        help_heading = "The store of a fleet")]
+    pub store_cert: Option<PathBuf>,
+
+    /// Its private key, as PEM
+    #[arg(long, env = "TIDEGATE_STORE_KEY", value_name = "FILE", value_hint = ValueHint::FilePath,
+        help_heading = "The store of a fleet")]
+    pub store_key: Option<PathBuf>,
 
     /// The certificate for addresses with tls:, as PEM, with those that vouch for it after it
     #[arg(long, env = "TIDEGATE_TLS_CERT", value_name = "FILE", value_hint = ValueHint::FilePath,
@@ -218,4 +259,4 @@ pub struct ServeArgs {
 }
 
 /// Settings whose values are to be kept from sight.
-pub const SECRETS: [&str; 2] = ["admin_token", "resp_password"];
+pub const SECRETS: [&str; 3] = ["admin_token", "resp_password", "store"];

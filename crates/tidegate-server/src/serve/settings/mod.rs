@@ -3,6 +3,7 @@
 //! ```text
 //! args.rs       every setting, once: its flag, environment name, default and help
 //! values.rs     what their values may be; secret.rs those that are not shown
+//! store.rs      where counters are, with a password that is not shown either
 //! file.rs       the settings file, by what args.rs says
 //! together.rs   what does not go together
 //! bounds.rs     what listeners are told of it
@@ -13,6 +14,7 @@ mod bounds;
 mod environment;
 mod file;
 mod secret;
+mod store;
 mod together;
 mod values;
 
@@ -20,12 +22,14 @@ pub use args::{CONNECTIONS_MAX_DEFAULT, ServeArgs};
 pub use bounds::Bounds;
 pub use environment::{nearly_settings, variable_of};
 pub use secret::{EmptySecret, Secret};
+pub use store::StorePlace;
 pub use values::{LogFormat, LogKeys, LogLevel, PrintAddresses, RlsDetails};
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory as _, FromArgMatches as _};
+use tidegate::redis::RedisSettings;
 use tidegate::rules::Report;
 
 use file::FileError;
@@ -42,6 +46,8 @@ pub struct Settings {
     pub admin_token: Option<Secret>,
     /// The password of clients of the protocol of Redis, wherever it was from.
     pub resp_password: Option<Secret>,
+    /// The store that a fleet shares, if counters are not in memory.
+    pub store: Option<RedisSettings>,
 }
 
 /// Why settings are of no use.
@@ -82,12 +88,17 @@ impl Settings {
         };
         let admin_token = from_file("admin_token_file", &args.admin_token_file);
         let resp_password = from_file("resp_password_file", &args.resp_password_file);
+        let store = store::settings(&args).unwrap_or_else(|problem| {
+            problems.push(problem);
+            None
+        });
         if !problems.is_empty() {
             return Err(SettingsError::Problems(problems));
         }
         Ok(Self {
             admin_token: args.admin_token.clone().or(admin_token),
             resp_password: args.resp_password.clone().or(resp_password),
+            store,
             args,
         })
     }

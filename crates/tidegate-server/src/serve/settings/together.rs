@@ -1,6 +1,6 @@
 //! Settings that each are right, and do not go together.
 
-use super::ServeArgs;
+use super::{ServeArgs, StorePlace};
 use crate::serve::Protocol;
 use crate::serve::listening::Address;
 
@@ -11,6 +11,7 @@ pub fn problems(args: &ServeArgs) -> Vec<String> {
     encryption(args, &mut problems);
     admin(args, &mut problems);
     secrets(args, &mut problems);
+    store(args, &mut problems);
     problems
 }
 
@@ -96,5 +97,28 @@ fn secrets(args: &ServeArgs, problems: &mut Vec<String>) {
     ];
     for (name, _) in twice.iter().filter(|(_, is_twice)| *is_twice) {
         problems.push(format!("{name} and {name}_file are both set (hint: leave one of them out)"));
+    }
+}
+
+fn store(args: &ServeArgs, problems: &mut Vec<String>) {
+    let set = [
+        ("store_ca", args.store_ca.is_some()),
+        ("store_cert", args.store_cert.is_some()),
+        ("store_key", args.store_key.is_some()),
+        ("store_wait_replicas", args.store_wait_replicas.is_some()),
+    ];
+    if args.store == StorePlace::Memory {
+        for (name, _) in set.iter().filter(|(_, is_set)| *is_set) {
+            problems.push(format!(
+                "{name} is set and counters are in memory (hint: say where the store is, as in --store \
+                 redis://127.0.0.1:6379, or leave {name} out)"
+            ));
+        }
+    }
+    if args.store_cert.is_some() != args.store_key.is_some() {
+        problems.push(
+            "one of store_cert and store_key is set without the other (hint: set both, or neither)"
+                .to_owned(),
+        );
     }
 }

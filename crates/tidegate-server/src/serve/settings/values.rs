@@ -1,6 +1,6 @@
 //! The values that settings take.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -71,6 +71,13 @@ const TIME_MAX: Duration = Duration::from_secs(24 * 3_600);
 const RELOAD_EVERY_MIN: Duration = Duration::from_millis(10);
 /// A shorter timeout would cut off clients that do nothing wrong.
 const TIMEOUT_MIN: Duration = Duration::from_millis(10);
+/// A store is not asked at all by who waits for less.
+const STORE_TIMEOUT_MIN: Duration = Duration::from_millis(1);
+/// Who asks has gone by then.
+const STORE_TIMEOUT_MAX: Duration = Duration::from_secs(60);
+/// The longest namespace, in bytes: every key begins with it.
+const NAMESPACE_BYTES_MAX: usize = 32;
+const WAIT_REPLICAS_MAX: u32 = 100;
 const CONNECTIONS_MAX: usize = 1_000_000;
 const WORKERS_MAX: usize = 1_024;
 
@@ -94,6 +101,33 @@ pub fn drain_timeout(text: &str) -> Result<Duration, String> {
     if text == "0" { Ok(Duration::ZERO) } else { duration(text, Duration::ZERO) }
 }
 
+/// How long a decision may wait for the store.
+pub fn store_timeout(text: &str) -> Result<Duration, String> {
+    within(text, STORE_TIMEOUT_MIN, STORE_TIMEOUT_MAX)
+}
+
+/// What the names of all keys begin with. Braces would make it a part of where in a cluster they are.
+pub fn store_namespace(text: &str) -> Result<Box<str>, String> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
+    match text.len() {
+        1..=NAMESPACE_BYTES_MAX if text.bytes().all(is_plain) => Ok(text.into()),
+        _ => Err(format!(
+            "`{text}` cannot be what names of keys begin with (hint: up to {NAMESPACE_BYTES_MAX} letters and digits of \
+             ASCII, with . _ : - between them)"
+        )),
+    }
+}
+
+/// How many replicas have to have what was written.
+pub fn store_wait_replicas(text: &str) -> Result<NonZeroU32, String> {
+    match text.parse::<u32>().ok().and_then(NonZeroU32::new) {
+        Some(number) if number.get() <= WAIT_REPLICAS_MAX => Ok(number),
+        _ => Err(format!(
+            "`{text}` is no number from 1 to {WAIT_REPLICAS_MAX} (hint: leave it out to wait for none)"
+        )),
+    }
+}
+
 /// How many connections a listener may have.
 pub fn connections_max(text: &str) -> Result<NonZeroUsize, String> {
     number(text, CONNECTIONS_MAX)
@@ -110,14 +144,19 @@ pub fn workers(text: &str) -> Result<NonZeroUsize, String> {
 }
 
 fn duration(text: &str, least: Duration) -> Result<Duration, String> {
+    within(text, least, TIME_MAX)
+}
+
+fn within(text: &str, least: Duration, most: Duration) -> Result<Duration, String> {
     let nanos =
         parse_duration(text).map_err(|error| format!("{} (hint: {})", error.problem(), error.hint()))?;
     let duration = Duration::from_nanos(nanos);
     if duration < least {
         return Err(format!("`{text}` is too short (hint: the least is {least:?})"));
     }
-    if duration > TIME_MAX {
-        return Err(format!("`{text}` is too long (hint: the most is 24h)"));
+    if duration > most {
+        let most = if most == TIME_MAX { "24h".to_owned() } else { format!("{most:?}") };
+        return Err(format!("`{text}` is too long (hint: the most is {most})"));
     }
     Ok(duration)
 }

@@ -9,10 +9,12 @@
 --        Leases stand in the order of expiry and fence. Nothing sweeps them: who looks steps over those that are over, who
 --        writes drops them. A state matters until they are over and the next fence is the time again.
 --
--- The ops acquire, renew and release need owner:16, then as little-endian doubles ttl_us, ttl_ns, expires_us, expires_ns
+-- The ops acquire, renew, release and raise need owner:16, then as little-endian doubles ttl_us, ttl_ns, expires_us, expires_ns
 -- and fence. The owner is bytes that the caller drew at random, not all of them zero, and keeps as a secret. The ttl is the
 -- longest that the lease may last, 0 if there is none but that of its limits, and a millisecond at least. The rest says
--- which lease is renewed or released, as it was last known to the caller; acquire has 0 there.
+-- where a lease that is renewed or released was last known to be, for the owner alone says which it is; acquire has 0
+-- there. To raise a lease is to renew it and to give it this fence, if that is higher than its own: a plan whose keys are
+-- in several places has one lease with the highest fence of all of them.
 --
 -- A plan has one lease in all its concurrency limits, with the highest fence and the shortest ttl from the latest time that
 -- any of their keys has seen. Limits that look on have no say in when it ends, unless there are no others. The caller finds
@@ -116,18 +118,14 @@ local function define_concurrency(now_us)
     return write_leases(lease.fence > fence and lease.fence or fence, instant, units + term.cost, entries)
   end
 
-  -- Where a lease is that this owner has. One that was renewed since is found by its fence alone.
+  -- Where the lease is that this owner has. One that was renewed since is not where it was.
   local function find(state, lease)
-    local function is_it(at)
-      local _, _, fence = lease_at(state, at)
-      return fence == lease.fence and owner_at(state, at) == lease.owner
-    end
     if lease.owner == NOBODY then return nil end
     local count = lease_count(state)
     local place = place_of(state, 0, count, lease.expires_us, lease.expires_ns, lease.fence)
-    if place <= count and is_it(place) then return place end
+    if place <= count and owner_at(state, place) == lease.owner then return place end
     for at = 1, count do
-      if is_it(at) then return at end
+      if owner_at(state, at) == lease.owner then return at end
     end
     return nil
   end
@@ -141,6 +139,8 @@ local function define_concurrency(now_us)
     local _, _, held_fence, held = lease_at(live, place)
     entries = sub(entries, 1, LEASE * (place - 1)) .. sub(entries, LEASE * place + 1)
     if new_us then
+      if lease.raises and lease.fence > held_fence then held_fence = lease.fence end
+      if held_fence > fence then fence = held_fence end
       entries = with_lease(entries, new_us, new_ns, held_fence, held, lease.owner)
     else
       units = units - held

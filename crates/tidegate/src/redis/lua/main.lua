@@ -14,8 +14,9 @@
 --              taken from windows that began after it; 0 if it is not known. Leases are released instead.
 --   4 reset    makes the keys as if never seen
 --   5 acquire  as check, and leases have an owner      \
---   6 renew    a lease lasts on; admitted if it does    > needs what concurrency.lua says
---   7 release  a lease is given back; admitted if so   /
+--   6 renew    a lease lasts on; admitted if it does   |  needs what concurrency.lua says
+--   7 release  a lease is given back; admitted if so   |
+--   8 raise    as renew, and it takes another fence    /
 
 -- MGET takes a key of another type for one that is not there. Such a key is rare, so all are asked about at once.
 local function mark_wrong_types(seen)
@@ -44,7 +45,11 @@ local function check_single(held, term, first_plan, plans, place, stride, writes
       held.errors[#held.errors + 1] = plan
       held.errors[#held.errors + 1] = place
     elseif fits or looks_on or counts_denied then
-      if charges then fresh[place], expires_ms[place] = charge(term, fits, a, b, c, state) end
+      if charges then
+        local left, expires = charge(term, fits, a, b, c, state)
+        -- Nothing is what a limit of 0 leaves as it is.
+        if left ~= nil then fresh[place], expires_ms[place] = left, expires end
+      end
       if fits or looks_on then bits = bits + bit end
     elseif stride == 0 then
       -- Nothing has changed for those that follow, so they are denied too.
@@ -86,7 +91,7 @@ local function write_states(held, expiry_shift_ms)
   end
 end
 
-local CHECK, PEEK, REFUND, RESET, ACQUIRE, RENEW = 1, 2, 3, 4, 5, 6
+local CHECK, PEEK, REFUND, RESET, ACQUIRE, RELEASE, RAISE = 1, 2, 3, 4, 5, 7, 8
 
 -- What is known of the keys, by their place: states before this call, states that it made (false is never seen) and when
 -- those are over; and what is said of the plans.
@@ -177,8 +182,9 @@ while at_byte <= #bytes do
         at_byte = at_byte + 56
         local lease = {
           owner = owner, ttl_us = ttl_us, ttl_ns = ttl_ns, expires_us = expires_us, expires_ns = expires_ns, fence = fence,
+          raises = op == RAISE,
         }
-        if op == ACQUIRE then plans_ops.check(group, true, lease) else plans_ops.change_leases(group, lease, op == RENEW) end
+        if op == ACQUIRE then plans_ops.check(group, true, lease) else plans_ops.change_leases(group, lease, op ~= RELEASE) end
       end
     end
   end

@@ -139,6 +139,10 @@ impl Desk {
             }
         };
         let answer = match method {
+            // Once it is asked, what it was asked for may be charged: so it is not asked by who may ask again.
+            TakesOne::ShouldRateLimit if self.shared.app.is_shared() => {
+                return Held::begin(self, &message, respond, until()).map(Call::Held);
+            }
             TakesOne::ShouldRateLimit => match self.decide(&message, context) {
                 Poll::Ready(answer) => answer,
                 Poll::Pending => return Held::begin(self, &message, respond, until()).map(Call::Held),

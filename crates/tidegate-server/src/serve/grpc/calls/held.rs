@@ -1,4 +1,4 @@
-//! A request that waits for its turn, by a rule with the action `delay`.
+//! A request that waits for its turn, by a rule with the action `delay`, or for a store that is not in this process.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use super::desk::decide;
 use crate::serve::grpc::messages::read_request;
 use crate::serve::grpc::status::{GrpcCode, GrpcStatus};
 
-/// A request that waits for its turn. Dropped, it leaves its line and has charged nothing.
+/// A request that waits for its turn. Dropped, it leaves its line and has charged nothing, unless a store was asked that is
+/// not in this process: what that was asked for may be charged.
 pub struct Held {
     respond: SendResponse<Bytes>,
     deciding: Pin<Box<dyn Future<Output = Result<Bytes, GrpcStatus>> + Send>>,
@@ -24,7 +25,6 @@ pub struct Held {
 
 impl Held {
     /// It begins to wait, until this instant at most; unless the others keep so much that there is no room for it.
-    #[cold]
     pub fn begin(
         desk: &mut Desk,
         message: &[u8],
@@ -59,8 +59,16 @@ impl Held {
             return Poll::Ready(());
         }
         if self.deadline.poll(context).is_ready() {
-            let message = "the request is held by a rule for longer than the client waits (hint: raise the client's \
-                           timeout, or lower `max_wait` of the rule)";
+            let message = match desk.shared.app.is_shared() {
+                false => {
+                    "the request is held by a rule for longer than the client waits (hint: raise the client's timeout, \
+                     or lower `max_wait` of the rule)"
+                }
+                true => {
+                    "the request is held by a rule, or waits for the store, for longer than the client waits (hint: \
+                     raise the client's timeout, or lower `max_wait` of the rule or --store-timeout)"
+                }
+            };
             desk.reject(&mut self.respond, &GrpcStatus::new(GrpcCode::DeadlineExceeded, message));
             return Poll::Ready(());
         }

@@ -3,7 +3,8 @@
 //! ```text
 //! begin  ->  answered at once                       nearly always
 //!        ->  Receiving, until its body is there     ->  answered, or held
-//!        ->  Held, by a rule with the action delay  ->  answered
+//!        ->  Held, by a rule with the action delay, ->  answered
+//!            or while a shared store is asked
 //!        ->  Watching, Reflecting                   streams of answers
 //! ```
 //!

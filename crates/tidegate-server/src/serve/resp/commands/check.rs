@@ -12,10 +12,13 @@ use tidegate_core::{Nanos, Wait};
 use super::{Context, Step};
 use crate::serve::resp::parse::Arguments;
 use crate::serve::resp::reply::Replies;
+use crate::serve::resp::{Protocol, Server};
 use crate::serve::rounded;
 
 /// "Never", and "as much as you like".
 const NONE: i64 = -1;
+/// What the seventh answer is, if there is one.
+const DEGRADED: &str = "degraded";
 
 /// What is asked.
 pub(in crate::serve::resp) struct Asked<'a> {
@@ -35,11 +38,15 @@ enum BadCall {
     NoText { place: usize },
 }
 
-/// `TIDEGATE.CHECK`.
+/// `TIDEGATE.CHECK` or `TIDEGATE.PEEK`: what is to be done, unless there is something wrong with it.
 #[inline]
-pub(super) fn check<'a>(arguments: &Arguments<'a>, context: &mut Context<'_>) -> Step<'a> {
+pub(super) fn read<'a>(
+    arguments: &Arguments<'a>,
+    context: &mut Context<'_>,
+    step: impl FnOnce(Asked<'a>) -> Step<'a>,
+) -> Step<'a> {
     match asked(arguments) {
-        Ok(asked) => Step::Check(asked),
+        Ok(asked) => step(asked),
         Err(bad) => {
             context.replies.error(bad);
             context.reject(super::BAD_CALL);
@@ -48,30 +55,46 @@ pub(super) fn check<'a>(arguments: &Arguments<'a>, context: &mut Context<'_>) ->
     }
 }
 
-/// `TIDEGATE.PEEK`.
-pub(super) fn peek(arguments: &Arguments<'_>, context: &mut Context<'_>) {
+/// `TIDEGATE.CHECK` where the answer comes later.
+pub(super) async fn check_later(server: &Server, arguments: &Arguments<'_>, replies: &mut Replies) {
     let asked = match asked(arguments) {
         Ok(asked) => asked,
-        Err(bad) => {
-            context.reject(super::BAD_CALL);
-            return context.replies.error(bad);
-        }
+        Err(bad) => return bad.reject(server, replies),
     };
-    let replies = &mut *context.replies;
-    let peeked =
-        asked.lend(|request| context.server.app.peek(request, |answer| write_answer(replies, answer)));
-    if let Err(full) = peeked {
-        context.replies.error(format_args!("ERR {full}"));
+    let descriptors = [asked.descriptor()];
+    let request = Request { domain: asked.domain(), descriptors: &descriptors };
+    let answered = |decided: &tidegate::Decided<'_>| write_answer(replies, &decided.answer);
+    if let Err(full) = server.app.check(Protocol::Resp, &request, answered).await {
+        replies.error(format_args!("ERR {full}"));
+    }
+}
+
+/// `TIDEGATE.PEEK` where the answer comes later.
+pub(super) async fn peek_later(server: &Server, arguments: &Arguments<'_>, replies: &mut Replies) {
+    match asked(arguments) {
+        Ok(asked) => peek(server, &asked, replies).await,
+        Err(bad) => bad.reject(server, replies),
+    }
+}
+
+/// Looks at a request.
+pub(in crate::serve::resp) async fn peek(server: &Server, asked: &Asked<'_>, replies: &mut Replies) {
+    let descriptors = [asked.descriptor()];
+    let request = Request { domain: asked.domain(), descriptors: &descriptors };
+    if let Err(unsettled) = server.app.peek(&request, |answer| write_answer(replies, answer)).await {
+        replies.error(format_args!("ERR {unsettled}"));
+    }
+}
+
+impl BadCall {
+    #[cold]
+    fn reject(self, server: &Server, replies: &mut Replies) {
+        replies.error(self);
+        server.app.metrics.rejected(Protocol::Resp, super::BAD_CALL);
     }
 }
 
 impl Asked<'_> {
-    /// Lends it as a request.
-    #[inline]
-    pub fn lend<R>(&self, to: impl FnOnce(&Request<'_>) -> R) -> R {
-        to(&Request { domain: self.domain, descriptors: &[self.descriptor()] })
-    }
-
     /// Whose rules apply.
     #[inline]
     pub fn domain(&self) -> &str {
@@ -115,11 +138,12 @@ fn asked<'a>(arguments: &Arguments<'a>) -> Result<Asked<'a>, BadCall> {
     Ok(Asked { domain, entries, cost })
 }
 
-/// Six answers: decision, remaining, retry_after_ms, reset_after_ms, delay_ms, rule.
+/// Six answers: decision, remaining, retry_after_ms, reset_after_ms, delay_ms, rule; and a seventh if it was decided without
+/// the store that a fleet shares.
 #[inline]
 pub(in crate::serve::resp) fn write_answer(replies: &mut Replies, answer: &Answer<'_>) {
     let decider = answer.decider();
-    replies.array(6);
+    replies.array(if answer.degraded { 7 } else { 6 });
     replies.bulk(answer.fate.as_str().as_bytes());
     replies.integer(match decider {
         Some(_) => i64::try_from(answer.remaining).unwrap_or(i64::MAX),
@@ -131,6 +155,9 @@ pub(in crate::serve::resp) fn write_answer(replies: &mut Replies, answer: &Answe
     match decider {
         Some(limit) => replies.bulk(limit.rule.name.as_bytes()),
         None => replies.null(),
+    }
+    if answer.degraded {
+        replies.bulk(DEGRADED.as_bytes());
     }
 }
 

@@ -8,9 +8,11 @@ mod connection;
 mod described;
 mod hello;
 mod info;
+mod later;
 mod throttle;
 
-pub(super) use check::{Asked, write_answer};
+pub(super) use check::{Asked, peek, write_answer};
+pub(super) use later::Later;
 pub use throttle::{BadThrottle, Quota, Throttled, Throttles};
 
 use super::decisions::Decisions;
@@ -45,6 +47,8 @@ pub(super) enum Step<'a> {
     Http,
     /// A request is to be decided, which may take a wait.
     Check(Asked<'a>),
+    /// A request is to be looked at.
+    Peek(Asked<'a>),
 }
 
 impl Context<'_> {
@@ -78,8 +82,8 @@ pub(super) fn run<'a>(arguments: Arguments<'a>, mut context: Context<'_>) -> Ste
     }
     match described.verb {
         Verb::Throttle => throttle::run(&arguments, &mut context),
-        Verb::Check => return check::check(&arguments, &mut context),
-        Verb::Peek => check::peek(&arguments, &mut context),
+        Verb::Check => return check::read(&arguments, &mut context, Step::Check),
+        Verb::Peek => return check::read(&arguments, &mut context, Step::Peek),
         Verb::Ping => connection::ping(&arguments, context.replies),
         Verb::Echo => context.replies.bulk(arguments.get(1).unwrap_or_default()),
         Verb::Select => connection::select(&arguments, context.replies),

@@ -6,10 +6,14 @@
 use std::fmt;
 
 use tidegate::{Clock as _, MemoryStore};
-use tidegate_core::{Charge, Counter, LimitSpec, Nanos, Role, Timestamp, UNITS_MAX, Verdict, WINDOW_NS_MAX};
+use tidegate_core::{
+    Charge, Counter, LimitSpec, Nanos, Outcome, Role, Timestamp, UNITS_MAX, Verdict, WINDOW_NS_MAX,
+};
 
 use super::Context;
 use crate::serve::resp::parse::Arguments;
+use crate::serve::resp::reply::Replies;
+use crate::serve::resp::{Protocol, Server};
 use crate::serve::rounded::{MILLI_NS, SECOND_NS};
 
 /// What the counters of all calls are known by. No rule has a control character in its name.
@@ -85,22 +89,71 @@ pub(super) fn run(arguments: &Arguments<'_>, context: &mut Context<'_>) {
         let Call { key, quota, quantity } = call;
         context.session.throttles.ask(engine.store(), engine.clock().now(), key, quota, quantity)
     });
-    let replies = &mut *context.replies;
     match answer {
         Ok(answer) => {
             context.decisions.add(answer.verdict);
-            replies.array(5);
-            replies.integer(i64::from(answer.verdict == Verdict::Denied));
-            replies.integer(answer.limit);
-            replies.integer(answer.remaining);
-            replies.integer(answer.retry_after_seconds);
-            replies.integer(answer.reset_after_seconds);
+            answer.write(context.replies);
         }
         Err(bad) => {
-            replies.error(bad);
+            context.replies.error(bad);
             context.reject(super::BAD_CALL);
         }
     }
+}
+
+/// `CL.THROTTLE` where the answer comes later.
+pub(super) async fn later(server: &Server, arguments: &Arguments<'_>, replies: &mut Replies) {
+    let asked = call(arguments).and_then(|Call { key, quota, quantity }| {
+        let (counter, cost) = (quota.counter()?, cost(quantity)?);
+        Ok((key, quota, counter, cost))
+    });
+    let (key, quota, counter, cost) = match asked {
+        Ok(asked) => asked,
+        Err(bad) => {
+            replies.error(bad);
+            return server.app.metrics.rejected(Protocol::Resp, super::BAD_CALL);
+        }
+    };
+    let charge = Charge { key, counter: &counter, cost, role: Role::Enforced };
+    let outcome = server.app.check_one(&charge).await;
+    let answer = Throttled::of(&outcome, quota);
+    server.app.metrics.throttled(answer.verdict, 1);
+    answer.write(replies);
+}
+
+impl Throttled {
+    #[inline]
+    fn of(outcome: &Outcome, quota: Quota) -> Self {
+        Self {
+            verdict: outcome.verdict,
+            limit: quota.max_burst + 1,
+            remaining: i64::try_from(outcome.remaining).unwrap_or(i64::MAX),
+            retry_after_seconds: match (outcome.verdict, outcome.retry_after.span()) {
+                (Verdict::Denied, Some(span)) => seconds(span),
+                _ => -1,
+            },
+            reset_after_seconds: seconds(outcome.reset_after),
+        }
+    }
+
+    #[inline]
+    fn write(self, replies: &mut Replies) {
+        replies.array(5);
+        replies.integer(i64::from(self.verdict == Verdict::Denied));
+        replies.integer(self.limit);
+        replies.integer(self.remaining);
+        replies.integer(self.retry_after_seconds);
+        replies.integer(self.reset_after_seconds);
+    }
+}
+
+#[inline]
+fn cost(quantity: i64) -> Result<u64, BadThrottle> {
+    u64::try_from(quantity).map_err(|_| BadThrottle::OutOfRange {
+        what: "quantity",
+        least: 0,
+        most: i64::MAX,
+    })
 }
 
 /// What is asked.
@@ -137,20 +190,9 @@ impl Throttles {
         quantity: i64,
     ) -> Result<Throttled, BadThrottle> {
         let counter = self.counter(quota)?;
-        let Ok(cost) = u64::try_from(quantity) else {
-            return Err(BadThrottle::OutOfRange { what: "quantity", least: 0, most: i64::MAX });
-        };
+        let cost = cost(quantity)?;
         let outcome = store.check_one(&Charge { key, counter, cost, role: Role::Enforced }, now);
-        Ok(Throttled {
-            verdict: outcome.verdict,
-            limit: quota.max_burst + 1,
-            remaining: i64::try_from(outcome.remaining).unwrap_or(i64::MAX),
-            retry_after_seconds: match (outcome.verdict, outcome.retry_after.span()) {
-                (Verdict::Denied, Some(span)) => seconds(span),
-                _ => -1,
-            },
-            reset_after_seconds: seconds(outcome.reset_after),
-        })
+        Ok(Throttled::of(&outcome, quota))
     }
 
     #[inline]

@@ -1,0 +1,70 @@
+//! Where counters are: in memory, or in a store that a fleet shares.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use tidegate::redis::{ClientCertificate, RedisSettings, StoreUrl};
+
+use super::ServeArgs;
+
+/// What stands for counters in memory.
+const MEMORY: &str = "memory";
+
+/// Where counters are. An address may have a password in it, so it is parsed later: whoever parses flags shows a value that
+/// is refused. No way of printing this shows it.
+#[derive(Clone, PartialEq, Eq)]
+pub enum StorePlace {
+    /// In this process.
+    Memory,
+    /// At this address, as it was written.
+    Url(Arc<str>),
+}
+
+impl FromStr for StorePlace {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            MEMORY => Self::Memory,
+            url => Self::Url(url.into()),
+        })
+    }
+}
+
+impl fmt::Debug for StorePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Memory => "Memory",
+            Self::Url(_) => "Url(..)",
+        })
+    }
+}
+
+/// How the store is talked to; none if counters are in memory.
+pub(super) fn settings(args: &ServeArgs) -> Result<Option<RedisSettings>, String> {
+    let StorePlace::Url(text) = &args.store else { return Ok(None) };
+    let url: StoreUrl = text.parse().map_err(|error| format!("store: {error}"))?;
+    let mut settings = RedisSettings::new(url);
+    settings.timeout = args.store_timeout;
+    settings.namespace = args.store_namespace.clone();
+    settings.wait_replicas = args.store_wait_replicas;
+    settings.ca_file = args.store_ca.clone();
+    if let (Some(certificate), Some(key)) = (&args.store_cert, &args.store_key) {
+        let (certificate_file, key_file) = (certificate.clone(), key.clone());
+        settings.client_certificate = Some(ClientCertificate { certificate_file, key_file });
+    }
+    Ok(Some(settings))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_not_shown() {
+        let place: StorePlace = "redis://:hunter2@127.0.0.1".parse().unwrap();
+        assert_eq!(format!("{place:?}"), "Url(..)");
+        assert_eq!("memory".parse(), Ok(StorePlace::Memory));
+    }
+}

@@ -1,0 +1,275 @@
+//! Denials from memory, while it is known that Redis would deny.
+//!
+//! After a denial the states that Redis decided by are kept, with the time at which it did. Until somebody gives units
+//! back, what is used only grows, and of a state that stays as it is each algorithm but those that count denied attempts or
+//! hold leases denies the same cost up to some instant and not after it. So if a state that was seen denies a cost at the
+//! latest time that it can be for Redis by now, Redis would deny it too: that is the time of its reply and all that has
+//! passed since the call was sent.
+//!
+//! What was given back or reset by others is not known here, so nothing is kept for longer than [`KEPT_NS_MAX`].
+
+use std::collections::{HashMap, VecDeque};
+use std::slice;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use foldhash::fast::RandomState;
+use smallvec::SmallVec;
+use tidegate_core::algorithm::Counting;
+use tidegate_core::{Algorithm, Ask, Nanos, Role, Timestamp, Verdict};
+
+use super::order::{KeyName, Order, OrderCharge};
+use super::script::{KeyState, outcomes_of};
+use crate::sync::lock;
+use crate::{Cacheable, Settled};
+
+/// For how long a state is good: what others gave back, reset or raised is seen after it.
+pub(super) const KEPT_NS_MAX: u64 = 1_000_000_000;
+/// Keys for which something is kept, in all shards.
+pub(super) const ENTRIES_MAX: usize = 65_536;
+/// What the states of a shard take at most besides their entries.
+const SHARD_HEAP_BYTES_MAX: usize = 256 * 1024;
+/// A state that takes more is not kept: it would crowd out many others.
+const STATE_HEAP_BYTES_MAX: usize = 16 * 1024;
+const SHARDS: usize = 64;
+const SHARD_ENTRIES_MAX: usize = ENTRIES_MAX / SHARDS;
+
+/// States that denied.
+pub(super) struct DenyCache {
+    shards: Box<[Mutex<Shard>]>,
+    hasher: RandomState,
+    /// How many there are in all shards, so that nobody looks for one while there are none.
+    entries: AtomicUsize,
+}
+
+/// When a state was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SeenAt {
+    /// By the time of Redis.
+    pub at: Timestamp,
+    /// By this process's clock, the last instant before which it cannot have been.
+    pub sent: Timestamp,
+}
+
+/// Whether the denials of a plan may be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Denials {
+    Kept,
+    NotKept,
+}
+
+#[derive(Default)]
+struct Shard {
+    by_key: HashMap<KeyName, Entry, RandomState>,
+    /// Keys in the order in which they were entered, with the number of the entry: one that was entered again since has
+    /// another. No longer than [`SHARD_ENTRIES_MAX`].
+    entered: VecDeque<(KeyName, u64)>,
+    next_number: u64,
+    heap_bytes: usize,
+}
+
+struct Entry {
+    number: u64,
+    seen: SeenAt,
+    /// None if it was given back or reset at that time: what was seen before is of no use.
+    state: Option<Arc<KeyState>>,
+}
+
+impl SeenAt {
+    /// The latest time that it can be for Redis when this process's clock shows `now`.
+    pub(super) fn latest(self, now: Timestamp) -> Timestamp {
+        self.at.saturating_add(Nanos::new(self.passed_ns(now).into()))
+    }
+
+    fn passed_ns(self, now: Timestamp) -> u64 {
+        now.as_nanos().saturating_sub(self.sent.as_nanos())
+    }
+}
+
+impl Denials {
+    /// Denials are kept of plans of which a charge may be denied from memory. Plans that count denied attempts have to be
+    /// counted where they are counted, and what holds leases is given back at any time.
+    pub(super) fn of(order: &Order, cacheable: Cacheable) -> Self {
+        let may_deny =
+            |(place, charge): (usize, &OrderCharge)| charge.role == Role::Enforced && cacheable.holds(place);
+        let is_known = |charge: &OrderCharge| {
+            !charge.algorithm.counts_denied() && !matches!(charge.algorithm, Algorithm::Leases(_))
+        };
+        let is_kept = order.charges.iter().enumerate().any(may_deny) && order.charges.iter().all(is_known);
+        if is_kept { Self::Kept } else { Self::NotKept }
+    }
+}
+
+impl DenyCache {
+    pub(super) fn new() -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Self { shards, hasher: RandomState::default(), entries: AtomicUsize::new(0) }
+    }
+
+    /// The keys for which something is kept.
+    pub(super) fn len(&self) -> usize {
+        self.entries.load(Ordering::Relaxed)
+    }
+
+    /// Keeps what denied a plan: a state for each of its charges. What was seen later by Redis' time stays.
+    pub(super) fn keep(&self, charges: &[OrderCharge], states: &[KeyState], seen: SeenAt) {
+        for (charge, state) in charges.iter().zip(states) {
+            if heap_bytes(Some(state)) <= STATE_HEAP_BYTES_MAX {
+                self.enter(&charge.key, Entry { number: 0, seen, state: Some(Arc::new(state.clone())) });
+            }
+        }
+    }
+
+    /// Forgets what is known of a plan's keys, for one of them was admitted.
+    pub(super) fn forget(&self, charges: &[OrderCharge]) {
+        if self.len() == 0 {
+            return;
+        }
+        for charge in charges {
+            self.in_shard(&charge.key, |shard| shard.remove(&charge.key));
+        }
+    }
+
+    /// Forgets what was seen of a plan's keys before Redis gave units back or forgot them: a reply from before that may
+    /// come after it.
+    pub(super) fn given_back(&self, charges: &[OrderCharge], seen: SeenAt) {
+        for charge in charges {
+            self.enter(&charge.key, Entry { number: 0, seen, state: None });
+        }
+    }
+
+    /// The denial of a plan, if it is known that Redis would deny it now because of a charge that may be denied from memory.
+    pub(super) fn denial(&self, order: &Order, cacheable: Cacheable, now: Timestamp) -> Option<Settled> {
+        if self.len() == 0 {
+            return None;
+        }
+        let mut known: SmallVec<[(Arc<KeyState>, Timestamp); 2]> = SmallVec::new();
+        let mut verdict = Verdict::Allowed;
+        for (place, charge) in order.charges.iter().enumerate() {
+            let (state, latest) = self.in_shard(&charge.key, |shard| shard.state_now(&charge.key, now))?;
+            let may_deny = charge.role == Role::Enforced && cacheable.holds(place);
+            if may_deny && weigh(charge, &state, latest)? == Verdict::Denied {
+                verdict = Verdict::Denied;
+            }
+            known.push((state, latest));
+        }
+        if verdict == Verdict::Allowed {
+            return None;
+        }
+        // That the plan is denied is all that one charge has to know of the others.
+        let outcome = |(charge, (state, at)): (&OrderCharge, &(Arc<KeyState>, Timestamp))| {
+            outcomes_of(slice::from_ref(charge), slice::from_ref(&**state), *at, Verdict::Denied)
+        };
+        let outcomes = order.charges.iter().zip(&known).flat_map(outcome).collect();
+        let at = known.iter().map(|(_, latest)| *latest).max()?;
+        Some(Settled { outcomes, at, lease: None })
+    }
+
+    fn enter(&self, key: &KeyName, entry: Entry) {
+        self.in_shard(key, |shard| shard.enter(key, entry));
+    }
+
+    /// What is done to the shard of a key is counted.
+    fn in_shard<T>(&self, key: &KeyName, act: impl FnOnce(&mut Shard) -> T) -> T {
+        let number = std::hash::BuildHasher::hash_one(&self.hasher, key.as_slice());
+        let mut shard = lock(&self.shards[usize::try_from(number % SHARDS as u64).unwrap_or(0)]);
+        let before = shard.by_key.len();
+        let result = act(&mut shard);
+        let after = shard.by_key.len();
+        if after > before {
+            self.entries.fetch_add(after - before, Ordering::Relaxed);
+        } else if after < before {
+            self.entries.fetch_sub(before - after, Ordering::Relaxed);
+        }
+        result
+    }
+}
+
+impl Shard {
+    /// What is known of a key, and the latest time that it can be for Redis; forgets what is too old.
+    fn state_now(&mut self, key: &KeyName, now: Timestamp) -> Option<(Arc<KeyState>, Timestamp)> {
+        let entry = self.by_key.get(key)?;
+        if !is_good(entry, now) {
+            self.remove(key);
+            return None;
+        }
+        let latest = entry.seen.latest(now);
+        entry.state.clone().map(|state| (state, latest))
+    }
+
+    fn enter(&mut self, key: &KeyName, mut entry: Entry) {
+        if let Some(held) = self.by_key.get(key)
+            && is_good(held, entry.seen.sent)
+            && entry.is_older_than(held)
+        {
+            return;
+        }
+        self.remove(key);
+        self.make_room(entry.seen.sent, heap_bytes(entry.state.as_deref()));
+        entry.number = self.next_number;
+        self.next_number += 1;
+        self.heap_bytes += heap_bytes(entry.state.as_deref());
+        self.entered.push_back((key.clone(), entry.number));
+        self.by_key.insert(key.clone(), entry);
+    }
+
+    /// Drops what is too old, and then the oldest until there is room for one more.
+    fn make_room(&mut self, now: Timestamp, heap_bytes: usize) {
+        while let Some((key, number)) = self.entered.front() {
+            let entry = self.by_key.get(key).filter(|entry| entry.number == *number);
+            let is_full = self.entered.len() >= SHARD_ENTRIES_MAX
+                || self.heap_bytes + heap_bytes > SHARD_HEAP_BYTES_MAX;
+            if entry.is_some_and(|entry| is_good(entry, now)) && !is_full {
+                return;
+            }
+            let is_current = entry.is_some();
+            if let Some((key, _)) = self.entered.pop_front()
+                && is_current
+            {
+                self.remove(&key);
+            }
+        }
+    }
+
+    fn remove(&mut self, key: &KeyName) {
+        if let Some(removed) = self.by_key.remove(key) {
+            self.heap_bytes -= heap_bytes(removed.state.as_deref());
+        }
+    }
+}
+
+impl Entry {
+    /// Whether another entry says what Redis did after this one. Of one instant, having been given back is later: it is
+    /// the answer that lets more pass.
+    fn is_older_than(&self, held: &Self) -> bool {
+        match (&self.state, &held.state) {
+            (Some(_), None) => self.seen.at <= held.seen.at,
+            _ => self.seen.at < held.seen.at,
+        }
+    }
+}
+
+fn is_good(entry: &Entry, now: Timestamp) -> bool {
+    entry.seen.passed_ns(now) < KEPT_NS_MAX
+}
+
+/// What a limit says of a charge; none if the state is not one of its own.
+fn weigh(charge: &OrderCharge, state: &KeyState, now: Timestamp) -> Option<Verdict> {
+    let ask = Ask { now, cost: charge.cost };
+    match (&charge.algorithm, state) {
+        (Algorithm::Packed(algorithm), KeyState::Packed(state)) => Some(algorithm.weigh(state, ask)),
+        (Algorithm::Ledger(algorithm), KeyState::Ledger(state)) => Some(algorithm.weigh(state, ask)),
+        _ => None,
+    }
+}
+
+fn heap_bytes(state: Option<&KeyState>) -> usize {
+    match state {
+        Some(KeyState::Ledger(ledger)) => ledger.heap_bytes(),
+        Some(KeyState::Leases(leases)) => leases.heap_bytes(),
+        Some(KeyState::Packed(_)) | None => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! How many processes share the store: each says every two seconds that it is there.
+//!
+//! A limit is divided among them while Redis does not answer. Who has not been heard of for ten seconds is taken to be gone.
+
+use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use redis::Value;
+
+use super::servers::{Sent, Servers};
+use super::store::BEATS;
+
+/// The script that says so.
+pub(super) const HEARTBEAT: &str = include_str!("lua/heartbeat.lua");
+
+/// How often at least.
+const EVERY: Duration = Duration::from_secs(2);
+/// How much sooner by chance, so that a fleet that was started together does not beat together.
+const SOONER_MAX: Duration = Duration::from_millis(400);
+/// For how long who was heard of is taken to be there.
+const KEPT_US: u64 = 10_000_000;
+
+/// How many processes there are, as far as is known.
+#[derive(Debug)]
+pub(super) struct Heartbeat {
+    live_nodes: AtomicU32,
+}
+
+/// Who says that it is there, and where.
+struct Beating {
+    servers: Weak<Servers>,
+    key: Box<str>,
+    id: Box<str>,
+}
+
+impl Heartbeat {
+    /// Says that this process is there, once now and then every two seconds, for as long as the servers and this are.
+    pub(super) async fn start(servers: &Arc<Servers>, namespace: &str) -> Arc<Self> {
+        let random = RandomState::new();
+        let id = format!("{:016x}{:016x}", random.hash_one(1), random.hash_one(2));
+        let beating = Beating {
+            servers: Arc::downgrade(servers),
+            key: format!("{namespace}:1nodes").into(),
+            id: id.into(),
+        };
+        let heartbeat = Arc::new(Self { live_nodes: AtomicU32::new(1) });
+        beating.beat(&heartbeat).await;
+        let weak = Arc::downgrade(&heartbeat);
+        tokio::spawn(async move {
+            for turn in 0_u64.. {
+                let sooner_ns = random.hash_one(turn) % u64::try_from(SOONER_MAX.as_nanos()).unwrap_or(1);
+                tokio::time::sleep(EVERY - Duration::from_nanos(sooner_ns)).await;
+                let Some(heartbeat) = weak.upgrade() else { return };
+                beating.beat(&heartbeat).await;
+            }
+        });
+        heartbeat
+    }
+
+    pub(super) fn live_nodes(&self) -> NonZeroU32 {
+        NonZeroU32::new(self.live_nodes.load(Ordering::Relaxed)).unwrap_or(NonZeroU32::MIN)
+    }
+}
+
+impl Beating {
+    /// If it does not get through, what was known last stays.
+    async fn beat(&self, heartbeat: &Heartbeat) {
+        let Some(servers) = self.servers.upgrade() else { return };
+        let place = servers.place(self.key.as_bytes());
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(servers.sha(BEATS)).arg(1).arg(&*self.key).arg(&*self.id).arg(KEPT_US);
+        let mut replies = servers.send(place.server, vec![Sent { slot: place.slot, command }]).await;
+        if let Some(Ok(Value::Int(count))) = replies.pop()
+            && let Ok(count) = u32::try_from(count)
+        {
+            heartbeat.live_nodes.store(count, Ordering::Relaxed);
+        }
+    }
+}

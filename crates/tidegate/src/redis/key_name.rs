@@ -1,0 +1,120 @@
+//! The names of keys in Redis: `tg:1{42}Zm9vYmFyMTI`.
+//!
+//! ```text
+//! <namespace>:1{<entity>}<counter>
+//! ```
+//!
+//! The namespace keeps installations apart that share one Redis. `1` is the version of the format of states: another one
+//! would be counted under other names, beside this one. The entity is whose counter it is; it is the hash tag, so all
+//! limits of one entity are in one slot of a cluster. The counter is which of them.
+
+use std::fmt::Write;
+
+use ring::digest;
+use tidegate_core::rules::{KeyValue, key_values};
+use tidegate_core::{Charge, KeyForm};
+
+use super::order::KeyName;
+
+/// The version of the format of states.
+const STATE_VERSION: u8 = b'1';
+/// An entity that is longer is not shown as it is.
+const ENTITY_BYTES_MAX: usize = 24;
+/// Of a digest, so much is enough.
+const DIGEST_BYTES: usize = 16;
+
+/// Everyone: the entity of a limit that has no key.
+const EVERYONE: u8 = b'*';
+/// What an entity begins with that is not shown.
+const HASHED: u8 = b'#';
+/// What stands between values, and for one that is missing: characters that are not shown as they are.
+const BETWEEN: u8 = b'|';
+const ABSENT: u8 = b'!';
+
+const BASE64_URL: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// The name of the key that a charge is counted by.
+pub(super) fn key_name(namespace: &str, charge: &Charge<'_>) -> KeyName {
+    let mut name = KeyName::new();
+    name.extend_from_slice(namespace.as_bytes());
+    name.extend_from_slice(&[b':', STATE_VERSION, b'{']);
+    let entity_at = name.len();
+    if write_entity(charge, &mut name).is_none() {
+        name.truncate(entity_at);
+        name.push(HASHED);
+        let digest = digest::digest(&digest::SHA256, charge.key);
+        write_base64(&digest.as_ref()[..DIGEST_BYTES], &mut name);
+    }
+    name.push(b'}');
+    write_base64(&charge.counter.id().get().to_be_bytes(), &mut name);
+    name
+}
+
+/// The hash tag of a name: what says where a key is.
+pub(super) fn hash_tag(name: &[u8]) -> &[u8] {
+    let inside = |open: usize| {
+        let inside = &name[open + 1..];
+        let close = inside.iter().position(|byte| *byte == b'}').filter(|close| *close > 0)?;
+        Some(&inside[..close])
+    };
+    name.iter().position(|byte| *byte == b'{').and_then(inside).unwrap_or(name)
+}
+
+/// Writes whose counter it is, as people read it; none if it is too long, a secret, or not to be told from another.
+fn write_entity(charge: &Charge<'_>, name: &mut KeyName) -> Option<()> {
+    let start = name.len();
+    match charge.counter.key_form() {
+        _ if charge.key.is_empty() => name.push(EVERYONE),
+        KeyForm::Plain => write_value(charge.key, name)?,
+        KeyForm::Values => write_values(charge.key, name)?,
+        KeyForm::Secret => return None,
+    }
+    (1..=ENTITY_BYTES_MAX).contains(&(name.len() - start)).then_some(())
+}
+
+fn write_values(key: &[u8], name: &mut KeyName) -> Option<()> {
+    // Bytes that are no values are not shown.
+    let mut bytes_read = 0;
+    for value in key_values(key) {
+        if bytes_read > 0 {
+            name.push(BETWEEN);
+        }
+        bytes_read += match value {
+            KeyValue::Absent => {
+                name.push(ABSENT);
+                1
+            }
+            KeyValue::Text(text) => {
+                write_value(text, name)?;
+                3 + text.len()
+            }
+            KeyValue::Address(address) => {
+                let mut text = String::new();
+                write!(text, "{address}").ok()?;
+                write_value(text.as_bytes(), name)?;
+                3 + if address.is_ipv4() { 4 } else { 16 }
+            }
+            KeyValue::Digest(_) => return None,
+        };
+    }
+    (bytes_read == key.len()).then_some(())
+}
+
+fn write_value(text: &[u8], name: &mut KeyName) -> Option<()> {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._:@/,=+-".contains(byte);
+    if text.len() > ENTITY_BYTES_MAX || !text.iter().all(is_plain) {
+        return None;
+    }
+    name.extend_from_slice(text);
+    Some(())
+}
+
+fn write_base64(bytes: &[u8], name: &mut KeyName) {
+    for chunk in bytes.chunks(3) {
+        let bits =
+            chunk.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for digit in 0..=chunk.len() {
+            name.push(BASE64_URL[(bits >> (18 - 6 * digit) & 63) as usize]);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The plans of a call, in groups of such as are alike: `lua/main.lua` says how they are written.
+
+use smallvec::SmallVec;
+use tidegate_core::{Nanos, Timestamp};
+
+use super::term::{NANOS_PER_MICRO, write_double, write_span};
+use crate::grant::at_least_the_least;
+use crate::redis::order::{Op, Owner};
+
+/// The groups of a call so far.
+#[derive(Default)]
+pub(super) struct Groups {
+    bytes: Vec<u8>,
+    last: Option<Group>,
+}
+
+/// Which limit with which cost, on which key: numbers of a call's terms and places of its keys, both from 0.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GroupCharge {
+    pub term: u16,
+    pub place: u16,
+}
+
+pub(super) type GroupCharges = SmallVec<[GroupCharge; 4]>;
+
+/// The group that the next plan may become part of.
+struct Group {
+    op: Op,
+    /// Where its bytes begin.
+    starts: usize,
+    plans: u16,
+    /// Those of its first plan.
+    charges: GroupCharges,
+    /// How far apart the keys of a charge are from one plan to the next; not known while there is one plan only.
+    strides: SmallVec<[u8; 4]>,
+}
+
+const CHECK: u8 = 1;
+const PEEK: u8 = 2;
+const REFUND: u8 = 3;
+const RESET: u8 = 4;
+const ACQUIRE: u8 = 5;
+const RENEW: u8 = 6;
+const RELEASE: u8 = 7;
+const RAISE: u8 = 8;
+
+/// Bytes of a group before its charges, and of each charge.
+const HEAD_BYTES: usize = 4;
+const CHARGE_BYTES: usize = 5;
+/// Where in the head the number of plans is, and in a charge the stride.
+const PLANS_AT: usize = 2;
+const STRIDE_AT: usize = 4;
+
+impl Groups {
+    /// All of them, as the script reads them.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The charges of the last group's first plan.
+    pub fn last_charges(&self) -> &[GroupCharge] {
+        self.last.as_ref().map_or(&[], |group| &group.charges)
+    }
+
+    /// Adds a plan to the last group if it goes on as that does, else to a new one.
+    pub fn add(&mut self, op: &Op, charges: GroupCharges) {
+        if let Some(group) = &mut self.last
+            && group.goes_on(op, &charges)
+        {
+            group.plans += 1;
+            group.patch(&mut self.bytes);
+            return;
+        }
+        let starts = self.bytes.len();
+        // A plan has no more charges than one byte can count, nor a call more terms and keys than two bytes.
+        #[allow(clippy::cast_possible_truncation, reason = "a plan has 64 charges at most")]
+        self.bytes.extend([code(op), charges.len() as u8, 0, 1]);
+        for charge in &charges {
+            self.bytes.extend((charge.term + 1).to_be_bytes());
+            self.bytes.extend((charge.place + 1).to_be_bytes());
+            self.bytes.push(0);
+        }
+        write_needs(op, &mut self.bytes);
+        let strides = SmallVec::from_elem(0, charges.len());
+        self.last = Some(Group { op: *op, starts, plans: 1, charges, strides });
+    }
+}
+
+impl Group {
+    /// Whether a plan is the next of this group. Finds out the strides if it is the second.
+    fn goes_on(&mut self, op: &Op, charges: &[GroupCharge]) -> bool {
+        if !is_same(&self.op, op) || charges.len() != self.charges.len() {
+            return false;
+        }
+        let mut strides: SmallVec<[u8; 4]> = SmallVec::new();
+        for ((first, next), stride) in self.charges.iter().zip(charges).zip(&self.strides) {
+            let apart = next.place.checked_sub(first.place);
+            let stride = match (self.plans, apart) {
+                (1, Some(0)) => 0,
+                (1, Some(1)) => 1,
+                (plans, Some(apart)) if plans > 1 && apart == plans * u16::from(*stride) => *stride,
+                _ => return false,
+            };
+            if first.term != next.term {
+                return false;
+            }
+            strides.push(stride);
+        }
+        self.strides = strides;
+        true
+    }
+
+    /// Writes down how many plans there are, and the strides.
+    fn patch(&self, bytes: &mut [u8]) {
+        let plans_at = self.starts + PLANS_AT;
+        bytes[plans_at..plans_at + 2].copy_from_slice(&self.plans.to_be_bytes());
+        // They are known from the second plan on, and do not change.
+        if self.plans == 2 {
+            for (number, stride) in self.strides.iter().enumerate() {
+                bytes[self.starts + HEAD_BYTES + number * CHARGE_BYTES + STRIDE_AT] = *stride;
+            }
+        }
+    }
+}
+
+fn code(op: &Op) -> u8 {
+    match op {
+        Op::Check => CHECK,
+        Op::Peek => PEEK,
+        Op::Refund(_) => REFUND,
+        Op::Reset => RESET,
+        Op::Acquire { .. } => ACQUIRE,
+        Op::Renew { .. } => RENEW,
+        Op::Release { .. } => RELEASE,
+        Op::Raise { .. } => RAISE,
+    }
+}
+
+/// Whether plans with these can be of one group. Each lease has an owner of its own.
+fn is_same(one: &Op, other: &Op) -> bool {
+    match (one, other) {
+        (Op::Check, Op::Check) | (Op::Peek, Op::Peek) | (Op::Reset, Op::Reset) => true,
+        (Op::Refund(one), Op::Refund(other)) => one == other,
+        _ => false,
+    }
+}
+
+/// What an op needs besides charges.
+fn write_needs(op: &Op, bytes: &mut Vec<u8>) {
+    match op {
+        Op::Check | Op::Peek | Op::Reset => {}
+        Op::Refund(charged) => {
+            write_double(bytes, charged.map_or(0, |charged| charged.as_nanos() / NANOS_PER_MICRO));
+        }
+        Op::Acquire { owner, ttl } => write_lease(bytes, owner, *ttl, Timestamp::from_nanos(0), 0),
+        Op::Renew { token, ttl } | Op::Raise { token, ttl } => {
+            let grant = token.grant();
+            write_lease(bytes, &token.seal().to_be_bytes(), *ttl, grant.expires, grant.fence.get());
+        }
+        Op::Release { token } => {
+            let grant = token.grant();
+            write_lease(bytes, &token.seal().to_be_bytes(), None, grant.expires, grant.fence.get());
+        }
+    }
+}
+
+fn write_lease(bytes: &mut Vec<u8>, owner: &Owner, ttl: Option<Nanos>, expires: Timestamp, fence: u64) {
+    bytes.extend(owner);
+    // Zero is none.
+    write_span(bytes, ttl.map(at_least_the_least).unwrap_or_default());
+    write_span(bytes, Nanos::new(expires.as_nanos().into()));
+    write_double(bytes, fence);
+}

@@ -1,0 +1,112 @@
+//! Leases: who they belong to, and what became of one that was to be renewed or released.
+//!
+//! A lease in Redis belongs to whoever knows its owner: 16 bytes of which the first eight are random and the others say
+//! which key it is for, so that a token that is shown for another key is known to be wrong without asking. They are what
+//! a token has as its seal. A store that finds no lease of that owner knows that the token was good once, or that somebody
+//! made it up, who learns nothing from the answer; and that the lease was released if its end is not over.
+
+use std::hash::Hasher;
+
+use siphasher::sip::SipHasher24;
+use tidegate_core::{Algorithm, Grant, Leases, Role, Timestamp};
+
+use super::states::Owners;
+use crate::redis::order::{OrderCharge, Owner};
+use crate::{Lease, LeaseToken, Release, Renewal};
+
+/// What is said of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::redis) enum LeaseSeen {
+    /// None was asked for, or none was given.
+    None,
+    /// It is held: acquired or renewed.
+    Held(Lease),
+    /// It was given back.
+    Released,
+    /// It is gone, and its time is not over.
+    AlreadyReleased,
+    /// It is gone, and so is its time.
+    Expired,
+}
+
+/// Whoever may have the same owner drawn: nobody.
+pub(super) const NOBODY: Owner = [0; 16];
+
+/// The same in all processes that share a store: it is no secret, for what is random is.
+const OWNER_KEY: [u64; 2] = [0x7469_6465_6761_7465, 0x6c65_6173_6573_2e31];
+
+/// The owner of a lease that these charges are to be given, from 64 random bits; none if none of them takes a lease.
+pub(in crate::redis) fn owner_for(random: u64, charges: &[OrderCharge]) -> Option<Owner> {
+    leading(charges).next().map(|charge| owner_of(random.max(1), &charge.key))
+}
+
+/// Whether a token is of one of the keys that these charges take leases from.
+pub(in crate::redis) fn is_owner_of(token: &LeaseToken, charges: &[OrderCharge]) -> bool {
+    let owner = token.seal().to_be_bytes();
+    let [a, b, c, d, e, f, g, h, ..] = owner;
+    let random = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+    // Any of them: a limit may have been added beside the one that the lease was taken from first.
+    charges.iter().filter(takes_leases).any(|charge| owner_of(random, &charge.key) == owner)
+}
+
+impl LeaseSeen {
+    /// The answer to who wanted it renewed.
+    pub fn renewal(self) -> Renewal {
+        match self {
+            Self::Held(lease) => Renewal::Renewed(lease),
+            Self::Expired => Renewal::Expired,
+            Self::None | Self::Released | Self::AlreadyReleased => Renewal::AlreadyReleased,
+        }
+    }
+
+    /// The answer to who wanted it released.
+    pub fn release(self) -> Release {
+        match self {
+            Self::Released => Release::Released,
+            Self::Expired => Release::Expired,
+            Self::None | Self::Held(_) | Self::AlreadyReleased => Release::AlreadyReleased,
+        }
+    }
+
+    /// That of a lease which is nowhere to be found at this instant.
+    pub(super) fn gone(token: &LeaseToken, at: Timestamp) -> Self {
+        if token.grant().expires <= at { Self::Expired } else { Self::AlreadyReleased }
+    }
+
+    /// That of a lease which is held.
+    pub(super) fn held(grant: Grant, owner: Owner) -> Self {
+        let token = LeaseToken::new(grant, u128::from_be_bytes(owner));
+        Self::Held(Lease { token, fence: grant.fence, expires: grant.expires })
+    }
+}
+
+/// The charges that say when a lease ends and that its owner is drawn for: those that are enforced; all if none is, for
+/// those that look on come and go.
+pub(super) fn leading(charges: &[OrderCharge]) -> impl Iterator<Item = &OrderCharge> {
+    let is_enforced = |charge: &&OrderCharge| charge.role == Role::Enforced;
+    let role = charges.iter().filter(takes_leases).find(is_enforced).map_or(Role::Observed, |one| one.role);
+    charges.iter().filter(takes_leases).filter(move |charge| charge.role == role)
+}
+
+/// The lease that a token is of, if it is held at an instant. Its owner has no other of this key.
+pub(super) fn held(leases: &Leases, owners: &Owners, token: &LeaseToken, at: Timestamp) -> Option<Grant> {
+    let owner = token.seal().to_be_bytes();
+    if owner == NOBODY {
+        return None;
+    }
+    let instant = leases.instant(at);
+    let is_owned = |grant: &Grant| owners.contains(&(grant.fence, owner));
+    leases.entries().map(|lease| lease.grant).find(|grant| grant.expires > instant && is_owned(grant))
+}
+
+fn takes_leases(charge: &&OrderCharge) -> bool {
+    matches!(charge.algorithm, Algorithm::Leases(_))
+}
+
+fn owner_of(random: u64, key: &[u8]) -> Owner {
+    let [key0, key1] = OWNER_KEY;
+    let mut hasher = SipHasher24::new_with_keys(key0, key1);
+    hasher.write(&random.to_be_bytes());
+    hasher.write(key);
+    (u128::from(random) << 64 | u128::from(hasher.finish())).to_be_bytes()
+}

@@ -1,0 +1,205 @@
+//! A limit with a cost, as the script reads it: what depends on nothing else is worked out here, in integers of any size.
+//!
+//! Each of the files in `lua/` says what its terms are. All numbers are doubles there, and those that are sent are whole
+//! and no more than 2^53, so nothing is rounded.
+
+use smallvec::SmallVec;
+use tidegate_core::algorithm::{
+    Arrival, Calendar, Edges, FixedWindow, Gcra, LedgerAlgorithm, PackedAlgorithm, SlidingWindow,
+};
+use tidegate_core::{Algorithm, Nanos, Rate, Role, Timestamp};
+
+use crate::redis::order::OrderCharge;
+
+/// A term's bytes.
+pub(super) type Term = SmallVec<[u8; 64]>;
+
+/// Where windows of a calendar begin and end, in microseconds: that of some instant, and those beside it.
+pub(super) type EdgesUs = [u64; 4];
+
+pub(super) const NANOS_PER_MICRO: u64 = 1_000;
+pub(super) const NANOS_PER_DAY: u64 = 86_400 * 1_000_000_000;
+/// More is not exact in a double.
+const EXACT_MAX: u64 = 1 << 53;
+/// Buckets that reach further than this have terms of days.
+const NARROW_US_MAX: u128 = 1 << 51;
+/// More than every limit; a larger cost decides the same.
+const COST_MAX: u64 = 1 << 42;
+/// The same for leases, whose units are written down.
+pub(super) const LEASE_UNITS_MAX: u64 = 1 << 40;
+
+const LOOKS_ON: u8 = 1;
+const COUNTS_DENIED: u8 = 2;
+const IS_FREE: u8 = 4;
+
+const GCRA: u8 = 1;
+const TOKEN_BUCKET: u8 = 2;
+const LEAKY_BUCKET: u8 = 3;
+const FIXED_WINDOW: u8 = 4;
+const SLIDING_WINDOW: u8 = 5;
+const SUB_WINDOWS: u8 = 6;
+const SLIDING_LOG: u8 = 7;
+const CONCURRENCY: u8 = 8;
+const GCRA_WIDE: u8 = 9;
+const NOTHING: u8 = 10;
+
+const ALIGN_EPOCH: u64 = 0;
+const ALIGN_FIRST_HIT: u64 = 1;
+const ALIGN_CALENDAR: u64 = 2;
+
+/// The term of a charge. `edges` says where windows of a calendar begin and end.
+pub(super) fn term(charge: &OrderCharge, edges: impl FnOnce(&Calendar) -> EdgesUs) -> Term {
+    let mut writer = Writer::new(charge);
+    let cost = charge.cost;
+    match &charge.algorithm {
+        Algorithm::Packed(PackedAlgorithm::Gcra(one)) => writer.bucket(GCRA, one, cost),
+        Algorithm::Packed(PackedAlgorithm::TokenBucket(one)) => {
+            writer.bucket(TOKEN_BUCKET, one.as_gcra(), cost);
+        }
+        Algorithm::Packed(PackedAlgorithm::LeakyBucket(one)) => {
+            writer.bucket(LEAKY_BUCKET, one.as_gcra(), cost);
+        }
+        Algorithm::Packed(PackedAlgorithm::FixedWindow(one)) => writer.fixed_window(one, cost, edges),
+        Algorithm::Packed(PackedAlgorithm::SlidingWindow(one)) => writer.sliding_window(one, cost),
+        Algorithm::Ledger(LedgerAlgorithm::SubWindows(one)) => {
+            writer.units(SUB_WINDOWS, one.rate(), cost.min(COST_MAX));
+            writer.span(one.rate().window_ns());
+            writer.number(one.sub_windows().into());
+            writer.number(one.is_strict().into());
+        }
+        Algorithm::Ledger(LedgerAlgorithm::SlidingLog(one)) => {
+            writer.units(SLIDING_LOG, one.rate(), cost.min(COST_MAX));
+            writer.number(one.rate().window_ns().div_ceil(NANOS_PER_MICRO));
+            writer.number(one.min_interval_ns().div_ceil(NANOS_PER_MICRO));
+        }
+        Algorithm::Leases(one) => {
+            writer.units(CONCURRENCY, one.rate(), cost.min(LEASE_UNITS_MAX));
+            writer.span(one.rate().window_ns());
+        }
+    }
+    writer.bytes
+}
+
+/// The calendar whose windows a limit counts in.
+pub(super) fn calendar_of(algorithm: &Algorithm) -> Option<&Calendar> {
+    match algorithm {
+        Algorithm::Packed(PackedAlgorithm::FixedWindow(one)) => match one.edges() {
+            Edges::Calendar(calendar) => Some(calendar),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The edges of the window that `at` is in, and of the ones before and after it.
+pub(super) fn edges_around(calendar: &Calendar, at: Timestamp) -> EdgesUs {
+    let window = calendar.window(at);
+    let end = Timestamp::from_nanos(u64::try_from(window.end_ns).unwrap_or(u64::MAX));
+    // A window that began with the epoch is the first.
+    let before = window.start.as_nanos().checked_sub(1).map(Timestamp::from_nanos);
+    let before = before.map_or(window.start, |before| calendar.window(before).start);
+    let after_ns = u64::try_from(calendar.window(end).end_ns).unwrap_or(u64::MAX);
+    [before, window.start, end, Timestamp::from_nanos(after_ns)]
+        .map(|edge| (edge.as_nanos() / NANOS_PER_MICRO).min(EXACT_MAX))
+}
+
+/// Appends a number as the script reads it.
+pub(super) fn write_double(bytes: &mut impl Extend<u8>, number: u64) {
+    bytes.extend((number as f64).to_le_bytes());
+}
+
+/// Appends a span as whole microseconds and nanoseconds beside them.
+pub(super) fn write_span(bytes: &mut impl Extend<u8>, span: Nanos) {
+    let nanos = u64::try_from(span.get()).unwrap_or(u64::MAX);
+    write_double(bytes, nanos / NANOS_PER_MICRO);
+    write_double(bytes, nanos % NANOS_PER_MICRO);
+}
+
+struct Writer {
+    bytes: Term,
+}
+
+impl Writer {
+    fn new(charge: &OrderCharge) -> Self {
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        let flags = flag(charge.role == Role::Observed, LOOKS_ON)
+            | flag(charge.algorithm.counts_denied(), COUNTS_DENIED)
+            | flag(charge.cost == 0, IS_FREE);
+        // The algorithm's number comes to stand there with the rest.
+        Self { bytes: SmallVec::from_slice(&[0, flags]) }
+    }
+
+    fn number(&mut self, number: u64) {
+        write_double(&mut self.bytes, number);
+    }
+
+    fn span(&mut self, nanos: u64) {
+        write_span(&mut self.bytes, Nanos::new(nanos.into()));
+    }
+
+    /// What most terms begin with.
+    fn units(&mut self, algorithm: u8, rate: Rate, cost: u64) {
+        self.bytes[0] = algorithm;
+        self.number(rate.limit());
+        self.number(cost);
+    }
+
+    fn bucket(&mut self, algorithm: u8, gcra: &Gcra, cost: u64) {
+        let (limit, reach) = (gcra.rate().limit(), gcra.reach());
+        if limit == 0 {
+            self.bytes[0] = NOTHING;
+        } else if reach.whole / u128::from(NANOS_PER_MICRO) >= NARROW_US_MAX {
+            self.bytes[0] = GCRA_WIDE;
+            self.number(limit);
+            // Twice the burst never fits either, and days of it are still exact.
+            self.wide_span(gcra.span(cost.min(2 * gcra.burst())));
+            self.wide_span(reach);
+        } else {
+            self.bytes[0] = algorithm;
+            self.number(limit);
+            self.narrow_span(gcra.span(cost), limit);
+            self.narrow_span(reach, limit);
+        }
+    }
+
+    /// Whole microseconds and a fraction over 1000·L. More than the most that is exact is more than any reach.
+    fn narrow_span(&mut self, span: Arrival, limit: u64) {
+        match u64::try_from(span.whole) {
+            Ok(nanos) if nanos / NANOS_PER_MICRO < EXACT_MAX => {
+                self.number(nanos / NANOS_PER_MICRO);
+                self.number(nanos % NANOS_PER_MICRO * limit + span.part);
+            }
+            _ => {
+                self.number(EXACT_MAX);
+                self.number(0);
+            }
+        }
+    }
+
+    /// Days, nanoseconds of a day and a remainder over L.
+    fn wide_span(&mut self, span: Arrival) {
+        let day = u128::from(NANOS_PER_DAY);
+        self.number(u64::try_from(span.whole / day).unwrap_or(EXACT_MAX));
+        self.number(u64::try_from(span.whole % day).unwrap_or(0));
+        self.number(span.part);
+    }
+
+    fn fixed_window(&mut self, one: &FixedWindow, cost: u64, edges: impl FnOnce(&Calendar) -> EdgesUs) {
+        self.units(FIXED_WINDOW, one.rate(), cost.min(COST_MAX));
+        match one.edges() {
+            Edges::Calendar(calendar) => {
+                self.number(ALIGN_CALENDAR);
+                edges(calendar).into_iter().for_each(|edge| self.number(edge));
+                return;
+            }
+            Edges::Epoch => self.number(ALIGN_EPOCH),
+            Edges::FirstHit => self.number(ALIGN_FIRST_HIT),
+        }
+        self.span(one.rate().window_ns());
+    }
+
+    fn sliding_window(&mut self, one: &SlidingWindow, cost: u64) {
+        self.units(SLIDING_WINDOW, one.rate(), cost.min(COST_MAX));
+        self.span(one.rate().window_ns());
+    }
+}

@@ -1,0 +1,51 @@
+//! Golden files, line by line: what is answered, and when the key expires.
+
+use std::path::Path;
+
+#[allow(dead_code, reason = "the core's tests also write these files")]
+#[path = "../../../../../tidegate-core/tests/golden_file/mod.rs"]
+mod golden_file;
+
+use golden_file::{Answer, GoldenFile};
+use tidegate_core::{AlgorithmName, Decision};
+
+use super::*;
+
+/// Redis can hold no later one, nor would it matter.
+const EXPIRES_MS_MAX: u128 = 1 << 52;
+const NANOS_PER_MILLI: u128 = 1_000_000;
+
+#[test]
+fn redis_answers_as_the_files_say() {
+    let files = GoldenFile::all_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden"));
+    let mut world = World::new();
+    for algorithm in AlgorithmName::ALL {
+        let uses = |file: &GoldenFile| file.limits().any(|(_, spec)| spec.algorithm == Some(algorithm));
+        assert!(files.iter().any(uses), "{algorithm}");
+    }
+    for file in &files {
+        world.flush();
+        let limits: Vec<Limit> = file.limits().map(|(text, _)| limit(text)).collect();
+        for request in file.requests() {
+            let at = format!("{:?}: {} {}", file.path, request.at_us, request.cost);
+            let plan = |op| {
+                let charge = |(place, limit)| charge(&format!("key:{place}"), limit, request.cost);
+                order(op, limits.iter().enumerate().map(charge))
+            };
+            let peeked = world.one_at(request.at_us, plan(Op::Peek));
+            let checked = world.one_at(request.at_us, plan(Op::Check));
+            let answer = Answer::of(&Decision::merge(&checked.outcomes));
+            assert_eq!(Some(&answer), request.answer.as_ref(), "{at}");
+            assert_eq!(peeked.outcomes, checked.outcomes, "peek: {at}");
+            if limits.len() == 1 && answer.reset_after_ns > 0 {
+                let resets_ns = u128::from(request.at_us) * 1_000 + answer.reset_after_ns;
+                let resets_ms = resets_ns.div_ceil(NANOS_PER_MILLI).min(EXPIRES_MS_MAX);
+                assert_eq!(
+                    world.expires_ms(b"key:0").map(i128::from),
+                    i128::try_from(resets_ms).ok(),
+                    "{at}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The script on a real Redis, beside the memory store.
+
+mod golden;
+mod names;
+mod plans;
+mod random;
+mod random_leases;
+mod sizes;
+mod unreadable;
+
+#[path = "../../../../tests/common/redis_server.rs"]
+mod redis_server;
+
+use redis::{Connection, RedisResult, Value};
+use redis_server::RedisServer;
+use tidegate_core::{Counter, Limit, Outcome, Role, Timestamp};
+
+use super::*;
+use crate::redis::order::{KeyName, Op, Order, OrderCharge};
+
+const START_US: u64 = 1_750_000_000_000_000;
+
+/// The times that tests hand in are over long ago for Redis, which would expire everything at once. So the epoch is this
+/// far ahead of it.
+const EPOCH_AHEAD_MS: i64 = 3_600_000;
+
+/// A server with the script in it.
+struct World {
+    connection: Connection,
+    sha: String,
+    expiry_shift_ms: i64,
+    server: RedisServer,
+}
+
+impl World {
+    fn new() -> Self {
+        let server = RedisServer::start(&[]);
+        let mut connection = server.connection();
+        let sha =
+            redis::cmd("SCRIPT").arg("LOAD").arg(SCRIPT).query(&mut connection).expect("the script loads");
+        let (seconds, _): (i64, i64) = redis::cmd("TIME").query(&mut connection).expect("a time");
+        Self { connection, sha, expiry_shift_ms: seconds * 1_000 + EPOCH_AHEAD_MS, server }
+    }
+
+    /// Asks for something else than the script.
+    fn ask<T: redis::FromRedisValue>(&mut self, command: &str, arguments: &[&[u8]]) -> T {
+        redis::cmd(command).arg(arguments).query(&mut self.connection).expect("an answer")
+    }
+
+    fn flush(&mut self) {
+        let () = self.ask("FLUSHALL", &[]);
+    }
+
+    /// Makes one call of all orders, at this time.
+    fn call_at(&mut self, now_us: u64, orders: Vec<Order>) -> Vec<Result<Seen, NotSeen>> {
+        self.try_call(&self.call_of(now_us, orders)).expect("a reply")
+    }
+
+    /// The only answer to one order.
+    fn one_at(&mut self, now_us: u64, order: Order) -> Seen {
+        self.call_at(now_us, vec![order]).pop().expect("an answer").expect("it can be read")
+    }
+
+    fn call_of(&self, now_us: u64, orders: Vec<Order>) -> Call {
+        let mut call = Call::new(CallTime::Given { now_us, expiry_shift_ms: self.expiry_shift_ms });
+        for order in orders {
+            assert!(call.add(order, Timestamp::from_nanos(now_us * 1_000)).is_ok(), "there is room");
+        }
+        call
+    }
+
+    fn try_call(&mut self, call: &Call) -> RedisResult<Vec<Result<Seen, NotSeen>>> {
+        let reply: Value = call.command(&self.sha).query(&mut self.connection)?;
+        Ok(call.read(reply).unwrap_or_else(|bad| panic!("{bad}")))
+    }
+
+    /// When a key expires, by the time that was handed in; none if it is not there.
+    fn expires_ms(&mut self, key: &[u8]) -> Option<i64> {
+        match self.ask("PEXPIRETIME", &[key]) {
+            -2 => None,
+            -1 => panic!("a key without an expiry"),
+            at => Some(at - self.expiry_shift_ms),
+        }
+    }
+}
+
+fn limit(text: &str) -> Limit {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn charge(key: &str, limit: &Limit, cost: u64) -> OrderCharge {
+    OrderCharge {
+        key: KeyName::from_slice(key.as_bytes()),
+        algorithm: limit.algorithm().clone(),
+        cost,
+        role: Role::Enforced,
+    }
+}
+
+fn order(op: Op, charges: impl IntoIterator<Item = OrderCharge>) -> Order {
+    Order { op, charges: charges.into_iter().collect(), keeps_states: false }
+}
+
+fn check(key: &str, limit: &Limit, cost: u64) -> Order {
+    order(Op::Check, [charge(key, limit, cost)])
+}

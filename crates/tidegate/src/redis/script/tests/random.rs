@@ -1,0 +1,308 @@
+//! Random plans on Redis and in memory: the same outcomes, to the last unit and nanosecond.
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use tidegate_core::{Charge, Plan, UNITS_MAX};
+
+use super::*;
+use crate::{MemoryStore, Outcomes};
+
+/// What is counted: every algorithm and option, small, large and odd.
+const LIMITS: &[&str] = &[
+    "{algorithm: gcra, limit: 10, per: 1s, burst: 5}",
+    "{algorithm: gcra, limit: 7, per: 1s, burst: 20}",
+    "{algorithm: gcra, limit: 1000003, per: 1s, burst: 3}",
+    "{algorithm: gcra, limit: 10000000, per: 1s, burst: 50}",
+    "{algorithm: gcra, limit: 3, per: 3000001ns, burst: 2}",
+    "{algorithm: gcra, limit: 1099511627775, per: 3650d, burst: 1099511627775}",
+    "{algorithm: gcra, limit: 1, per: 365d, burst: 60}",
+    "{algorithm: gcra, limit: 1, per: 365d, burst: 1000}",
+    "{algorithm: gcra, limit: 0, per: 1s, burst: 3}",
+    "{algorithm: token_bucket, limit: 7, per: 3650d, burst: 1000}",
+    "{algorithm: token_bucket, limit: 5, per: 1s, burst: 9}",
+    "{algorithm: token_bucket, limit: 1, per: 3650d, burst: 1099511627775}",
+    "{algorithm: leaky_bucket, limit: 3, per: 1s, queue: 4}",
+    "{algorithm: leaky_bucket, limit: 10000000, per: 1s, queue: 7}",
+    "{algorithm: leaky_bucket, limit: 1, per: 365d, queue: 200}",
+    "{algorithm: fixed_window, limit: 10, per: 1s}",
+    "{algorithm: fixed_window, limit: 50, per: 1000001ns}",
+    "{algorithm: fixed_window, limit: 5000000, per: 60s, count_denied: true}",
+    "{algorithm: fixed_window, limit: 10, per: 1s, count_denied: true}",
+    "{algorithm: fixed_window, limit: 1099511627775, per: 3650d}",
+    "{algorithm: fixed_window, limit: 50, per: 1000001ns, align: first_hit}",
+    "{algorithm: fixed_window, limit: 9, per: 1s, align: first_hit, count_denied: true}",
+    "{algorithm: fixed_window, limit: 9, per: day, align: {tz: Europe/Paris}}",
+    "{algorithm: fixed_window, limit: 9, per: week, align: {tz: America/New_York, week_starts: sunday}}",
+    "{algorithm: fixed_window, limit: 9, per: month, align: {tz: Asia/Kolkata, day_of_month: 31}, count_denied: true}",
+    "{algorithm: sliding_window, limit: 10, per: 1s}",
+    "{algorithm: sliding_window, limit: 50, per: 1000001ns}",
+    "{algorithm: sliding_window, limit: 5000000, per: 60s}",
+    "{algorithm: sliding_window, limit: 1099511627775, per: 3650d}",
+    "{algorithm: sliding_window, limit: 0, per: 1s}",
+    "{algorithm: sub_windows, limit: 10, per: 1s}",
+    "{algorithm: sub_windows, limit: 50, per: 1000001ns, sub_windows: 7, strict: false}",
+    "{algorithm: sub_windows, limit: 1099511627775, per: 3650d, sub_windows: 65536}",
+    "{algorithm: sub_windows, limit: 5, per: 1s, sub_windows: 1}",
+    "{algorithm: sliding_log, limit: 10, per: 1s}",
+    "{algorithm: sliding_log, limit: 50, per: 1000001ns, min_interval: 70001ns}",
+    "{algorithm: sliding_log, limit: 9, per: 1s, count_denied: true, min_interval: 10ms}",
+    "{algorithm: sliding_log, limit: 1099511627775, per: 3650d}",
+    "{algorithm: concurrency, limit: 5, ttl: 1s}",
+    "{algorithm: concurrency, limit: 8, ttl: 333333334ns}",
+    "{algorithm: concurrency, limit: 1099511627775, ttl: 3650d}",
+];
+
+/// No sum is exact after this, and long windows are not to end with it.
+const LATEST_US: u64 = 3 * START_US / 2;
+/// Limits of a case, which are in plans together.
+const LIMITS_MAX: usize = 4;
+
+/// A part of a case: time goes on, then one call.
+#[derive(Clone, Debug)]
+struct Step {
+    time: Move,
+    plans: Vec<Asked>,
+}
+
+/// How time goes on.
+#[derive(Clone, Debug)]
+enum Move {
+    Stays,
+    /// By so many thousandths of what matters to a limit.
+    On(Index, Scale, u64),
+    Back(Index, Scale, u64),
+}
+
+/// What matters to a limit.
+#[derive(Clone, Copy, Debug)]
+enum Scale {
+    Window,
+    Interval,
+    Micro,
+}
+
+/// A plan, several times in a row.
+#[derive(Clone, Debug)]
+struct Asked {
+    kind: Kind,
+    /// Which of the limits it touches, by bits; of which two keys; and which look on.
+    touched: u8,
+    second_key: u8,
+    observed: u8,
+    costs: [Cost; LIMITS_MAX],
+    /// L becomes so many times as much, in quarters.
+    quarters: u64,
+    times: usize,
+    /// Whether keys are another for each time.
+    spread: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Check,
+    Peek,
+    /// What was charged so many windows ago, if that is known.
+    Refund(Option<u64>),
+    Reset,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Cost {
+    Units(u64),
+    /// So many eighths of L.
+    Eighths(u64),
+    OneTooMany,
+    Most,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let scale = prop_oneof![Just(Scale::Window), Just(Scale::Interval), Just(Scale::Micro)];
+    let distance = (any::<Index>(), scale, 0..2_500_u64);
+    let time = prop_oneof![
+        4 => Just(Move::Stays),
+        6 => distance.clone().prop_map(|(limit, scale, thousandths)| Move::On(limit, scale, thousandths)),
+        1 => distance.prop_map(|(limit, scale, thousandths)| Move::Back(limit, scale, thousandths)),
+    ];
+    let cost = prop_oneof![
+        6 => (0..4_u64).prop_map(Cost::Units),
+        2 => (0..=8_u64).prop_map(Cost::Eighths),
+        1 => Just(Cost::OneTooMany),
+        1 => Just(Cost::Most),
+    ];
+    let kind = prop_oneof![
+        16 => Just(Kind::Check),
+        3 => Just(Kind::Peek),
+        3 => proptest::option::of(0..3_u64).prop_map(Kind::Refund),
+        1 => Just(Kind::Reset),
+    ];
+    let quarters = prop_oneof![8 => Just(4_u64), 1 => 1..12_u64];
+    let times = prop_oneof![4 => Just(1_usize), 2 => 2..5_usize, 1 => Just(40_usize)];
+    let observed = prop_oneof![3 => Just(0_u8), 1 => any::<u8>()];
+    let asked =
+        (kind, 1..16_u8, any::<u8>(), observed, prop::array::uniform4(cost), quarters, times, any::<bool>())
+            .prop_map(|(kind, touched, second_key, observed, costs, quarters, times, spread)| Asked {
+                kind,
+                touched,
+                second_key,
+                observed,
+                costs,
+                quarters,
+                times,
+                spread,
+            });
+    let step = (time, prop::collection::vec(asked, 1..4)).prop_map(|(time, plans)| Step { time, plans });
+    prop::collection::vec(step, 1..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn redis_counts_as_memory_does(
+        limits in prop::collection::vec(prop::sample::select(LIMITS), 1..=LIMITS_MAX),
+        from_epoch in prop::bool::weighted(0.1),
+        steps in steps(),
+    ) {
+        SHARED.with_borrow_mut(|world| {
+            world.flush();
+            Case::new(&limits, from_epoch).play(world, &steps)
+        })?;
+    }
+}
+
+thread_local! {
+    static SHARED: std::cell::RefCell<World> = World::new().into();
+}
+
+struct Case {
+    limits: Vec<Limit>,
+    memory: MemoryStore,
+    now_us: u64,
+}
+
+/// A plan as both stores get it.
+struct Both {
+    kind: Kind,
+    counters: Vec<(Counter, String)>,
+    order: Order,
+}
+
+impl Case {
+    fn new(limits: &[&str], from_epoch: bool) -> Self {
+        let now_us = if from_epoch { 0 } else { START_US };
+        Self {
+            limits: limits.iter().map(|text| limit(text)).collect(),
+            memory: MemoryStore::unbounded(),
+            now_us,
+        }
+    }
+
+    fn play(&mut self, world: &mut World, steps: &[Step]) -> Result<(), TestCaseError> {
+        for step in steps {
+            self.go_on(&step.time);
+            let asked = step.plans.iter().flat_map(|asked| (0..asked.times).map(move |time| (asked, time)));
+            let plans: Vec<Both> = asked.filter_map(|(asked, time)| self.plan(asked, time)).collect();
+            let orders: Vec<Order> = plans.iter().map(|both| both.order.clone()).collect();
+            if orders.is_empty() {
+                continue;
+            }
+            let seen = world.call_at(self.now_us, orders);
+            prop_assert_eq!(seen.len(), plans.len());
+            for (both, seen) in plans.iter().zip(seen) {
+                let seen = seen.map_err(|not_seen| TestCaseError::fail(format!("{not_seen:?}")))?;
+                let expected = self.in_memory(both);
+                prop_assert_eq!(&seen.outcomes, &expected, "{:?} at {}", both.order, self.now_us);
+                // Worked out from the states before it, it comes out the same.
+                if let Some(states) = &seen.states {
+                    let foretold = outcomes_of(&both.order.charges, states, seen.at, seen.admitted);
+                    prop_assert_eq!(foretold, expected, "{:?} at {}", both.order, self.now_us);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn go_on(&mut self, time: &Move) {
+        let distance_us = |limit: &Index, scale: &Scale, thousandths: u64| {
+            let rate = limit.get(&self.limits).rate();
+            let scale_ns = match scale {
+                Scale::Window => rate.window_ns(),
+                Scale::Interval => rate.window_ns() / rate.limit().max(1),
+                Scale::Micro => 1_000,
+            };
+            u64::try_from(u128::from(scale_ns) * u128::from(thousandths) / 1_000_000).unwrap_or(u64::MAX)
+        };
+        self.now_us = match time {
+            Move::Stays => self.now_us,
+            Move::On(limit, scale, thousandths) => self.now_us + distance_us(limit, scale, *thousandths),
+            Move::Back(limit, scale, thousandths) => {
+                self.now_us.saturating_sub(distance_us(limit, scale, *thousandths))
+            }
+        };
+        if self.now_us > LATEST_US {
+            self.now_us = START_US;
+        }
+    }
+
+    /// The plan that is asked for the nth time; none if there is nothing in it.
+    fn plan(&self, asked: &Asked, time: usize) -> Option<Both> {
+        let mut counters = Vec::new();
+        let mut charges: Vec<OrderCharge> = Vec::new();
+        for (place, limit) in self.limits.iter().enumerate() {
+            let has = |bits: u8| bits >> place & 1 == 1;
+            // The store in memory keeps more of a fence over a reset than one key needs.
+            let is_lease = matches!(limit.algorithm(), tidegate_core::Algorithm::Leases(_));
+            if !has(asked.touched) || is_lease && matches!(asked.kind, Kind::Reset) {
+                continue;
+            }
+            let counter = Counter::new("random", place, limit.clone());
+            let units = u128::from(limit.rate().limit()) * u128::from(asked.quarters) / 4;
+            let counter = counter.resized(u64::try_from(units).unwrap_or(UNITS_MAX));
+            let units = counter.limit().rate().limit();
+            let cost = match asked.costs[place] {
+                Cost::Units(units) => units,
+                Cost::Eighths(eighths) => units / 8 * eighths,
+                Cost::OneTooMany => units + 1,
+                Cost::Most => u64::MAX,
+            };
+            let own = if asked.spread { time } else { 0 };
+            let key = format!("{place}:{}:{own}", u8::from(has(asked.second_key)));
+            let role = if has(asked.observed) { Role::Observed } else { Role::Enforced };
+            charges.push(OrderCharge { role, ..charge(&key, counter.limit(), cost) });
+            counters.push((counter, key));
+        }
+        let op = match asked.kind {
+            Kind::Check => Op::Check,
+            Kind::Peek => Op::Peek,
+            Kind::Refund(ago) => Op::Refund(self.charged(ago)),
+            Kind::Reset => Op::Reset,
+        };
+        let order = Order { keeps_states: time % 2 == 0, ..order(op, charges) };
+        (!counters.is_empty()).then_some(Both { kind: asked.kind, counters, order })
+    }
+
+    fn charged(&self, windows_ago: Option<u64>) -> Option<Timestamp> {
+        // Windows of calendars are at hand that far back. What was charged before those is told from what was charged in the
+        // first of them only if it matters, and it does not unless time steps back by a whole window.
+        let window_us = self.limits.iter().map(|limit| limit.rate().window_ns()).min().unwrap_or(0) / 1_000;
+        // Zero stands for not known.
+        let ago_us = |windows: u64| self.now_us.saturating_sub(windows * window_us / 2).max(1);
+        windows_ago.map(|windows| Timestamp::from_nanos(ago_us(windows) * 1_000))
+    }
+
+    fn in_memory(&self, both: &Both) -> Outcomes {
+        let mut plan = Plan::new();
+        for ((counter, key), charge) in both.counters.iter().zip(&both.order.charges) {
+            let charge = Charge { key: key.as_bytes(), counter, cost: charge.cost, role: charge.role };
+            plan.add(charge).expect("there is room");
+        }
+        let now = Timestamp::from_nanos(self.now_us * 1_000);
+        match both.kind {
+            Kind::Check => return self.memory.check(&plan, now),
+            Kind::Peek => return self.memory.peek(&plan, now),
+            Kind::Refund(ago) => self.memory.refund_charged(&plan, self.charged(ago), now),
+            Kind::Reset => self.memory.reset(&plan),
+        }
+        Outcomes::new()
+    }
+}

@@ -1,0 +1,216 @@
+//! Random leases on Redis and in memory: who holds what until when, and what becomes of those who come too late.
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use tidegate_core::{Charge, Nanos, Plan};
+
+use super::*;
+use crate::{Lease, LeaseToken, MemoryStore};
+
+const LIMITS: &[&str] = &[
+    "{algorithm: concurrency, limit: 5, ttl: 1s}",
+    "{algorithm: concurrency, limit: 8, ttl: 333333334ns}",
+    "{algorithm: gcra, limit: 100, per: 1s, burst: 9}",
+    "{algorithm: concurrency, limit: 2, ttl: 10ms}",
+];
+
+#[derive(Clone, Debug)]
+struct Step {
+    on_us: u64,
+    op: LeaseOp,
+}
+
+#[derive(Clone, Debug)]
+enum LeaseOp {
+    Acquire {
+        cost: u64,
+        ttl_us: Option<u64>,
+        observed: u8,
+    },
+    Check {
+        cost: u64,
+    },
+    Renew {
+        which: Index,
+        ttl_us: Option<u64>,
+    },
+    Release {
+        which: Index,
+    },
+    /// With the random half of another owner.
+    Guess {
+        which: Index,
+    },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let ttl = || proptest::option::of(prop_oneof![Just(0), Just(142_857), 1..2_000_000_u64]);
+    let op = prop_oneof![
+        6 => (0..4_u64, ttl(), prop_oneof![3 => Just(0), 1 => any::<u8>()])
+            .prop_map(|(cost, ttl_us, observed)| LeaseOp::Acquire { cost, ttl_us, observed }),
+        1 => (0..3_u64).prop_map(|cost| LeaseOp::Check { cost }),
+        3 => (any::<Index>(), ttl()).prop_map(|(which, ttl_us)| LeaseOp::Renew { which, ttl_us }),
+        4 => any::<Index>().prop_map(|which| LeaseOp::Release { which }),
+        1 => any::<Index>().prop_map(|which| LeaseOp::Guess { which }),
+    ];
+    let on = prop_oneof![3 => Just(0_u64), 3 => 1..20_000_u64, 2 => 1..1_000_000_u64];
+    let step = (on, op).prop_map(|(on_us, op)| Step { on_us, op });
+    prop::collection::vec(step, 1..80)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    #[test]
+    fn leases_in_redis_are_as_in_memory(
+        limits in prop::sample::subsequence(LIMITS, 1..=4),
+        steps in steps(),
+        together in 1..5_usize,
+    ) {
+        SHARED.with_borrow_mut(|world| {
+            world.flush();
+            Case::new(&limits).play(world, &steps, together)
+        })?;
+    }
+}
+
+thread_local! {
+    static SHARED: std::cell::RefCell<World> = World::new().into();
+}
+
+struct Case {
+    counters: Vec<Counter>,
+    memory: MemoryStore,
+    now_us: u64,
+    /// Leases that were handed out, as memory and as Redis know them.
+    leases: Vec<(Lease, Lease)>,
+    drawn: u64,
+}
+
+impl Case {
+    fn new(limits: &[&str]) -> Self {
+        let counter = |(place, text): (usize, &&str)| Counter::new("leases", place, limit(text));
+        let counters = limits.iter().enumerate().map(counter).collect();
+        Self { counters, memory: MemoryStore::unbounded(), now_us: START_US, leases: Vec::new(), drawn: 0 }
+    }
+
+    /// Several steps make a call as long as time stands still.
+    fn play(&mut self, world: &mut World, steps: &[Step], together: usize) -> Result<(), TestCaseError> {
+        for steps in steps.chunks(together) {
+            self.now_us += steps[0].on_us;
+            let orders: Vec<(LeaseOp, Order, Option<(Lease, Lease)>)> =
+                steps.iter().filter_map(|step| self.order(&step.op)).collect();
+            if orders.is_empty() {
+                continue;
+            }
+            let seen = world.call_at(self.now_us, orders.iter().map(|(_, order, _)| order.clone()).collect());
+            for ((op, order, lease), seen) in orders.iter().zip(seen) {
+                let seen = seen.map_err(|not_seen| TestCaseError::fail(format!("{not_seen:?}")))?;
+                self.compare(op, order, *lease, &seen)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn order(&mut self, op: &LeaseOp) -> Option<(LeaseOp, Order, Option<(Lease, Lease)>)> {
+        let lease = match op {
+            LeaseOp::Renew { which, .. } | LeaseOp::Release { which } | LeaseOp::Guess { which } => {
+                (!self.leases.is_empty()).then(|| *which.get(&self.leases))
+            }
+            _ => None,
+        };
+        let (cost, observed) = match op {
+            LeaseOp::Acquire { cost, observed, .. } => (*cost, *observed),
+            LeaseOp::Check { cost } => (*cost, 0),
+            _ => (1, 0),
+        };
+        let charges: Vec<OrderCharge> = (self.counters.iter().enumerate())
+            .map(|(place, counter)| OrderCharge {
+                role: if observed >> place & 1 == 1 { Role::Observed } else { Role::Enforced },
+                ..charge(&format!("key:{place}"), counter.limit(), cost)
+            })
+            .collect();
+        let made = match (op, lease) {
+            (LeaseOp::Acquire { ttl_us, .. }, _) => {
+                self.drawn += 1;
+                Op::Acquire { owner: owner_for(self.drawn, &charges).unwrap_or([1; 16]), ttl: nanos(*ttl_us) }
+            }
+            (LeaseOp::Check { .. }, _) => Op::Check,
+            (LeaseOp::Renew { ttl_us, .. }, Some((_, lease))) => {
+                Op::Renew { token: lease.token, ttl: nanos(*ttl_us) }
+            }
+            (LeaseOp::Release { .. }, Some((_, lease))) => Op::Release { token: lease.token },
+            (LeaseOp::Guess { .. }, Some((_, lease))) => {
+                let guessed = owner_for(u64::MAX, &charges)?;
+                Op::Release { token: LeaseToken::new(lease.token.grant(), u128::from_be_bytes(guessed)) }
+            }
+            _ => return None,
+        };
+        Some((op.clone(), order(made, charges), lease))
+    }
+
+    fn compare(
+        &mut self,
+        op: &LeaseOp,
+        order: &Order,
+        lease: Option<(Lease, Lease)>,
+        seen: &Seen,
+    ) -> Result<(), TestCaseError> {
+        let now = Timestamp::from_nanos(self.now_us * 1_000);
+        let keys: Vec<String> = (0..self.counters.len()).map(|place| format!("key:{place}")).collect();
+        let mut plan = Plan::new();
+        for ((counter, key), charge) in self.counters.iter().zip(&keys).zip(&order.charges) {
+            let charge = Charge { key: key.as_bytes(), counter, cost: charge.cost, role: charge.role };
+            plan.add(charge).expect("there is room");
+        }
+        match (op, lease) {
+            (LeaseOp::Acquire { ttl_us, .. }, _) => {
+                let (outcomes, lease) = self.memory.acquire(&plan, now, nanos(*ttl_us));
+                prop_assert_eq!(&seen.outcomes, &outcomes);
+                prop_assert_eq!(terms(lease), terms(held(seen.lease)));
+                self.leases.extend(lease.zip(held(seen.lease)));
+            }
+            (LeaseOp::Check { .. }, _) => {
+                prop_assert_eq!(&seen.outcomes, &self.memory.check(&plan, now));
+                prop_assert_eq!(seen.lease, LeaseSeen::None);
+            }
+            (LeaseOp::Renew { ttl_us, .. }, Some((in_memory, in_redis))) => {
+                prop_assert!(is_owner_of(&in_redis.token, &order.charges));
+                let renewal = self.memory.renew(&plan, &in_memory.token, now, nanos(*ttl_us));
+                match (renewal, seen.lease.renewal()) {
+                    (crate::Renewal::Renewed(one), crate::Renewal::Renewed(other)) => {
+                        prop_assert_eq!(terms(Some(one)), terms(Some(other)));
+                        // Every other holder takes no note of it.
+                        if self.drawn % 2 == 0 {
+                            self.leases.push((one, other));
+                        }
+                    }
+                    (one, other) => prop_assert_eq!(one, other),
+                }
+            }
+            (LeaseOp::Release { .. }, Some((in_memory, _))) => {
+                let release = self.memory.release(&plan, &in_memory.token, now);
+                prop_assert_eq!(release, seen.lease.release());
+            }
+            (LeaseOp::Guess { .. }, _) => prop_assert_eq!(seen.admitted, tidegate_core::Verdict::Denied),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn nanos(us: Option<u64>) -> Option<Nanos> {
+    us.map(|us| Nanos::new(u128::from(us) * 1_000))
+}
+
+fn held(lease: LeaseSeen) -> Option<Lease> {
+    match lease {
+        LeaseSeen::Held(lease) => Some(lease),
+        _ => None,
+    }
+}
+
+/// What both say of a lease; tokens are each store's own.
+fn terms(lease: Option<Lease>) -> Option<(u64, u64)> {
+    lease.map(|lease| (lease.fence.get(), lease.expires.as_nanos()))
+}

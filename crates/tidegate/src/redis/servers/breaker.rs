@@ -1,0 +1,140 @@
+//! A server that fails again and again is left alone for a while.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use super::stats::BreakerState;
+
+/// So many failures in a row, and a server is left alone.
+pub(super) const FAILURES_MAX: u32 = 3;
+
+/// Which connection of a server it is, counted from the first. What becomes of the rounds of an old one says nothing about
+/// the one that took its place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Generation(u64);
+
+impl Generation {
+    /// That of the first connection.
+    pub const FIRST: Self = Self(1);
+}
+
+/// Closed while the server is asked, open while it is not. Only a new connection that was found to work closes it.
+#[derive(Debug, Default)]
+pub(super) struct Breaker {
+    is_open: AtomicBool,
+    tally: Mutex<Tally>,
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    generation: Generation,
+    failures_in_a_row: u32,
+}
+
+/// What a failure did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// It was counted, or it is of no interest.
+    None,
+    /// It was the last one: the breaker is open now, and was not before.
+    Opened,
+}
+
+/// What a new connection did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Renewed {
+    pub generation: Generation,
+    /// What it was before.
+    pub before: BreakerState,
+}
+
+impl Breaker {
+    pub fn state(&self) -> BreakerState {
+        if self.is_open.load(Relaxed) { BreakerState::Open } else { BreakerState::Closed }
+    }
+
+    pub fn generation(&self) -> Generation {
+        self.tally().generation
+    }
+
+    pub fn succeeded(&self, generation: Generation) {
+        let mut tally = self.tally();
+        if tally.generation == generation {
+            tally.failures_in_a_row = 0;
+        }
+    }
+
+    pub fn failed(&self, generation: Generation) -> Effect {
+        let mut tally = self.tally();
+        if tally.generation != generation || self.is_open.load(Relaxed) {
+            return Effect::None;
+        }
+        tally.failures_in_a_row += 1;
+        if tally.failures_in_a_row < FAILURES_MAX {
+            return Effect::None;
+        }
+        self.is_open.store(true, Relaxed);
+        Effect::Opened
+    }
+
+    /// Opens it whatever was counted.
+    pub fn open(&self) -> Effect {
+        let _tally = self.tally();
+        if self.is_open.swap(true, Relaxed) { Effect::None } else { Effect::Opened }
+    }
+
+    /// Another connection was made, and works.
+    pub fn renew(&self) -> Renewed {
+        let mut tally = self.tally();
+        tally.generation.0 += 1;
+        tally.failures_in_a_row = 0;
+        let before = self.state();
+        self.is_open.store(false, Relaxed);
+        Renewed { generation: tally.generation, before }
+    }
+
+    fn tally(&self) -> std::sync::MutexGuard<'_, Tally> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Breaker, Effect};
+    use crate::redis::BreakerState;
+
+    #[test]
+    fn it_opens_after_three_failures_in_a_row_and_says_so_once() {
+        let breaker = Breaker::default();
+        let generation = breaker.generation();
+        assert_eq!(breaker.failed(generation), Effect::None);
+        assert_eq!(breaker.failed(generation), Effect::None);
+        breaker.succeeded(generation);
+        assert_eq!(breaker.failed(generation), Effect::None);
+        assert_eq!(breaker.failed(generation), Effect::None);
+        assert_eq!(breaker.state(), BreakerState::Closed);
+        assert_eq!(breaker.failed(generation), Effect::Opened);
+        assert_eq!(breaker.state(), BreakerState::Open);
+        assert_eq!(breaker.failed(generation), Effect::None);
+        // An answer that was long under way does not close it.
+        breaker.succeeded(generation);
+        assert_eq!(breaker.state(), BreakerState::Open);
+        assert_eq!(breaker.open(), Effect::None);
+    }
+
+    #[test]
+    fn only_a_new_connection_closes_it_and_failures_of_the_old_one_do_not_count() {
+        let breaker = Breaker::default();
+        let old = breaker.generation();
+        assert_eq!(breaker.open(), Effect::Opened);
+        let renewed = breaker.renew();
+        assert_eq!(renewed.before, BreakerState::Open);
+        assert_eq!(breaker.state(), BreakerState::Closed);
+        for _ in 0..5 {
+            assert_eq!(breaker.failed(old), Effect::None);
+        }
+        assert_eq!(breaker.state(), BreakerState::Closed);
+        assert_eq!(breaker.renew().before, BreakerState::Closed);
+        assert_eq!(breaker.failed(renewed.generation), Effect::None);
+    }
+}

@@ -1,0 +1,99 @@
+//! What a server of a cluster says of who has which slot.
+
+use std::ops::RangeInclusive;
+
+use redis::{Pipeline, Value};
+
+use crate::redis::servers::connect_error::{ConnectError, ConnectErrorKind as Kind};
+use crate::redis::servers::connection::{Connection, closed};
+use crate::redis::servers::greeting::{judged, refused, text};
+use crate::redis::servers::slot::SLOTS;
+use crate::redis::url::Address;
+
+/// Slots that follow each other, and who has them.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Share {
+    pub slots: RangeInclusive<u16>,
+    pub master: Address,
+}
+
+/// What the server at the other end says. It is never nothing.
+pub(super) async fn ask(connection: &Connection, asked: &Address) -> Result<Vec<Share>, ConnectError> {
+    let mut pipeline = Pipeline::new();
+    pipeline.cmd("CLUSTER").arg("SLOTS");
+    let replies = connection.ask(&pipeline).await.map_err(|error| closed(asked, &error))?;
+    let reply = judged(replies.into_iter().next()).map_err(|error| refused(asked, &error))?;
+    let shares = read(&reply, asked);
+    if shares.is_empty() {
+        return Err(ConnectError::new(
+            Kind::NotReady,
+            asked,
+            "nobody in its cluster has any slots",
+            "redis-cli --cluster create HOST:PORT HOST:PORT ... makes a cluster of servers",
+        ));
+    }
+    Ok(shares)
+}
+
+/// For each share `[first slot, last slot, [host, port, ...] of the master, ... of replicas]`. What cannot be read is left
+/// out.
+fn read(reply: &Value, asked: &Address) -> Vec<Share> {
+    let Value::Array(shares) = reply else { return Vec::new() };
+    shares.iter().filter_map(|share| read_share(share, asked)).take(SLOTS).collect()
+}
+
+fn read_share(share: &Value, asked: &Address) -> Option<Share> {
+    let Value::Array(parts) = share else { return None };
+    let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = parts.as_slice() else {
+        return None;
+    };
+    let [host, Value::Int(port), ..] = master.as_slice() else { return None };
+    // A server that does not know its own name, or is told not to give it, is where it was asked.
+    let host = match text(host) {
+        None | Some("" | "?") => asked.host.clone(),
+        Some(host) => host.to_ascii_lowercase().into(),
+    };
+    let slot = |number: &i64| u16::try_from(*number).ok().filter(|&slot| usize::from(slot) < SLOTS);
+    let port = u16::try_from(*port).ok().filter(|&port| port > 0)?;
+    Some(Share { slots: slot(first)?..=slot(last)?, master: Address { host, port } })
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::Value;
+
+    use super::{Address, Share, read};
+
+    fn share(first: i64, last: i64, host: Value, port: i64) -> Value {
+        let master = Value::Array(vec![host, Value::Int(port), Value::BulkString(b"id".to_vec())]);
+        Value::Array(vec![Value::Int(first), Value::Int(last), master])
+    }
+
+    #[test]
+    fn what_a_server_says_and_what_it_leaves_out() {
+        let asked = Address { host: "seed".into(), port: 1 };
+        let named = |host: &str| Value::BulkString(host.as_bytes().to_vec());
+        let reply = Value::Array(vec![
+            share(0, 5460, named("10.0.0.1"), 7000),
+            share(5461, 5461, named(""), 7001),
+            share(5462, 9000, Value::Nil, 7002),
+            // None of these makes sense.
+            share(9001, 16384, named("10.0.0.2"), 7003),
+            share(-1, 2, named("10.0.0.2"), 7003),
+            share(9001, 9002, named("10.0.0.2"), 70000),
+            share(9001, 9002, named("10.0.0.2"), 0),
+            Value::Array(vec![Value::Int(1)]),
+            Value::Nil,
+        ]);
+        let address = |host: &str, port| Address { host: host.into(), port };
+        assert_eq!(
+            read(&reply, &asked),
+            [
+                Share { slots: 0..=5460, master: address("10.0.0.1", 7000) },
+                Share { slots: 5461..=5461, master: address("seed", 7001) },
+                Share { slots: 5462..=9000, master: address("seed", 7002) },
+            ]
+        );
+        assert_eq!(read(&Value::Nil, &asked), []);
+    }
+}

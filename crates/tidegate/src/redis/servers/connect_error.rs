@@ -1,0 +1,69 @@
+//! Why the store cannot be used.
+
+use std::fmt;
+
+/// Why the store cannot be used, where, and what to do. It never holds a password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectError {
+    kind: ConnectErrorKind,
+    place: Box<str>,
+    what: Box<str>,
+    hint: Box<str>,
+}
+
+/// What kind of trouble it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ConnectErrorKind {
+    /// Nobody answers there, or not in time.
+    Unreachable,
+    /// The connection cannot be made secure: certificates, or one side that does not speak TLS.
+    Tls,
+    /// The user or the password is wrong or missing, or that user may not do what Tidegate does.
+    Denied,
+    /// It is an older version than Tidegate needs.
+    TooOld,
+    /// It is another kind of server than the URL says: a cluster, a single server, a Sentinel, a replica.
+    WrongKind,
+    /// It is there, and cannot be used for now: it is loading, out of memory, without a master, without slots.
+    NotReady,
+}
+
+impl ConnectError {
+    pub(super) fn new(
+        kind: ConnectErrorKind,
+        place: impl fmt::Display,
+        what: impl Into<Box<str>>,
+        hint: impl Into<Box<str>>,
+    ) -> Self {
+        Self { kind, place: place.to_string().into(), what: what.into(), hint: hint.into() }
+    }
+
+    /// What kind of trouble it is.
+    pub fn kind(&self) -> ConnectErrorKind {
+        self.kind
+    }
+
+    /// What was wrong, without where.
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &str {
+        &self.hint
+    }
+
+    /// Whether it may go away by itself, so that it is worth another try.
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(self.kind, ConnectErrorKind::Unreachable | ConnectErrorKind::NotReady)
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the store at {} cannot be used: {} (hint: {})", self.place, self.what, self.hint)
+    }
+}
+
+impl std::error::Error for ConnectError {}

@@ -1,0 +1,95 @@
+//! One connection to one server.
+
+use std::io;
+use std::sync::Arc;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Pipeline, RedisConnectionInfo, RedisError, Value};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+use super::connect_error::{ConnectError, ConnectErrorKind};
+use super::means::{Means, Whom};
+use super::task::Task;
+use crate::redis::url::Address;
+
+/// One connection, shared by all who ask that server. It is closed when the last of them lets go of it, whatever is in
+/// flight.
+#[derive(Clone)]
+pub(super) struct Connection {
+    requests: MultiplexedConnection,
+    /// Its sender is dropped when the connection is broken.
+    broken: watch::Receiver<()>,
+    _driver: Arc<Task>,
+}
+
+impl Connection {
+    /// Nothing is said yet. It may take as long as the system lets it: callers have a deadline.
+    pub async fn open(means: &Means, whom: &Whom<'_>) -> Result<Self, ConnectError> {
+        let address = whom.address;
+        let stream = TcpStream::connect((&*address.host, address.port))
+            .await
+            .and_then(|stream| stream.set_nodelay(true).map(|()| stream))
+            .map_err(|error| unreachable(address, &error))?;
+        match &means.tls {
+            None => Self::over(stream, address).await,
+            Some(tls) => Self::over(tls.secure(address, stream).await?, address).await,
+        }
+    }
+
+    async fn over<S>(stream: S, address: &Address) -> Result<Self, ConnectError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        // With these it sends nothing by itself. What is said first is said, and its replies judged, in `greeting`.
+        let silent = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let (requests, driver) = MultiplexedConnection::new_with_config(&silent, stream, config)
+            .await
+            .map_err(|error| closed(address, &error))?;
+        let (alive, broken) = watch::channel(());
+        let driver = Task::spawn(async move {
+            driver.await;
+            drop(alive);
+        });
+        Ok(Self { requests, broken, _driver: Arc::new(driver) })
+    }
+
+    /// One reply for each command, or an error if the connection broke. Errors of the server are replies.
+    pub async fn ask(&self, pipeline: &Pipeline) -> Result<Vec<Value>, RedisError> {
+        self.requests.clone().send_packed_commands(pipeline, 0, pipeline.len()).await
+    }
+
+    pub fn is_broken(&self) -> bool {
+        self.broken.has_changed().is_err()
+    }
+
+    /// Comes to be when the connection is broken.
+    pub async fn until_broken(&self) {
+        // Nothing is ever sent.
+        let _ = self.broken.clone().changed().await;
+    }
+}
+
+/// A server that hangs up before it has said anything.
+pub(super) fn closed(address: &Address, error: &RedisError) -> ConnectError {
+    ConnectError::new(
+        ConnectErrorKind::Unreachable,
+        address,
+        format!("the connection was closed ({error})"),
+        "there may be something else than Redis on that port; or it wants TLS (rediss://), or a certificate of its \
+         clients (tls-auth-clients); or it takes no more connections (maxclients), or none from here (protected-mode)",
+    )
+}
+
+fn unreachable(address: &Address, error: &io::Error) -> ConnectError {
+    let hint = match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            "nothing listens there: check host and port, and whether Redis runs"
+        }
+        io::ErrorKind::TimedOut => "no answer at all: check host, port and firewalls",
+        _ => "check the host's name and whether it can be reached from here",
+    };
+    ConnectError::new(ConnectErrorKind::Unreachable, address, error.to_string(), hint)
+}

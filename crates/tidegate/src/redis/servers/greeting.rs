@@ -1,0 +1,188 @@
+//! What is said on a new connection, and who answers.
+
+use redis::{Pipeline, ServerError, Value};
+
+use super::connect_error::{ConnectError, ConnectErrorKind as Kind};
+use super::connection::{Connection, closed};
+use super::means::Whom;
+use super::reply::{lacks_right, said};
+use crate::redis::url::Address;
+
+/// Older ones lack what the script needs.
+const VERSION_MIN: (u32, u32) = (6, 2);
+
+/// Who answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Greeting {
+    pub mode: Mode,
+    pub role: Role,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Standalone,
+    Cluster,
+    Sentinel,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Master,
+    Replica,
+}
+
+/// Says who one is, and asks who the other is.
+pub(super) async fn greet(connection: &Connection, whom: &Whom<'_>) -> Result<Greeting, ConnectError> {
+    let address = whom.address;
+    let mut pipeline = Pipeline::new();
+    if let Some(login) = whom.login {
+        pipeline.cmd("AUTH").arg(login.user.as_deref()).arg(&*login.password);
+    }
+    // Of all commands that tell a version this is the one that the least trusted user may use.
+    pipeline.cmd("HELLO");
+    if whom.database > 0 {
+        pipeline.cmd("SELECT").arg(whom.database);
+    }
+    let replies = connection.ask(&pipeline).await.map_err(|error| closed(address, &error))?;
+    let mut replies = replies.into_iter();
+    if whom.login.is_some() {
+        judged(replies.next()).map_err(|error| login_refused(address, &error))?;
+    }
+    let hello = match judged(replies.next()) {
+        Ok(hello) => hello,
+        Err(error) => return Err(hello_refused(connection, address, &error).await),
+    };
+    if whom.database > 0 {
+        judged(replies.next()).map_err(|error| {
+            let what = format!("there is no database {} ({})", whom.database, said(&error));
+            ConnectError::new(
+                Kind::WrongKind,
+                address,
+                what,
+                "`databases` in the server's settings says how many",
+            )
+        })?;
+    }
+    read_hello(address, &hello)
+}
+
+/// A reply, or the error that it is.
+pub(super) fn judged(reply: Option<Value>) -> Result<Value, ServerError> {
+    match reply {
+        Some(Value::ServerError(error)) => Err(error),
+        Some(value) => Ok(value),
+        None => Ok(Value::Nil),
+    }
+}
+
+/// Text in a reply.
+pub(super) fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// Names and values, one after the other.
+fn read_hello(address: &Address, hello: &Value) -> Result<Greeting, ConnectError> {
+    let fields = if let Value::Array(fields) = hello { fields.as_slice() } else { &[] };
+    let field = |name: &str| {
+        fields.chunks_exact(2).find(|pair| text(&pair[0]) == Some(name)).and_then(|pair| text(&pair[1]))
+    };
+    if let (Some("redis"), Some(version)) = (field("server"), field("version")) {
+        check_version(address, version)?;
+    }
+    let mode = match field("mode") {
+        Some("cluster") => Mode::Cluster,
+        Some("sentinel") => Mode::Sentinel,
+        _ => Mode::Standalone,
+    };
+    let role = if let Some("replica" | "slave") = field("role") { Role::Replica } else { Role::Master };
+    Ok(Greeting { mode, role })
+}
+
+fn check_version(address: &Address, version: &str) -> Result<(), ConnectError> {
+    let mut numbers = version.split('.').map_while(|number| number.parse::<u32>().ok());
+    match (numbers.next(), numbers.next()) {
+        (Some(major), Some(minor)) if (major, minor) < VERSION_MIN => Err(too_old(address, version)),
+        _ => Ok(()),
+    }
+}
+
+fn too_old(address: &Address, version: &str) -> ConnectError {
+    let (major, minor) = VERSION_MIN;
+    let hint = format!("Tidegate needs Redis {major}.{minor} or later, or Valkey");
+    ConnectError::new(Kind::TooOld, address, format!("Redis {version} is too old"), hint)
+}
+
+fn login_refused(address: &Address, error: &ServerError) -> ConnectError {
+    let text = said(error);
+    if error.code() == "WRONGPASS" {
+        let hint = "the user or the password is wrong; it is redis://USER:PASSWORD@HOST, and redis://:PASSWORD@HOST \
+                    without a user";
+        return ConnectError::new(Kind::Denied, address, text, hint);
+    }
+    if text.contains("without any password") {
+        let hint = "the server has no password: leave it out of the URL, or set `requirepass` there";
+        return ConnectError::new(Kind::Denied, address, text, hint);
+    }
+    refused(address, error)
+}
+
+async fn hello_refused(connection: &Connection, address: &Address, error: &ServerError) -> ConnectError {
+    let text = said(error);
+    if error.code() == "NOAUTH" {
+        let hint = "the server wants a password: redis://:PASSWORD@HOST, or redis://USER:PASSWORD@HOST";
+        return ConnectError::new(Kind::Denied, address, text, hint);
+    }
+    if !matches!(error.code(), "ERR" | "NOPROTO") || text.contains("max number of clients") {
+        return refused(address, error);
+    }
+    // It does not know the command, or not without arguments. It may at least say how old it is.
+    let mut info = Pipeline::new();
+    info.cmd("INFO").arg("server");
+    let replies = connection.ask(&info).await.unwrap_or_default();
+    let version =
+        replies.first().and_then(|info| text_after(self::text(info)?, "redis_version:").map(str::to_owned));
+    too_old(address, version.as_deref().unwrap_or("(it does not say which)"))
+}
+
+fn text_after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(label)).map(str::trim)
+}
+
+/// What a server says that does not let one in, or cannot be used for now.
+pub(super) fn refused(address: &Address, error: &ServerError) -> ConnectError {
+    let details = error.details().unwrap_or_default();
+    let (kind, hint) = match error.code() {
+        _ if lacks_right(error) => (
+            Kind::Denied,
+            "the user may not do what Tidegate does: ACL SETUSER USER ~NAMESPACE:* +@connection +@scripting +@read \
+             +@write +@keyspace +time +wait +cluster|slots",
+        ),
+        "NOAUTH" | "WRONGPASS" => (Kind::Denied, "the user or the password is wrong"),
+        "DENIED" => (
+            Kind::Denied,
+            "the server is in protected mode: give it a password, or bind it to an address that only you can reach",
+        ),
+        "LOADING" => (Kind::NotReady, "the server is reading its data from disk: wait for it to be done"),
+        "OOM" => (Kind::NotReady, "the server is out of memory: raise its `maxmemory`, or let it evict"),
+        "MISCONF" => (Kind::NotReady, "the server cannot save its data to disk: see its log"),
+        "NOREPLICAS" => {
+            (Kind::NotReady, "the server wants more replicas than it has: see `min-replicas-to-write`")
+        }
+        "READONLY" => (
+            Kind::WrongKind,
+            "it is a replica, which takes no writes: name the master, or use redis+sentinel://",
+        ),
+        "CLUSTERDOWN" => {
+            (Kind::NotReady, "slots of the cluster are without a master: redis-cli --cluster check")
+        }
+        "ERR" if details.contains("max number of clients") => {
+            (Kind::NotReady, "raise the server's `maxclients`, or connect fewer")
+        }
+        _ => (Kind::NotReady, "see what the server's log says"),
+    };
+    ConnectError::new(kind, address, said(error), hint)
+}

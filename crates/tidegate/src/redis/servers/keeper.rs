@@ -1,0 +1,112 @@
+//! Looks after the connection of a server: makes another one when it broke, and tries now and then while the server is away.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::connect_error::ConnectError;
+use super::finder::Finder;
+use super::jitter::Between;
+use super::probe::Patience;
+use super::server::{Line, Server};
+use super::stats::BreakerState;
+use super::task::Task;
+
+/// Between tries while the breaker is open.
+const PROBE_PAUSE: Between = Between::millis(300..=900);
+/// Between tries before it is.
+const RETRY_PAUSE: Between = Between::millis(20..=60);
+/// How often Sentinels are asked whether the master is still the same, though it answers.
+const MASTER_CHECKED: Between = Between::millis(5_000..=10_000);
+
+/// A server, and who looks after it for as long as this lives.
+pub(super) struct Kept {
+    pub server: Arc<Server>,
+    _keeper: Task,
+}
+
+impl Kept {
+    pub fn new(server: Arc<Server>) -> Self {
+        Self { _keeper: Task::spawn(keep(server.clone())), server }
+    }
+}
+
+/// Connects to all of them, each once. Some may be away, not all; what does not go away by itself is an error.
+pub(super) async fn start(servers: Vec<Arc<Server>>) -> Result<Vec<Kept>, ConnectError> {
+    let mut tries = tokio::task::JoinSet::new();
+    for server in &servers {
+        let server = server.clone();
+        tries.spawn(async move {
+            let outcome = server.connect(Patience::AtStart).await;
+            (server, outcome)
+        });
+    }
+    let mut away = Vec::new();
+    while let Some(tried) = tries.join_next().await {
+        match tried {
+            Ok((_, Ok(()))) => {}
+            Ok((server, Err(error))) if error.is_passing() => away.push((server, error)),
+            Ok((_, Err(error))) => return Err(error),
+            Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+        }
+    }
+    if away.len() == servers.len()
+        && let Some((_, error)) = away.pop()
+    {
+        return Err(error);
+    }
+    for (server, error) in away {
+        server.open(error.what());
+    }
+    Ok(servers.into_iter().map(Kept::new).collect())
+}
+
+async fn keep(server: Arc<Server>) {
+    let mut lines = server.lines();
+    loop {
+        let line = lines.borrow_and_update().clone();
+        match line {
+            Some(line) => {
+                tokio::select! {
+                    () = line.connection.until_broken() => server.let_go(line.generation),
+                    () = until_elsewhere(&server) => server.let_go(line.generation),
+                    // It was let go of.
+                    _ = lines.changed() => {}
+                }
+                drop(line);
+                // What failed so often is not asked again at once.
+                if server.breaker.state() == BreakerState::Open {
+                    sleep(PROBE_PAUSE.draw()).await;
+                }
+            }
+            None => {
+                if let Err(error) = server.connect(Patience::InBackground).await {
+                    server.failed(server.breaker.generation(), error.what());
+                    sleep(pause(&server)).await;
+                }
+            }
+        }
+    }
+}
+
+fn pause(server: &Server) -> Duration {
+    match server.breaker.state() {
+        BreakerState::Open => PROBE_PAUSE.draw(),
+        BreakerState::Closed => RETRY_PAUSE.draw(),
+    }
+}
+
+/// Comes to be when the Sentinels name another master than the one that is connected. A master that they have given up may
+/// still answer here.
+async fn until_elsewhere(server: &Server) {
+    let Finder::Asking(sentinels) = &server.finder else { return std::future::pending().await };
+    loop {
+        sleep(MASTER_CHECKED.draw()).await;
+        if let Ok(master) = sentinels.master(&server.means, Patience::InBackground.each()).await
+            && master != server.address()
+        {
+            return;
+        }
+    }
+}

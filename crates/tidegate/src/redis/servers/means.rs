@@ -1,0 +1,87 @@
+//! What all servers of a store have in common.
+
+use std::num::NonZeroU32;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use super::connect_error::ConnectError;
+use super::event::{EventHook, StoreEvent};
+use super::stats::Counters;
+use super::tls::Tls;
+use crate::redis::RedisSettings;
+use crate::redis::url::{Address, Encryption, Login};
+
+/// What shows whether a server can be used.
+pub(super) const PROBE: &str = include_str!("../lua/probe.lua");
+
+/// What all servers of a store have in common: who one is to them, what is loaded into them, how long they have, and who
+/// is told of what happens.
+pub(super) struct Means {
+    pub login: Option<Login>,
+    pub database: u16,
+    pub tls: Option<Tls>,
+    pub namespace: Box<str>,
+    pub timeout: Duration,
+    pub wait_replicas: Option<NonZeroU32>,
+    pub scripts: Box<[Script]>,
+    pub probe: Script,
+    pub total: Counters,
+    pub waited_short: AtomicU64,
+    hook: Option<EventHook>,
+}
+
+/// A script, and what it is called by.
+pub(super) struct Script {
+    pub text: &'static str,
+    /// The first server that it is loaded into says so.
+    pub sha: OnceLock<Box<str>>,
+}
+
+/// Whom one connects to, and as whom.
+pub(super) struct Whom<'a> {
+    pub address: &'a Address,
+    pub login: Option<&'a Login>,
+    pub database: u16,
+}
+
+impl Means {
+    pub fn new(settings: &RedisSettings, scripts: &[&'static str]) -> Result<Self, ConnectError> {
+        let tls = match settings.url.encryption {
+            Encryption::Plain => None,
+            Encryption::Tls => Some(Tls::new(settings)?),
+        };
+        let script = |text: &'static str| Script { text, sha: OnceLock::new() };
+        Ok(Self {
+            login: settings.url.login.clone(),
+            database: settings.url.database,
+            tls,
+            namespace: settings.namespace.clone(),
+            timeout: settings.timeout,
+            wait_replicas: settings.wait_replicas,
+            scripts: scripts.iter().map(|&text| script(text)).collect(),
+            probe: script(PROBE),
+            total: Counters::default(),
+            waited_short: AtomicU64::new(0),
+            hook: settings.on_event.clone(),
+        })
+    }
+
+    /// One of the servers that hold keys.
+    pub fn server<'a>(&'a self, address: &'a Address) -> Whom<'a> {
+        Whom { address, login: self.login.as_ref(), database: self.database }
+    }
+
+    pub fn tell(&self, event: StoreEvent) {
+        if let Some(hook) = &self.hook {
+            hook.tell(event);
+        }
+    }
+}
+
+impl Script {
+    /// Empty before it was loaded anywhere.
+    pub fn sha(&self) -> &str {
+        self.sha.get().map_or("", |sha| sha)
+    }
+}

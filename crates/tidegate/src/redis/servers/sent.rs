@@ -1,0 +1,34 @@
+//! What is sent to a server, and what becomes of it.
+
+use std::fmt;
+
+/// A command, and the slot that its keys are in.
+#[derive(Clone, Debug)]
+pub(in crate::redis) struct Sent {
+    pub slot: u16,
+    pub command: redis::Cmd,
+}
+
+/// Why there is no reply to a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::redis) enum SendError {
+    /// No reply in time, or the connection went away before it. It may have been carried out, and is never sent again.
+    Lost,
+    /// It was not sent: the server has not answered for a while, or there is no connection to it.
+    Away,
+    /// It was not sent: too many rounds are in flight to this server already.
+    Crowded,
+    /// The server said that it cannot, and did nothing.
+    Refused(Box<str>),
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lost => f.write_str("no reply in time"),
+            Self::Away => f.write_str("not sent, since the server is away"),
+            Self::Crowded => f.write_str("not sent, since too much is in flight already"),
+            Self::Refused(said) => f.write_str(said),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! One server: its connection, its breaker, and rounds of commands.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use redis::Pipeline;
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio::time::{Instant, timeout_at};
+
+use super::breaker::{Breaker, Effect, Generation};
+use super::connect_error::ConnectError;
+use super::connection::Connection;
+use super::event::StoreEvent;
+use super::finder::Finder;
+use super::means::Means;
+use super::reply::{Concerns, Reply};
+use super::sent::SendError;
+use super::stats::{BreakerState, Counters, ServerStats};
+use crate::redis::url::Address;
+
+/// The most rounds that are in flight to one server. There are seldom more than a few: what comes meanwhile is gathered into
+/// the next one.
+const ROUNDS_IN_FLIGHT_MAX: usize = 32;
+
+/// One server. A [`keep`](super::keeper::keep) looks after its connection.
+pub(super) struct Server {
+    pub means: Arc<Means>,
+    pub finder: Finder,
+    pub part: Part,
+    pub breaker: Breaker,
+    /// Where it was when it was last found.
+    address: Mutex<Address>,
+    line: watch::Sender<Option<Line>>,
+    rounds: Semaphore,
+    counters: Counters,
+}
+
+/// What a server is part of.
+pub(super) enum Part {
+    /// Nothing: it has all keys, or all that a ring gives it.
+    Alone,
+    OfCluster {
+        /// One of the slots that it has.
+        slot: AtomicU16,
+        /// Who finds out who has which slot, if this server does not answer.
+        worried: Arc<Notify>,
+    },
+}
+
+/// The connection in use.
+#[derive(Clone)]
+pub(super) struct Line {
+    pub connection: Connection,
+    pub generation: Generation,
+}
+
+impl Server {
+    pub fn new(means: Arc<Means>, finder: Finder, part: Part) -> Arc<Self> {
+        Arc::new(Self {
+            address: Mutex::new(finder.first_guess()),
+            means,
+            finder,
+            part,
+            breaker: Breaker::default(),
+            line: watch::Sender::new(None),
+            rounds: Semaphore::new(ROUNDS_IN_FLIGHT_MAX),
+            counters: Counters::default(),
+        })
+    }
+
+    pub fn address(&self) -> Address {
+        self.address.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn stats(&self) -> ServerStats {
+        ServerStats {
+            address: self.address().to_string().into(),
+            breaker: self.breaker.state(),
+            counts: self.counters.snapshot(),
+        }
+    }
+
+    pub fn count(&self, counter: impl Fn(&Counters) -> &AtomicU64, number: usize) {
+        let number = number as u64;
+        counter(&self.counters).fetch_add(number, Relaxed);
+        counter(&self.means.total).fetch_add(number, Relaxed);
+    }
+
+    /// The connection in use, if there is one, and changes of it.
+    pub fn lines(&self) -> watch::Receiver<Option<Line>> {
+        self.line.subscribe()
+    }
+
+    /// Sends commands as one pipeline. There is a reply for each of them, or none was sent, or nobody knows.
+    pub async fn round(&self, pipeline: &Pipeline, deadline: Instant) -> Result<Vec<Reply>, SendError> {
+        if self.breaker.state() == BreakerState::Open {
+            return Err(SendError::Away);
+        }
+        let Ok(Ok(_permit)) = timeout_at(deadline, self.rounds.acquire()).await else {
+            return Err(SendError::Crowded);
+        };
+        let Some(line) = self.line_by(deadline).await else {
+            self.failed(self.breaker.generation(), "there is no connection to it");
+            return Err(SendError::Away);
+        };
+        self.count(|counters| &counters.rounds, 1);
+        self.count(|counters| &counters.commands, pipeline.len());
+        match timeout_at(deadline, line.connection.ask(pipeline)).await {
+            Ok(Ok(values)) => {
+                let replies: Vec<_> = values.into_iter().map(Reply::of).collect();
+                self.judge(&line, &replies);
+                Ok(replies)
+            }
+            Ok(Err(error)) => {
+                self.let_go(line.generation);
+                self.failed(line.generation, format_args!("the connection broke ({error})"));
+                Err(SendError::Lost)
+            }
+            Err(_) => {
+                self.failed(line.generation, format_args!("no reply within {:?}", self.means.timeout));
+                Err(SendError::Lost)
+            }
+        }
+    }
+
+    /// A connection that works as far as is known, as soon as there is one.
+    async fn line_by(&self, deadline: Instant) -> Option<Line> {
+        let working =
+            |line: &Option<Line>| line.as_ref().filter(|line| !line.connection.is_broken()).cloned();
+        if let Some(line) = working(&self.line.borrow()) {
+            return Some(line);
+        }
+        let mut lines = self.lines();
+        loop {
+            if let Some(line) = working(&lines.borrow_and_update()) {
+                return Some(line);
+            }
+            if self.breaker.state() == BreakerState::Open {
+                return None;
+            }
+            timeout_at(deadline, lines.changed()).await.ok()?.ok()?;
+        }
+    }
+
+    /// What the replies say of the server as a whole.
+    fn judge(&self, line: &Line, replies: &[Reply]) {
+        let mut worst = None;
+        for reply in replies {
+            let Reply::Refused(refusal) = reply else { continue };
+            self.count(|counters| &counters.refused, 1);
+            match refusal.concerns {
+                Concerns::Command => {}
+                Concerns::Slot => self.worry(),
+                Concerns::Server | Concerns::Master => worst = Some(refusal),
+            }
+        }
+        match worst {
+            None => self.breaker.succeeded(line.generation),
+            Some(refusal) => {
+                if refusal.concerns == Concerns::Master {
+                    self.let_go(line.generation);
+                }
+                self.failed(line.generation, &refusal.text);
+            }
+        }
+    }
+
+    /// A failure of the server as a whole.
+    pub fn failed(&self, generation: Generation, why: impl fmt::Display) {
+        self.count(|counters| &counters.failures, 1);
+        if self.breaker.failed(generation) == Effect::Opened {
+            self.opened(why);
+        }
+        self.worry();
+    }
+
+    /// It could not be reached from the beginning.
+    pub fn open(&self, why: impl fmt::Display) {
+        if self.breaker.open() == Effect::Opened {
+            self.opened(why);
+        }
+    }
+
+    fn opened(&self, why: impl fmt::Display) {
+        self.line.send_replace(None);
+        self.means.tell(StoreEvent::Opened {
+            address: self.address().to_string().into(),
+            why: why.to_string().into(),
+        });
+    }
+
+    fn worry(&self) {
+        if let Part::OfCluster { worried, .. } = &self.part {
+            worried.notify_one();
+        }
+    }
+
+    /// Does without this connection from now on, if it is still the one in use. Those who wait for replies keep it.
+    pub fn let_go(&self, generation: Generation) {
+        self.line.send_if_modified(|line| line.take_if(|line| line.generation == generation).is_some());
+    }
+
+    /// Connects, and uses that connection from now on.
+    pub async fn connect(&self, patience: super::probe::Patience) -> Result<(), ConnectError> {
+        let (address, connection) = super::probe::connect(self, patience).await?;
+        let shown = |address: &Address| address.to_string().into_boxed_str();
+        let renewed = self.breaker.renew();
+        let before = std::mem::replace(
+            &mut *self.address.lock().unwrap_or_else(PoisonError::into_inner),
+            address.clone(),
+        );
+        let is_first = renewed.generation == Generation::FIRST;
+        self.line.send_replace(Some(Line { connection, generation: renewed.generation }));
+        if !is_first {
+            self.count(|counters| &counters.reconnects, 1);
+        }
+        if !is_first && before != address {
+            self.means.tell(StoreEvent::MasterChanged { from: shown(&before), to: shown(&address) });
+        }
+        if renewed.before == BreakerState::Open {
+            self.means.tell(StoreEvent::Closed { address: shown(&address) });
+        }
+        Ok(())
+    }
+}

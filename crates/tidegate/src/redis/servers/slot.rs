@@ -1,0 +1,60 @@
+//! Which of a cluster's slots a hash tag belongs to.
+
+/// How many slots a cluster has.
+pub(super) const SLOTS: usize = 16384;
+
+/// The remainders of CRC16 (CCITT, as of XMODEM: polynomial 0x1021, from 0) for each byte.
+static CRC16: [u16; 256] = crc16_table();
+
+/// The slot of keys whose names have this between `{` and `}`.
+pub(super) fn slot_of(tag: &[u8]) -> u16 {
+    let crc = tag.iter().fold(0u16, |crc, &byte| {
+        let [high, _] = crc.to_be_bytes();
+        (crc << 8) ^ CRC16[usize::from(high ^ byte)]
+    });
+    crc % 16384
+}
+
+/// Some tag whose keys are in this slot.
+pub(super) fn tag_in(slot: u16) -> String {
+    // Numbers spread evenly over slots, so about as many are tried as there are slots.
+    (0u64..).map(|number| number.to_string()).find(|tag| slot_of(tag.as_bytes()) == slot).unwrap_or_default()
+}
+
+const fn crc16_table() -> [u16; 256] {
+    let mut table = [0u16; 256];
+    let mut byte = 0u16;
+    while byte < 256 {
+        let mut crc = byte << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 };
+            bit += 1;
+        }
+        table[byte as usize] = crc;
+        byte += 1;
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SLOTS, slot_of, tag_in};
+
+    #[test]
+    fn slots_are_those_of_redis() {
+        // The check value of the polynomial, and what CLUSTER KEYSLOT says.
+        assert_eq!(slot_of(b"123456789"), 0x31c3);
+        assert_eq!(slot_of(b""), 0);
+        assert_eq!(slot_of(b"foo"), 12182);
+        assert_eq!(slot_of(b"user1000"), 3443);
+    }
+
+    #[test]
+    fn every_slot_has_a_tag() {
+        for slot in [0, 1, 77, 8191, 16383] {
+            assert_eq!(slot_of(tag_in(slot).as_bytes()), slot);
+        }
+        assert!((0..1000).all(|number| usize::from(slot_of(format!("key{number}").as_bytes())) < SLOTS));
+    }
+}

@@ -1,0 +1,18 @@
+//! A task that ends with its owner.
+
+use tokio::task::JoinHandle;
+
+/// A task that is stopped when this is dropped.
+pub(super) struct Task(JoinHandle<()>);
+
+impl Task {
+    pub fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(tokio::spawn(work))
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

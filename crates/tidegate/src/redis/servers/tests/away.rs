@@ -1,0 +1,124 @@
+use std::time::Duration;
+
+use super::{BreakerState, SendError, StoreEvent, add, connected_with, heard, key, until_all_are};
+use crate::redis::testing::{RedisProcess, until};
+
+/// Short enough for a test, long enough for a busy machine.
+const SOON: Duration = Duration::from_millis(400);
+
+#[tokio::test]
+async fn a_stopped_server_is_left_alone_until_it_goes_on() {
+    let redis = RedisProcess::start().await;
+    let (settings, told) = heard(&redis.url(), SOON);
+    let servers = connected_with(&settings).await;
+    until("it works", async || add(&servers, "a", 1).await.is_ok()).await;
+
+    redis.stop();
+    for failure in 1..=3 {
+        assert_eq!(add(&servers, "b", 1).await, Err(SendError::Lost), "{failure}");
+    }
+    assert_eq!(super::breakers(&servers), [BreakerState::Open]);
+    let rounds = servers.stats().total.rounds;
+    for _ in 0..100 {
+        assert_eq!(add(&servers, "b", 1).await, Err(SendError::Away));
+    }
+    assert_eq!(servers.stats().total.rounds, rounds, "nothing is sent");
+
+    redis.go_on();
+    until_all_are(&servers, BreakerState::Closed).await;
+    until("it works again", async || add(&servers, "a", 1).await.is_ok()).await;
+    // What was lost may have been run, once each: nothing was sent again.
+    let added: i64 = redis.cli(&["GET", &key("b")]).trim().parse().unwrap_or(0);
+    assert!(added <= 3, "{added}");
+
+    let told = told.lock().expect("a lock").clone();
+    let address = redis.address().into_boxed_str();
+    assert!(told.len() >= 2, "{told:?}");
+    let StoreEvent::Opened { address: opened, why } = &told[0] else { panic!("{told:?}") };
+    assert!(*opened == address && why.contains("no reply within"), "{told:?}");
+    assert_eq!(told[1], StoreEvent::Closed { address });
+}
+
+#[tokio::test]
+async fn a_killed_server_is_left_alone_and_found_again() {
+    let mut redis = RedisProcess::start().await;
+    let (settings, told) = heard(&redis.url(), SOON);
+    let servers = connected_with(&settings).await;
+    redis.kill();
+    until("the breaker opens", async || {
+        let failed = add(&servers, "a", 1).await.expect_err("there is no server");
+        assert!(matches!(failed, SendError::Lost | SendError::Away), "{failed:?}");
+        super::breakers(&servers) == [BreakerState::Open]
+    })
+    .await;
+    redis.restart().await;
+    until_all_are(&servers, BreakerState::Closed).await;
+    until("it works again", async || add(&servers, "a", 1).await.is_ok()).await;
+    let told = told.lock().expect("a lock").clone();
+    assert!(
+        matches!(told[0], StoreEvent::Opened { .. }) && matches!(told[1], StoreEvent::Closed { .. }),
+        "{told:?}"
+    );
+}
+
+#[tokio::test]
+async fn out_of_memory_opens_the_breaker_and_it_stays_open_until_there_is_some() {
+    let redis = RedisProcess::start().await;
+    let (settings, told) = heard(&redis.url(), Duration::from_secs(5));
+    let servers = connected_with(&settings).await;
+    redis.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    let before = servers.stats().total.reconnects;
+    for _ in 0..3 {
+        let refused = add(&servers, "a", 1).await;
+        assert!(matches!(&refused, Err(SendError::Refused(said)) if said.contains("OOM")), "{refused:?}");
+    }
+    assert_eq!(add(&servers, "a", 1).await, Err(SendError::Away));
+    // It is asked now and then, and found to be out of memory still.
+    let failures = servers.stats().total.failures;
+    until("it was probed twice", async || servers.stats().total.failures >= failures + 2).await;
+    assert_eq!(super::breakers(&servers), [BreakerState::Open]);
+    assert_eq!(servers.stats().total.reconnects, before);
+
+    redis.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+    until_all_are(&servers, BreakerState::Closed).await;
+    assert_eq!(add(&servers, "a", 1).await, Ok(1));
+    assert_eq!(told.lock().expect("a lock").len(), 2);
+}
+
+#[tokio::test]
+async fn a_master_that_became_a_replica_is_not_used() {
+    let (redis, other) = (RedisProcess::start().await, RedisProcess::start().await);
+    let (settings, _) = heard(&redis.url(), Duration::from_secs(5));
+    let servers = connected_with(&settings).await;
+    assert_eq!(add(&servers, "a", 1).await, Ok(1));
+    redis.cli(&["REPLICAOF", "127.0.0.1", &other.port.to_string()]);
+    let refused = add(&servers, "a", 1).await;
+    assert!(matches!(&refused, Err(SendError::Refused(said)) if said.contains("READONLY")), "{refused:?}");
+    until_all_are(&servers, BreakerState::Open).await;
+    redis.cli(&["REPLICAOF", "NO", "ONE"]);
+    until_all_are(&servers, BreakerState::Closed).await;
+    assert!(add(&servers, "a", 1).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_stopped_server_does_not_gather_rounds() {
+    let redis = RedisProcess::start().await;
+    let (settings, _) = heard(&redis.url(), SOON);
+    let servers = connected_with(&settings).await;
+    redis.stop();
+    let mut all = tokio::task::JoinSet::new();
+    for _ in 0..500 {
+        let servers = servers.clone();
+        all.spawn(async move { add(&servers, "a", 1).await });
+    }
+    while let Some(one) = all.join_next().await {
+        match one.expect("no panic") {
+            Err(SendError::Lost | SendError::Away | SendError::Crowded) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    let sent = servers.stats().total.rounds;
+    assert!(sent <= 32, "{sent}");
+    redis.go_on();
+    until_all_are(&servers, BreakerState::Closed).await;
+}

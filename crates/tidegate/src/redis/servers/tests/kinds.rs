@@ -1,0 +1,113 @@
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::refused;
+use crate::redis::ConnectErrorKind as Kind;
+use crate::redis::testing::{RedisProcess, free_port, until};
+
+#[tokio::test]
+async fn a_cluster_url_on_a_single_server() {
+    let redis = RedisProcess::start().await;
+    let error = refused(&format!("redis-cluster://{}", redis.address())).await;
+    assert_eq!(error.kind(), Kind::WrongKind);
+    assert!(error.hint().contains("redis://"), "{error}");
+    let error = refused(&format!("redis+sentinel://{}/m", redis.address())).await;
+    assert_eq!(error.kind(), Kind::WrongKind);
+    assert!(error.what().contains("no Sentinel"), "{error}");
+}
+
+#[tokio::test]
+async fn a_single_url_on_a_cluster_and_a_cluster_that_was_never_made() {
+    let bus = free_port().to_string();
+    let redis = RedisProcess::with(&["--cluster-enabled", "yes", "--cluster-port", &bus]).await;
+    for scheme in ["redis", "redis+ring"] {
+        let error = refused(&format!("{scheme}://{}", redis.address())).await;
+        assert_eq!(error.kind(), Kind::WrongKind);
+        assert!(error.hint().contains("redis-cluster://"), "{error}");
+    }
+    let error = refused(&format!("redis-cluster://{}", redis.address())).await;
+    assert_eq!(error.kind(), Kind::NotReady);
+    assert!(error.hint().contains("--cluster create"), "{error}");
+}
+
+#[tokio::test]
+async fn a_replica() {
+    let master = RedisProcess::start().await;
+    let replica = RedisProcess::with(&["--replicaof", "127.0.0.1", &master.port.to_string()]).await;
+    let error = refused(&replica.url()).await;
+    assert_eq!(error.kind(), Kind::WrongKind);
+    assert!(error.what().contains("replica"), "{error}");
+}
+
+#[tokio::test]
+async fn a_database_that_there_is_not() {
+    let redis = RedisProcess::with(&["--databases", "2"]).await;
+    let error = refused(&format!("{}/2", redis.url())).await;
+    assert_eq!(error.kind(), Kind::WrongKind);
+    assert!(error.what().contains("no database 2"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_without_room_for_one_more() {
+    let redis = RedisProcess::with(&["--maxclients", "1"]).await;
+    let _taken = tokio::net::TcpStream::connect(redis.address()).await.expect("a connection");
+    until("the place is taken", async || redis.cli(&["PING"]).contains("max number")).await;
+    let error = refused(&redis.url()).await;
+    // It says so and hangs up; whether it was heard depends on who is faster.
+    assert!(error.is_passing() && error.to_string().contains("max"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_out_of_memory() {
+    let redis = RedisProcess::with(&["--maxmemory", "1", "--maxmemory-policy", "noeviction"]).await;
+    let error = refused(&redis.url()).await;
+    assert_eq!(error.kind(), Kind::NotReady);
+    assert!(error.hint().contains("maxmemory"), "{error}");
+}
+
+/// No old Redis is to be had, so this answers as one does: Redis 5 knows no HELLO, 6.0 none without arguments.
+#[tokio::test]
+async fn a_redis_that_is_too_old() {
+    for (version, hello) in [
+        ("5.0.7", "-ERR unknown command `HELLO`, with args beginning with: \r\n"),
+        ("6.0.16", "-ERR wrong number of arguments for 'hello' command\r\n"),
+        (
+            "6.0.0",
+            "*8\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n6.0.0\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n",
+        ),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let old = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            let info = format!("# Server\r\nredis_version:{version}\r\n");
+            let info = format!("${}\r\n{info}\r\n", info.len());
+            for reply in [hello, &info] {
+                if stream.read(&mut [0; 1000]).await.is_ok_and(|bytes| bytes > 0) {
+                    let _ = stream.write_all(reply.as_bytes()).await;
+                }
+            }
+        });
+        let error = refused(&format!("redis://{address}")).await;
+        assert_eq!(error.kind(), Kind::TooOld, "{error}");
+        assert!(error.what().contains(version) && error.hint().contains("6.2"), "{error}");
+        old.abort();
+    }
+}
+
+#[tokio::test]
+async fn something_that_is_no_redis() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let web = tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            let _ = stream.read(&mut [0; 1000]).await;
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        }
+    });
+    let error = refused(&format!("redis://{address}")).await;
+    assert_eq!(error.kind(), Kind::Unreachable, "{error}");
+    assert!(error.hint().contains("something else than Redis"), "{error}");
+    web.abort();
+}

@@ -1,0 +1,77 @@
+use super::{NEVER_LATE, add, connected, refused, settings};
+use crate::redis::ConnectErrorKind as Kind;
+use crate::redis::servers::Servers;
+use crate::redis::testing::{RedisProcess, free_port};
+
+const SECRET: &str = "s3cret@/:#";
+const SECRET_IN_URL: &str = "s3cret%40%2F%3A%23";
+
+#[tokio::test]
+async fn with_a_password() {
+    let redis = RedisProcess::with(&["--requirepass", SECRET]).await;
+    let address = redis.address();
+    let servers = connected(&format!("redis://:{SECRET_IN_URL}@{address}")).await;
+    assert_eq!(add(&servers, "a", 1).await, Ok(1));
+
+    let error = refused(&format!("redis://{address}")).await;
+    assert_eq!(error.kind(), Kind::Denied);
+    assert!(error.what().contains("NOAUTH") && error.hint().contains("wants a password"), "{error}");
+
+    let error = refused(&format!("redis://:wr0ng@{address}")).await;
+    assert_eq!(error.kind(), Kind::Denied);
+    assert!(error.what().contains("WRONGPASS"), "{error}");
+    assert!(error.to_string().contains(&address) && !error.to_string().contains("wr0ng"), "{error}");
+}
+
+#[tokio::test]
+async fn a_password_that_nobody_asked_for() {
+    let redis = RedisProcess::start().await;
+    let error = refused(&format!("redis://:wr0ng@{}", redis.address())).await;
+    assert_eq!(error.kind(), Kind::Denied);
+    assert!(error.hint().contains("leave it out"), "{error}");
+}
+
+#[tokio::test]
+async fn as_a_user_with_just_enough_rights() {
+    let redis = RedisProcess::start().await;
+    // As the hint says.
+    let rights = "+@connection +@scripting +@read +@write +@keyspace +time +wait +cluster|slots";
+    let mut command = vec!["ACL", "SETUSER", "alice", "on", ">pw", "~tg:*"];
+    command.extend(rights.split(' '));
+    assert_eq!(redis.cli(&command).trim(), "OK");
+    let servers = connected(&format!("redis://alice:pw@{}", redis.address())).await;
+    assert_eq!(add(&servers, "a", 1).await, Ok(1));
+
+    // Another namespace is not theirs.
+    let mut elsewhere = settings(&format!("redis://alice:pw@{}", redis.address()), NEVER_LATE);
+    elsewhere.namespace = "other".into();
+    let error = Servers::connect(&elsewhere, &[]).await.err().expect("an error");
+    assert_eq!(error.kind(), Kind::Denied, "{error}");
+
+    // Without writing nothing can be counted.
+    redis.cli(&["ACL", "SETUSER", "alice", "-mset"]);
+    let error = refused(&format!("redis://alice:pw@{}", redis.address())).await;
+    assert_eq!(error.kind(), Kind::Denied);
+    assert!(error.hint().contains(rights), "{error}");
+}
+
+#[tokio::test]
+async fn nobody_is_there() {
+    let error = refused(&format!("redis://127.0.0.1:{}", free_port())).await;
+    assert_eq!(error.kind(), Kind::Unreachable);
+    assert!(error.hint().contains("nothing listens there"), "{error}");
+
+    let error = refused("redis://no-such-host.invalid").await;
+    assert_eq!(error.kind(), Kind::Unreachable, "{error}");
+    assert!(error.to_string().contains("no-such-host.invalid:6379"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_at_the_start() {
+    let redis = RedisProcess::start().await;
+    redis.stop();
+    let error = refused(&redis.url()).await;
+    redis.go_on();
+    assert_eq!(error.kind(), Kind::Unreachable);
+    assert!(error.what().contains("no answer within"), "{error}");
+}

@@ -1,0 +1,91 @@
+//! All of it on real servers.
+
+mod away;
+mod cluster;
+mod kinds;
+mod login;
+mod ring;
+mod scripts;
+mod sentinel;
+mod tls;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redis::{Value, cmd};
+
+use super::{BreakerState, ConnectError, EventHook, SendError, Sent, Servers, StoreEvent};
+use crate::redis::RedisSettings;
+use crate::redis::testing::until;
+
+/// Adds to a number.
+const ADD: &str = "return redis.call('INCRBY', KEYS[1], ARGV[1])";
+
+/// Enough for a machine that is busy with other things, where nothing is to be late.
+const NEVER_LATE: Duration = Duration::from_secs(20);
+
+/// What was told.
+type Told = Arc<Mutex<Vec<StoreEvent>>>;
+
+fn settings(url: &str, timeout: Duration) -> RedisSettings {
+    let mut settings = RedisSettings::new(url.parse().expect("a URL"));
+    settings.timeout = timeout;
+    settings
+}
+
+/// Settings, and what is told.
+fn heard(url: &str, timeout: Duration) -> (RedisSettings, Told) {
+    let told = Told::default();
+    let mut settings = settings(url, timeout);
+    let hook = told.clone();
+    settings.on_event = Some(EventHook::new(move |event| hook.lock().expect("a lock").push(event)));
+    (settings, told)
+}
+
+async fn connected(url: &str) -> Arc<Servers> {
+    connected_with(&settings(url, NEVER_LATE)).await
+}
+
+async fn connected_with(settings: &RedisSettings) -> Arc<Servers> {
+    Servers::connect(settings, &[ADD]).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+async fn refused(url: &str) -> ConnectError {
+    let error = Servers::connect(&settings(url, NEVER_LATE), &[ADD]).await.err().expect("an error");
+    assert!(error.to_string().contains("(hint: "), "{error}");
+    error
+}
+
+/// Adds to the number of a tag.
+async fn add(servers: &Servers, tag: &str, number: i64) -> Result<i64, SendError> {
+    add_all(servers, &[(tag, number)]).await.remove(0)
+}
+
+/// Adds to the numbers of tags that are all at the server of the first one, as one round.
+async fn add_all(servers: &Servers, numbers: &[(&str, i64)]) -> Vec<Result<i64, SendError>> {
+    let server = servers.place(numbers[0].0.as_bytes()).server;
+    let round = numbers.iter().map(|(tag, number)| sent(servers, tag, *number)).collect();
+    let replies = servers.send(server, round).await;
+    replies
+        .into_iter()
+        .map(|reply| reply.map(|value| if let Value::Int(sum) = value { sum } else { panic!("{value:?}") }))
+        .collect()
+}
+
+fn sent(servers: &Servers, tag: &str, number: i64) -> Sent {
+    let mut command = cmd("EVALSHA");
+    command.arg(servers.sha(0)).arg(1).arg(key(tag)).arg(number);
+    Sent { slot: servers.place(tag.as_bytes()).slot, command }
+}
+
+fn key(tag: &str) -> String {
+    format!("tg:1{{{tag}}}x")
+}
+
+fn breakers(servers: &Servers) -> Vec<BreakerState> {
+    servers.stats().servers.iter().map(|server| server.breaker).collect()
+}
+
+async fn until_all_are(servers: &Servers, state: BreakerState) {
+    until("the breakers change", async || breakers(servers).iter().all(|breaker| *breaker == state)).await;
+}

@@ -1,0 +1,61 @@
+use std::time::Duration;
+
+use super::{NEVER_LATE, StoreEvent, add, connected, connected_with, heard, refused};
+use crate::redis::ConnectErrorKind as Kind;
+use crate::redis::testing::{RedisSentinels, until};
+
+#[tokio::test]
+async fn the_master_is_found_and_found_again_after_a_failover() {
+    let mut watched = RedisSentinels::start().await;
+    let (settings, told) = heard(&watched.url(), Duration::from_secs(2));
+    let servers = connected_with(&settings).await;
+    assert_eq!(add(&servers, "a", 1).await, Ok(1));
+    assert_eq!(*servers.stats().servers[0].address, watched.servers[0].address());
+    until("the replica has it", async || watched.servers[1].cli(&["GET", &super::key("a")]).trim() == "1")
+        .await;
+
+    // One of those who know is gone as well.
+    watched.kill_sentinel(0);
+    watched.servers[0].kill();
+    until("the replica is master, and used", async || add(&servers, "a", 1).await.is_ok()).await;
+    assert_eq!(add(&servers, "a", 0).await, Ok(2), "nothing was lost");
+    assert_eq!(*servers.stats().servers[0].address, watched.servers[1].address());
+    let told = told.lock().expect("a lock").clone();
+    let changed = StoreEvent::MasterChanged {
+        from: watched.servers[0].address().into(),
+        to: watched.servers[1].address().into(),
+    };
+    assert!(told.contains(&changed), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_failover_while_the_old_master_lives() {
+    let watched = RedisSentinels::start().await;
+    let (settings, _) = heard(&watched.url(), NEVER_LATE);
+    let servers = connected_with(&settings).await;
+    assert_eq!(add(&servers, "a", 1).await, Ok(1));
+    watched.failover();
+    until("the other one is used", async || {
+        let _ = add(&servers, "a", 1).await;
+        *servers.stats().servers[0].address == *watched.servers[1].address()
+    })
+    .await;
+    until("it works", async || add(&servers, "a", 1).await.is_ok()).await;
+}
+
+#[tokio::test]
+async fn a_master_that_nobody_knows() {
+    let watched = RedisSentinels::start().await;
+    let url = watched.url().replace(RedisSentinels::MASTER, "another");
+    let error = refused(&url).await;
+    assert_eq!(error.kind(), Kind::WrongKind);
+    assert!(error.what().contains("`another`") && error.hint().contains("sentinel monitor"), "{error}");
+
+    // A Sentinel is no single server.
+    let sentinel = watched.url().replace("redis+sentinel", "redis");
+    let first = sentinel.split(',').next().expect("a server");
+    let error = refused(first).await;
+    assert_eq!(error.kind(), Kind::WrongKind);
+    assert!(error.what().contains("Sentinel"), "{error}");
+    let _ = connected(&watched.url()).await;
+}

@@ -1,0 +1,106 @@
+//! Connections that others cannot read.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::connect_error::{ConnectError, ConnectErrorKind};
+use crate::redis::url::Address;
+use crate::redis::{ClientCertificate, RedisSettings};
+
+/// Who is trusted, and what this side shows of itself.
+pub(super) struct Tls(TlsConnector);
+
+impl Tls {
+    pub fn new(settings: &RedisSettings) -> Result<Self, ConnectError> {
+        let wrong = |what: String, hint: &'static str| {
+            ConnectError::new(ConnectErrorKind::Tls, &settings.url, what, hint)
+        };
+        let roots = match &settings.ca_file {
+            Some(file) => roots_of(file),
+            None => roots_of_system(),
+        }
+        .map_err(|what| wrong(what, "the certificate of whoever signed the server's, as PEM"))?;
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| wrong(error.to_string(), "this is a fault of Tidegate: please report it"))?
+            .with_root_certificates(roots);
+        let config = match &settings.client_certificate {
+            None => builder.with_no_client_auth(),
+            Some(own) => own_certificate(own)
+                .and_then(|(chain, key)| {
+                    builder.with_client_auth_cert(chain, key).map_err(|error| error.to_string())
+                })
+                .map_err(|what| {
+                    wrong(what, "a certificate and the private key that belongs to it, as PEM")
+                })?,
+        };
+        Ok(Self(TlsConnector::from(Arc::new(config))))
+    }
+
+    pub async fn secure(
+        &self,
+        address: &Address,
+        stream: TcpStream,
+    ) -> Result<TlsStream<TcpStream>, ConnectError> {
+        let wrong =
+            |what: String, hint: &'static str| ConnectError::new(ConnectErrorKind::Tls, address, what, hint);
+        let name = ServerName::try_from(address.host.to_string()).map_err(|_| {
+            wrong(
+                format!("`{}` cannot be in a certificate", address.host),
+                "name the host as its certificate does",
+            )
+        })?;
+        self.0.connect(name, stream).await.map_err(|error| {
+            wrong(
+                format!("no secure connection: {error}"),
+                "the server has to speak TLS on that port, and its certificate to be signed by someone in the CA file \
+                 (or known to the system) and to name this host; redis:// is without TLS",
+            )
+        })
+    }
+}
+
+fn roots_of(file: &Path) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates_of(file)? {
+        roots.add(certificate).map_err(|error| format!("{}: {error}", file.display()))?;
+    }
+    Ok(roots)
+}
+
+fn roots_of_system() -> Result<RootCertStore, String> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        return Err("this system has no certificates of those who may vouch for servers".to_owned());
+    }
+    Ok(roots)
+}
+
+type Own = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn own_certificate(own: &ClientCertificate) -> Result<Own, String> {
+    let chain = certificates_of(&own.certificate_file)?;
+    let key = PrivateKeyDer::from_pem_file(&own.key_file)
+        .map_err(|error| format!("{}: {error}", own.key_file.display()))?;
+    Ok((chain, key))
+}
+
+fn certificates_of(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let certificates = CertificateDer::pem_file_iter(file)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| format!("{}: {error}", file.display()))?;
+    if certificates.is_empty() {
+        return Err(format!("{} holds no certificate", file.display()));
+    }
+    Ok(certificates)
+}

@@ -1,0 +1,166 @@
+//! Plans whose keys are in several slots or servers.
+//!
+//! Redis decides a call as one only where all its keys are in one place. So each part of such a plan is checked for itself,
+//! all at the same time. If every part is admitted the plan is. Else those parts that were admitted are given back, and for
+//! as long as that takes they count: others may be denied meanwhile that would have been admitted, and never the other way
+//! round. If this process ends in between, they count until their windows are over.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tidegate_core::{Outcome, Verdict};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+
+use super::deny_cache::Denials;
+use super::desk::{Answered, Unanswered};
+use super::giving_back::give_back;
+use super::leasing::holds_leases;
+use super::order::{Op, Order, OrderCharge};
+use super::parts::Part;
+use super::script::{LeaseSeen, outcomes_of};
+use super::store::{Asking, Inner, Patience};
+use crate::{Outcomes, Settled, StoreFailure};
+
+/// A plan in several places.
+pub(super) struct Split {
+    pub inner: Arc<Inner>,
+    pub order: Order,
+    pub parts: Vec<Part>,
+    pub patience: Patience,
+}
+
+impl Split {
+    /// Decides the plan; changes nothing if it is only looked at.
+    pub(super) fn decide(self) -> JoinHandle<Result<Settled, StoreFailure>> {
+        let asked = self.ask();
+        // It goes on whether or not anybody waits for it: what was charged for nothing has to be given back.
+        self.inner.runtime.clone().spawn(async move {
+            match all(asked).await {
+                Ok(answers) => self.settle(answers).await,
+                Err((answers, why)) => {
+                    let admitted = self.parts.iter().zip(&answers);
+                    let admitted =
+                        admitted.filter_map(|(part, answer)| answer.as_ref().map(|seen| (part, seen)));
+                    drop(self.give_back(admitted));
+                    Err(why)
+                }
+            }
+        })
+    }
+
+    /// Does to each part what can be done to each for itself.
+    pub(super) fn change(self) -> JoinHandle<Result<(), StoreFailure>> {
+        let asked = self.ask();
+        self.inner.runtime.spawn(async move { all(asked).await.map(|_| ()).map_err(|(_, why)| why) })
+    }
+
+    /// Puts an order for each part, now.
+    pub(super) fn ask(&self) -> Vec<Asking> {
+        self.inner.office.counters.splits.add(1);
+        // What is to be learned from a denial is known when all parts are.
+        let patience = Patience { denials: Denials::NotKept, ..self.patience };
+        let ask = |part: &Part| self.inner.put(part.place, self.part(part, self.order.op), patience);
+        self.parts.iter().map(ask).collect()
+    }
+
+    fn part(&self, part: &Part, op: Op) -> Order {
+        // All may turn out to be denied because one part is, and then the states say what that means for each.
+        Order::keeping_states(op, part.charges_of(&self.order).cloned().collect())
+    }
+
+    /// What comes of it if every part was answered.
+    async fn settle(self, answers: Vec<Answered>) -> Result<Settled, StoreFailure> {
+        let is_admitted = |answer: &Answered| answer.seen.admitted == Verdict::Allowed;
+        let at = answers.iter().map(|answer| answer.seen.at).max().unwrap_or_default();
+        if answers.iter().all(is_admitted) {
+            let outcomes = self.in_order(answers.iter().map(|answer| answer.seen.outcomes.clone()));
+            return match self.one_lease(&answers).await {
+                Ok(lease) => Ok(Settled { outcomes, at, lease }),
+                Err(why) => {
+                    drop(self.give_back(self.parts.iter().zip(&answers)));
+                    Err(why)
+                }
+            };
+        }
+        let outcomes = self.parts.iter().zip(&answers).map(|(part, answer)| self.denied(part, answer));
+        let outcomes = self.in_order(outcomes);
+        let admitted = self.parts.iter().zip(&answers).filter(|(_, answer)| is_admitted(answer));
+        let given_back = self.give_back(admitted);
+        // Who hears of the denial and asks for less finds that all is as it was, if there is the time.
+        let _ = timeout_at(self.patience.just_before(Instant::now()), async {
+            for given_back in given_back {
+                let _ = given_back.await;
+            }
+        })
+        .await;
+        Ok(Settled { outcomes, at, lease: None })
+    }
+
+    /// The outcomes of a part of a plan that is denied, whatever this part alone was told.
+    fn denied(&self, part: &Part, answer: &Answered) -> Outcomes {
+        let seen = &answer.seen;
+        let charges: Charges = part.charges_of(&self.order).cloned().collect();
+        let states = seen.states.as_deref().unwrap_or(&[]);
+        if self.patience.denials == Denials::Kept && states.len() == charges.len() {
+            self.inner.office.deny_cache.keep(&charges, states, answer.when);
+        }
+        match seen.admitted {
+            Verdict::Denied => seen.outcomes.clone(),
+            Verdict::Allowed => outcomes_of(&charges, states, seen.at, Verdict::Denied),
+        }
+    }
+
+    /// Outcomes of parts as those of the plan.
+    fn in_order(&self, parts: impl Iterator<Item = Outcomes>) -> Outcomes {
+        let placed = self.parts.iter().zip(parts);
+        let mut placed: SmallVec<[(usize, Outcome); 8]> =
+            placed.flat_map(|(part, outcomes)| part.charges.clone().into_iter().zip(outcomes)).collect();
+        placed.sort_unstable_by_key(|(at, _)| *at);
+        placed.into_iter().map(|(_, outcome)| outcome).collect()
+    }
+
+    /// Gives back what parts were charged for nothing, but for what counts denied attempts.
+    fn give_back<'a>(&self, admitted: impl Iterator<Item = (&'a Part, &'a Answered)>) -> Vec<JoinHandle<()>> {
+        let is_charged = matches!(self.order.op, Op::Check | Op::Acquire { .. });
+        let give_back = |(part, order): (&Part, Order)| {
+            self.inner.runtime.spawn(give_back(self.inner.clone(), part.place, order))
+        };
+        let orders = admitted.filter(|_| is_charged).flat_map(|(part, answer)| {
+            let release = match answer.seen.lease {
+                LeaseSeen::Held(lease) => {
+                    Some(Order::new(Op::Release { token: lease.token }, self.lease_charges(part)))
+                }
+                _ => None,
+            };
+            let is_refunded =
+                |charge: &&OrderCharge| !charge.algorithm.counts_denied() && !holds_leases(charge);
+            let charges: Charges = part.charges_of(&self.order).filter(is_refunded).cloned().collect();
+            let refund = Order::new(Op::Refund(Some(answer.seen.at)), charges);
+            [Some(refund), release].into_iter().flatten().map(move |order| (part, order))
+        });
+        orders.filter(|(_, order)| !order.charges.is_empty()).map(give_back).collect()
+    }
+}
+
+type Charges = SmallVec<[OrderCharge; 2]>;
+
+/// What all parts were answered; if one was not, why, and what the others were.
+pub(super) async fn all(asked: Vec<Asking>) -> Result<Vec<Answered>, (Vec<Option<Answered>>, StoreFailure)> {
+    let mut answers = Vec::with_capacity(asked.len());
+    let mut failure = None;
+    for asking in asked {
+        let lost = Unanswered::unasked(StoreFailure::TimedOut);
+        match asking.await.unwrap_or(Err(lost)) {
+            Ok(answered) => answers.push(Some(answered)),
+            Err(unanswered) => {
+                answers.push(None);
+                failure.get_or_insert(unanswered.why);
+            }
+        }
+    }
+    match failure {
+        Some(why) => Err((answers, why)),
+        None => Ok(answers.into_iter().flatten().collect()),
+    }
+}

@@ -1,0 +1,71 @@
+//! A cluster of six.
+
+use std::process::Command;
+
+use super::{RedisProcess, free_port, until};
+
+/// Three masters with a replica each.
+pub(crate) struct RedisCluster {
+    pub nodes: Vec<RedisProcess>,
+}
+
+impl RedisCluster {
+    pub async fn start() -> Self {
+        let mut nodes = Vec::new();
+        for _ in 0..6 {
+            // The usual port of the bus, 10,000 higher, may not exist.
+            let bus = free_port().to_string();
+            let settings =
+                ["--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-port", &bus];
+            nodes.push(RedisProcess::with(&settings).await);
+        }
+        let cluster = Self { nodes };
+        let created = Command::new("redis-cli")
+            .args(["--cluster", "create", "--cluster-replicas", "1", "--cluster-yes"])
+            .args(cluster.nodes.iter().map(RedisProcess::address))
+            .output()
+            .expect("redis-cli");
+        assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stdout));
+        cluster.until_settled().await;
+        cluster
+    }
+
+    /// All agree that it is up, and replicas have what their masters have.
+    pub async fn until_settled(&self) {
+        until("the cluster is settled", async || {
+            self.nodes.iter().all(|node| {
+                let replication = node.cli(&["INFO", "replication"]);
+                node.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok")
+                    && (replication.contains("role:master") || replication.contains("master_link_status:up"))
+            }) && self.masters().len() == 3
+                && self.masters().iter().all(|&node| self.replicas(node) == 1)
+        })
+        .await;
+    }
+
+    fn replicas(&self, node: usize) -> usize {
+        self.nodes[node].cli(&["INFO", "replication"]).matches("state=online").count()
+    }
+
+    /// Those that are masters now, by their place.
+    pub fn masters(&self) -> Vec<usize> {
+        let is_master = |node: &RedisProcess| node.cli(&["INFO", "replication"]).contains("role:master");
+        (0..self.nodes.len()).filter(|&node| is_master(&self.nodes[node])).collect()
+    }
+
+    pub fn url(&self) -> String {
+        let seeds: Vec<_> = self.nodes.iter().map(RedisProcess::address).collect();
+        format!("redis-cluster://{}", seeds.join(","))
+    }
+
+    /// What a node is called in the cluster.
+    pub fn id(&self, node: usize) -> String {
+        self.nodes[node].cli(&["CLUSTER", "MYID"]).trim().to_owned()
+    }
+
+    /// The master that has this key, by its place.
+    pub fn owner(&self, key: &str) -> usize {
+        let has = |node: usize| !self.nodes[node].cli(&["GET", key]).contains("MOVED");
+        self.masters().into_iter().find(|&node| has(node)).expect("an owner")
+    }
+}

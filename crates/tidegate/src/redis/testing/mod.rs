@@ -1,0 +1,31 @@
+//! Real servers for tests: started on free ports of this machine, stopped when they are dropped.
+
+#![allow(dead_code, reason = "not every test needs all of it")]
+
+mod cluster;
+mod process;
+mod sentinel;
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+pub(super) use cluster::RedisCluster;
+pub(super) use process::{RedisProcess, Scratch, cli, free_port};
+pub(super) use sentinel::RedisSentinels;
+
+/// Long enough for a machine that is busy with other things.
+pub(super) const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Waits for something to be so.
+#[track_caller]
+pub(super) fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) -> impl Future<Output = ()> {
+    let here = std::panic::Location::caller();
+    async move {
+        let deadline = Instant::now() + PATIENCE;
+        while !is_so().await {
+            assert!(Instant::now() < deadline, "{here}: waited in vain: {what}");
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The address of a store.
+
+mod address;
+mod error;
+mod parse;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::str::FromStr;
+
+pub(super) use address::Address;
+pub use error::UrlError;
+
+/// The most servers that a URL may name.
+pub(super) const URL_SERVERS_MAX: usize = 256;
+
+/// The address of a store. It is shown without passwords.
+///
+/// ```
+/// use tidegate::redis::StoreUrl;
+///
+/// let url: StoreUrl = "redis://alice:secret@10.0.0.7/2".parse()?;
+/// assert_eq!(url.to_string(), "redis://alice@10.0.0.7:6379/2");
+///
+/// // Several servers: a master that Sentinel knows, a cluster, or a ring of servers that know nothing of each other.
+/// let _: StoreUrl = "redis+sentinel://10.0.0.1,10.0.0.2,10.0.0.3/mymaster".parse()?;
+/// let _: StoreUrl = "redis-cluster://10.0.0.1:7000,10.0.0.2:7000".parse()?;
+/// let _: StoreUrl = "redis+ring://10.0.0.1,10.0.0.2,10.0.0.3".parse()?;
+///
+/// // With an `s` it is TLS.
+/// let _: StoreUrl = "rediss://:p%40ss@redis.example:6380".parse()?;
+///
+/// let error = "http://10.0.0.7".parse::<StoreUrl>().unwrap_err();
+/// assert!(error.to_string().contains("hint: "));
+/// # Ok::<(), tidegate::redis::UrlError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct StoreUrl {
+    pub(super) shape: Shape,
+    pub(super) encryption: Encryption,
+    pub(super) login: Option<Login>,
+    /// The servers, or the Sentinels, or some of the cluster. Never empty, each once.
+    pub(super) addresses: Vec<Address>,
+    /// The number of the database. Always 0 in a cluster, which has only that one.
+    pub(super) database: u16,
+}
+
+/// How the servers of a store belong together.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Shape {
+    Single,
+    Sentinel {
+        master: Box<str>,
+        /// Who one is to the Sentinels themselves.
+        login: Option<Login>,
+    },
+    Cluster,
+    Ring,
+}
+
+/// Whether others can read along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encryption {
+    Plain,
+    Tls,
+}
+
+/// Who one is.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Login {
+    /// None is the user `default`.
+    pub user: Option<Box<str>>,
+    pub password: Box<str>,
+}
+
+impl StoreUrl {
+    /// The first server that it names, which is the only one of a single store.
+    pub(super) fn first(&self) -> &Address {
+        // There is always one: see `parse`.
+        &self.addresses[0]
+    }
+
+    /// How URLs of this kind begin.
+    fn scheme(&self) -> &'static str {
+        match (&self.shape, self.encryption) {
+            (Shape::Single, Encryption::Plain) => "redis",
+            (Shape::Single, Encryption::Tls) => "rediss",
+            (Shape::Sentinel { .. }, Encryption::Plain) => "redis+sentinel",
+            (Shape::Sentinel { .. }, Encryption::Tls) => "rediss+sentinel",
+            (Shape::Cluster, Encryption::Plain) => "redis-cluster",
+            (Shape::Cluster, Encryption::Tls) => "rediss-cluster",
+            (Shape::Ring, Encryption::Plain) => "redis+ring",
+            (Shape::Ring, Encryption::Tls) => "rediss+ring",
+        }
+    }
+}
+
+impl FromStr for StoreUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        parse::parse(text)
+    }
+}
+
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://", self.scheme())?;
+        if let Some(user) = self.login.as_ref().and_then(|login| login.user.as_deref()) {
+            write!(f, "{user}@")?;
+        }
+        for (place, address) in self.addresses.iter().enumerate() {
+            if place > 0 {
+                f.write_str(",")?;
+            }
+            write!(f, "{address}")?;
+        }
+        if let Shape::Sentinel { master, .. } = &self.shape {
+            write!(f, "/{master}")?;
+        }
+        if self.database > 0 {
+            write!(f, "/{}", self.database)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoreUrl({self})")
+    }
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Login({})", self.user.as_deref().unwrap_or("default"))
+    }
+}

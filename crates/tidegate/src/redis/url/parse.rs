@@ -1,0 +1,186 @@
+//! From text to a [`StoreUrl`].
+//!
+//! Not by a general parser of URLs: those have no notion of several hosts.
+
+use super::{Address, Encryption, Login, Shape, StoreUrl, URL_SERVERS_MAX, UrlError};
+
+const PORT_OF_REDIS: u16 = 6379;
+const PORT_OF_SENTINEL: u16 = 26379;
+
+pub(super) fn parse(text: &str) -> Result<StoreUrl, UrlError> {
+    let text = text.trim();
+    // What has no scheme may begin with a password, so it is not repeated.
+    let (scheme, rest) = text.split_once("://").ok_or_else(|| UrlError::Scheme("...".into()))?;
+    let (shape, encryption) = kind(scheme)?;
+    let parts = split(rest)?;
+
+    let port = if let Shape::Sentinel { .. } = shape { PORT_OF_SENTINEL } else { PORT_OF_REDIS };
+    let mut url = StoreUrl {
+        addresses: addresses(parts.servers, port)?,
+        login: parts.login.map(login).transpose()?.flatten(),
+        shape,
+        encryption,
+        database: 0,
+    };
+    if url.shape == Shape::Single && url.addresses.len() > 1 {
+        return Err(UrlError::SeveralServers);
+    }
+    read_path(&mut url, parts.path)?;
+    read_parameters(&mut url, parts.parameters)?;
+    Ok(url)
+}
+
+fn kind(scheme: &str) -> Result<(Shape, Encryption), UrlError> {
+    let sentinel = || Shape::Sentinel { master: "".into(), login: None };
+    Ok(match scheme.to_ascii_lowercase().as_str() {
+        "redis" | "valkey" => (Shape::Single, Encryption::Plain),
+        "rediss" | "valkeys" => (Shape::Single, Encryption::Tls),
+        "redis+sentinel" => (sentinel(), Encryption::Plain),
+        "rediss+sentinel" => (sentinel(), Encryption::Tls),
+        "redis-cluster" => (Shape::Cluster, Encryption::Plain),
+        "rediss-cluster" => (Shape::Cluster, Encryption::Tls),
+        "redis+ring" => (Shape::Ring, Encryption::Plain),
+        "rediss+ring" => (Shape::Ring, Encryption::Tls),
+        other => return Err(UrlError::Scheme(other.into())),
+    })
+}
+
+/// What comes after the scheme, cut up.
+struct Parts<'a> {
+    login: Option<&'a str>,
+    servers: &'a str,
+    path: &'a str,
+    parameters: &'a str,
+}
+
+fn split(rest: &str) -> Result<Parts<'_>, UrlError> {
+    let (rest, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    // A password with a `/` or a `?` in it would be taken for servers, and be shown in errors.
+    if path.contains('@') || (!authority.contains('@') && parameters.contains('@')) || rest.contains('#') {
+        return Err(UrlError::Unescaped);
+    }
+    let (login, servers) = match authority.rsplit_once('@') {
+        Some((login, servers)) => (Some(login), servers),
+        None => (None, authority),
+    };
+    Ok(Parts { login, servers, path, parameters })
+}
+
+fn login(text: &str) -> Result<Option<Login>, UrlError> {
+    if text.contains('@') {
+        return Err(UrlError::Unescaped);
+    }
+    let (user, password) = text.split_once(':').unwrap_or((text, ""));
+    let (user, password) = (decoded(user)?, decoded(password)?);
+    if user.is_empty() && password.is_empty() {
+        return Ok(None);
+    }
+    let user = (!user.is_empty()).then(|| user.into_boxed_str());
+    Ok(Some(Login { user, password: password.into() }))
+}
+
+fn addresses(text: &str, port: u16) -> Result<Vec<Address>, UrlError> {
+    let mut addresses = Vec::new();
+    for one in text.split(',').map(str::trim).filter(|one| !one.is_empty()) {
+        if addresses.len() == URL_SERVERS_MAX {
+            return Err(UrlError::TooManyServers);
+        }
+        let address = address(one, port)?;
+        if addresses.contains(&address) {
+            return Err(UrlError::Twice(address.to_string().into()));
+        }
+        addresses.push(address);
+    }
+    if addresses.is_empty() { Err(UrlError::NoServer) } else { Ok(addresses) }
+}
+
+fn address(text: &str, default_port: u16) -> Result<Address, UrlError> {
+    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
+        let (host, rest) = rest.split_once(']').ok_or_else(|| UrlError::Host(text.into()))?;
+        if host.parse::<std::net::Ipv6Addr>().is_err() {
+            return Err(UrlError::Host(text.into()));
+        }
+        match rest.strip_prefix(':') {
+            Some(port) => (host, Some(port)),
+            None if rest.is_empty() => (host, None),
+            None => return Err(UrlError::Host(text.into())),
+        }
+    } else {
+        match text.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        }
+    };
+    if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err(UrlError::Host(text.into()));
+    }
+    if port.is_some_and(|port| port.contains(':')) {
+        return Err(UrlError::Host(text.into()));
+    }
+    let port = match port {
+        None => default_port,
+        Some(port) => match port.parse() {
+            Ok(port) if port > 0 => port,
+            _ => return Err(UrlError::Port(host.into())),
+        },
+    };
+    Ok(Address { host: host.to_ascii_lowercase().into(), port })
+}
+
+fn read_path(url: &mut StoreUrl, path: &str) -> Result<(), UrlError> {
+    let mut segments = path.split('/').filter(|segment| !segment.is_empty());
+    if let Shape::Sentinel { master, .. } = &mut url.shape {
+        *master = decoded(segments.next().ok_or(UrlError::NoMaster)?)?.into();
+    }
+    if url.shape != Shape::Cluster
+        && let Some(number) = segments.next()
+    {
+        url.database = number.parse().map_err(|_| UrlError::Database(number.into()))?;
+    }
+    match segments.next() {
+        Some(more) => Err(UrlError::Path(more.into())),
+        None => Ok(()),
+    }
+}
+
+fn read_parameters(url: &mut StoreUrl, text: &str) -> Result<(), UrlError> {
+    let (mut user, mut password) = (None, None);
+    for parameter in text.split('&').filter(|parameter| !parameter.is_empty()) {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        match name {
+            "sentinel_user" => user = Some(decoded(value)?.into_boxed_str()),
+            "sentinel_password" => password = Some(decoded(value)?.into_boxed_str()),
+            _ => return Err(UrlError::Parameter(name.into())),
+        }
+    }
+    if user.is_none() && password.is_none() {
+        return Ok(());
+    }
+    match &mut url.shape {
+        Shape::Sentinel { login, .. } => {
+            *login = Some(Login { user, password: password.unwrap_or_default() });
+            Ok(())
+        }
+        _ => Err(UrlError::Parameter("sentinel_user or sentinel_password".into())),
+    }
+}
+
+/// With `%xx` as what it stands for.
+fn decoded(text: &str) -> Result<String, UrlError> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let (digits, after) = rest.split_first_chunk::<2>().ok_or(UrlError::Escape)?;
+        let [high, low] = digits.map(|digit| char::from(digit).to_digit(16));
+        let (high, low) = high.zip(low).ok_or(UrlError::Escape)?;
+        bytes.push(u8::try_from(high * 16 + low).map_err(|_| UrlError::Escape)?);
+        rest = after;
+    }
+    String::from_utf8(bytes).map_err(|_| UrlError::Escape)
+}

@@ -1,0 +1,126 @@
+use super::{Encryption, Shape, StoreUrl, UrlError};
+
+fn read(text: &str) -> StoreUrl {
+    text.parse().unwrap_or_else(|error: UrlError| panic!("{text}: {error}"))
+}
+
+fn refused(text: &str) -> UrlError {
+    text.parse::<StoreUrl>().expect_err(text)
+}
+
+fn addresses(url: &StoreUrl) -> Vec<String> {
+    url.addresses.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_single_server() {
+    let url = read("redis://Example.ORG");
+    assert_eq!(addresses(&url), ["example.org:6379"]);
+    assert!(url.shape == Shape::Single && url.login.is_none() && url.database == 0);
+    assert_eq!(url.encryption, Encryption::Plain);
+
+    let url = read(" rediss://al%3Aice:s%40cret%2F@[::1]:7000/3 ");
+    assert_eq!(addresses(&url), ["[::1]:7000"]);
+    assert_eq!((url.encryption, url.database), (Encryption::Tls, 3));
+    let login = url.login.expect("a login");
+    assert_eq!((login.user.as_deref(), &*login.password), (Some("al:ice"), "s@cret/"));
+
+    let login = read("redis://:secret@h").login.expect("a login");
+    assert_eq!((login.user, &*login.password), (None, "secret"));
+    // A user who has no password.
+    let login = read("redis://alice@h").login.expect("a login");
+    assert_eq!((login.user.as_deref(), &*login.password), (Some("alice"), ""));
+    assert!(read("redis://@h").login.is_none());
+}
+
+#[test]
+fn sentinels_a_cluster_and_a_ring() {
+    let url =
+        read("redis+sentinel://u:p@a,b:1,[fe80::1]/my%20master/5?sentinel_user=s&sentinel_password=q%26");
+    assert_eq!(addresses(&url), ["a:26379", "b:1", "[fe80::1]:26379"]);
+    assert_eq!(url.database, 5);
+    let Shape::Sentinel { master, login: Some(login) } = &url.shape else { panic!("{url}") };
+    assert_eq!((&**master, login.user.as_deref(), &*login.password), ("my master", Some("s"), "q&"));
+
+    let url = read("rediss-cluster://a:7000,b");
+    assert_eq!(addresses(&url), ["a:7000", "b:6379"]);
+    assert!(url.shape == Shape::Cluster && url.encryption == Encryption::Tls);
+
+    let url = read("redis+ring://a,b,c/1");
+    assert!(url.shape == Shape::Ring && url.database == 1 && url.addresses.len() == 3);
+}
+
+#[test]
+fn it_is_shown_without_passwords() {
+    let text = "redis+sentinel://alice:hidden1@a/m/2?sentinel_user=s&sentinel_password=hidden2";
+    let url = read(text);
+    assert_eq!(url.to_string(), "redis+sentinel://alice@a:26379/m/2");
+    let shown = format!("{url:?} {:?}", url.login);
+    assert!(!shown.contains("hidden"), "{shown}");
+}
+
+#[test]
+fn what_is_wrong_is_said_with_a_hint() {
+    let cases = [
+        ("http://h", UrlError::Scheme("http".into())),
+        ("10.0.0.7:6379", UrlError::Scheme("...".into())),
+        ("redis://", UrlError::NoServer),
+        ("redis:///0", UrlError::NoServer),
+        ("redis://a,b", UrlError::SeveralServers),
+        ("redis+ring://a,b,A", UrlError::Twice("a:6379".into())),
+        ("redis://::1", UrlError::Host("::1".into())),
+        ("redis://[::1", UrlError::Host("[::1".into())),
+        ("redis://[::1]x", UrlError::Host("[::1]x".into())),
+        ("redis://[nonsense]", UrlError::Host("[nonsense]".into())),
+        ("redis://a b", UrlError::Host("a b".into())),
+        ("redis://:6379", UrlError::Host(":6379".into())),
+        ("redis://h:0", UrlError::Port("h".into())),
+        ("redis://h:65536", UrlError::Port("h".into())),
+        ("redis://h:", UrlError::Port("h".into())),
+        ("redis://h/x", UrlError::Database("x".into())),
+        ("redis://h/-1", UrlError::Database("-1".into())),
+        ("redis://h/1/2", UrlError::Path("2".into())),
+        ("redis-cluster://h/1", UrlError::Path("1".into())),
+        ("redis+sentinel://h", UrlError::NoMaster),
+        ("redis+sentinel://h/", UrlError::NoMaster),
+        ("redis://h?sentinel_user=x", UrlError::Parameter("sentinel_user or sentinel_password".into())),
+        ("redis+sentinel://h/m?db=1", UrlError::Parameter("db".into())),
+        ("redis://u:%4@h", UrlError::Escape),
+        ("redis://u:%zz@h", UrlError::Escape),
+        ("redis://u:%ff@h", UrlError::Escape),
+    ];
+    for (text, error) in cases {
+        assert_eq!(refused(text), error, "{text}");
+        assert!(error.to_string().contains("hint: "), "{error}");
+    }
+    let many = format!("redis-cluster://{}", (0..300).map(|n| format!("h{n}")).collect::<Vec<_>>().join(","));
+    assert_eq!(refused(&many), UrlError::TooManyServers);
+}
+
+#[test]
+fn an_error_never_repeats_a_password() {
+    for text in [
+        "redis://:hid/den@h",
+        "redis://:hid?den@h",
+        "redis://:hid#den@h",
+        "redis://u:hid@den@h",
+        "redis+sentinel://:hid/den@h/m",
+        ":hidden@h",
+    ] {
+        let error = refused(text);
+        assert!(
+            !error.to_string().contains("hid") && !format!("{error:?}").contains("hid"),
+            "{text}: {error}"
+        );
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn nothing_panics(text in ".{0,40}", scheme in "redis(s|)([+]sentinel|-cluster|[+]ring|)://[a-z@:/?%,0-9\\[\\]]{0,20}") {
+        let _ = text.parse::<StoreUrl>();
+        if let Ok(url) = scheme.parse::<StoreUrl>() {
+            let _ = url.to_string();
+        }
+    }
+}
