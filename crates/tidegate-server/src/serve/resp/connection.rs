@@ -20,7 +20,7 @@ use super::parse::{Parsed, Parser, Trust};
 use super::protocol_error::{Foreign, ProtocolError};
 use super::reply::Replies;
 use super::session::Session;
-use super::together::{Room, Together};
+use super::together::{Asks, Room, Together};
 use super::{Protocol, Server, Stream};
 
 /// How long answers that a store has yet to give are waited for once the client sends no more. It may have gone.
@@ -63,8 +63,8 @@ enum Behind {
 /// How long those are waited for that were asked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Until {
-    /// There is room for one more.
-    Room,
+    /// There is room for one more that asks for this.
+    RoomFor(Asks),
     AllAnswered,
 }
 
@@ -254,11 +254,11 @@ impl Connection<'_> {
 
     /// Asks for what is answered later, once there is room for it.
     async fn ask(&mut self, later: Later, behind: Behind) -> Result<(), End> {
-        if self.together.room() == Room::None {
-            self.answer_asked(Until::Room, behind).await?;
+        let (server, asks, bytes) = (self.server, later.asks(), later.bytes());
+        if self.together.room_for(asks) == Room::None {
+            self.answer_asked(Until::RoomFor(asks), behind).await?;
         }
-        let (server, bytes) = (self.server, later.bytes());
-        self.together.ask(Box::pin(later.answer(server)), bytes);
+        self.together.ask(asks, Box::pin(later.answer(server)), bytes);
         Ok(())
     }
 
@@ -272,7 +272,11 @@ impl Connection<'_> {
         }
         poll_fn(|context| {
             together.poll(context, &mut output.replies);
-            if together.is_empty() || (until == Until::Room && together.room() == Room::Some) {
+            let is_over = match until {
+                Until::RoomFor(asks) => together.room_for(asks) == Room::Some,
+                Until::AllAnswered => together.is_empty(),
+            };
+            if is_over {
                 return Poll::Ready(Ok(()));
             }
             if let Poll::Ready(Err(Gone)) = output.poll_write(stream, context) {
