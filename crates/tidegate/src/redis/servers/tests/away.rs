@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::{BreakerState, SendError, StoreEvent, add, connected_with, heard, key, until_all_are};
-use crate::redis::testing::{RedisProcess, until};
+use crate::redis::testing::{RedisProcess, SlowLink, until};
 
 /// Short enough for a test, long enough for a busy machine.
 const SOON: Duration = Duration::from_millis(400);
@@ -121,4 +121,29 @@ async fn a_stopped_server_does_not_gather_rounds() {
     assert!(sent <= 32, "{sent}");
     redis.go_on();
     until_all_are(&servers, BreakerState::Closed).await;
+}
+
+#[tokio::test]
+async fn a_server_that_answers_too_late_is_not_taken_to_be_back() {
+    let redis = RedisProcess::start().await;
+    let link = SlowLink::to(redis.port).await;
+    let (settings, told) = heard(&link.url(), Duration::from_millis(50));
+    let servers = connected_with(&settings).await;
+    link.hold(Duration::from_millis(100));
+    until_open(&servers).await;
+    let opened = told.lock().expect("a lock").len();
+    let failures = servers.stats().total.failures;
+    until("it was probed twice", async || servers.stats().total.failures >= failures + 2).await;
+    assert_eq!(told.lock().expect("a lock").len(), opened, "it did not open and close again");
+    assert_eq!(super::breakers(&servers), [BreakerState::Open]);
+    link.hold(Duration::ZERO);
+    until_all_are(&servers, BreakerState::Closed).await;
+}
+
+async fn until_open(servers: &super::Servers) {
+    until("the breaker opens", async || {
+        let _ = add(servers, "a", 1).await;
+        super::breakers(servers) == [BreakerState::Open]
+    })
+    .await;
 }
