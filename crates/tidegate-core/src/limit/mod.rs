@@ -5,7 +5,7 @@ mod as_spec;
 mod calendar;
 mod duration;
 mod error;
-mod lag;
+mod pace;
 mod parse;
 mod rate_text;
 mod resized;
@@ -14,7 +14,7 @@ mod spec;
 pub use algorithm_name::AlgorithmName;
 pub use duration::{parse as parse_duration, write as write_duration};
 pub use error::{LimitError, did_you_mean};
-pub use lag::Backlog;
+pub use pace::Pace;
 pub use parse::number as parse_number;
 pub use spec::LimitSpec;
 

@@ -4,7 +4,7 @@ use super::{Action, Touches};
 #[cfg(doc)]
 use crate::Limit;
 use crate::succession::{Retiring, next_end};
-use crate::{Backlog, Charge, Counter, CounterId, Nanos, Plan, Role, Timestamp};
+use crate::{Charge, Counter, CounterId, Nanos, Pace, Plan, Role, Timestamp};
 
 /// A limit that holds requests which are over it, as a request touches it.
 ///
@@ -72,9 +72,20 @@ impl Delay<'_> {
         plan
     }
 
-    /// How long after the first who waits for it the last leaves at the least; see [`Limit::least_lag`].
-    pub fn least_lag(&self, backlog: Backlog) -> Option<Nanos> {
-        self.counter.limit().least_lag(backlog)
+    /// Who follows this request at `now`, if it has to wait, as by [`Limit::pace_after`]. None too while it may wait for a
+    /// counter that was changed: when that goes, there may be something left of the other.
+    pub fn pace(&self, now: Timestamp) -> Option<Pace> {
+        self.counter.limit().pace_after(self.cost).filter(|_| self.retires(now).is_none())
+    }
+
+    /// Whether it is known when somebody who waits for it fits: leases are given back whenever their holders like.
+    pub fn is_foreseeable(&self) -> bool {
+        self.counter.limit().pace_after(self.cost).is_some()
+    }
+
+    /// Whether the request can ever be admitted, however long it waits.
+    pub fn is_possible(&self) -> bool {
+        self.cost <= self.counter.limit().capacity()
     }
 
     /// When the next of its counters that were changed goes out of force.

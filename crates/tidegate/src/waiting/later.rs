@@ -5,15 +5,15 @@
 //! another then, it asks again.
 //!
 //! Nobody can play out on copies of states what is kept elsewhere. When the one in front fits is what the store told it,
-//! and those behind it follow no sooner than the limit lets them ([`Limit::least_lag`](tidegate_core::Limit::least_lag)):
-//! who gives up before that is refused.
+//! and those behind it follow no sooner than the limit lets them ([`Pace`]): who gives up before that is refused.
 
 use std::task::Waker;
 
-use tidegate_core::{Backlog, Nanos, Timestamp};
+use tidegate_core::{Pace, Timestamp};
 
 use super::queue::{Queue, Ticket, Waiter, too_long};
-use super::{Queues, Refusal};
+use super::unlocked::{Foretold, Precision};
+use super::{LATE_NS_MAX, Queues, Refusal};
 
 /// Where a request in line finds itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +34,10 @@ pub(crate) enum Look {
 /// The one in front has to wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PutOff {
-    /// When it fits, as far as is known.
+    /// When it is to ask again.
     pub due: Timestamp,
+    /// Who follows it, if it fits then, as far as is known.
+    pub pace: Option<Pace>,
     /// How often units may have come back before it asked.
     pub nudges: u64,
 }
@@ -50,30 +52,29 @@ pub(crate) enum Postponed {
 }
 
 impl Queues {
-    /// A request gets in line before it asks, unless it is known to come too late. `lag` is how long after the first in
-    /// line the last leaves at the least.
-    pub(crate) fn stand(
-        &self,
-        line: &[u8],
-        mut newcomer: Waiter,
-        lag: impl Fn(Backlog) -> Option<Nanos>,
-    ) -> Result<Ticket, Refusal> {
+    /// A request gets in line before it asks, unless it is known to come too late.
+    pub(crate) fn stand(&self, line: &[u8], newcomer: Waiter) -> Result<Ticket, Refusal> {
         let mut shard = self.lock(line);
         let queue = shard.entry(line.into()).or_default();
-        let refusal = match self.is_full(queue.len()) {
-            true => Some(Refusal::QueueFull),
-            false => queue.foretells(&mut newcomer, lag),
-        };
-        let stands = match refusal {
-            Some(refusal) => Err(refusal),
-            None => {
-                let ticket = self.enter(queue, newcomer);
-                queue.watch(ticket);
-                Ok(ticket)
-            }
+        let stands = match self.is_full(queue.len()) {
+            true => Err(Refusal::QueueFull),
+            false => self.stand_in(queue, newcomer),
         };
         self.finish(shard, line);
         stands
+    }
+
+    fn stand_in(&self, queue: &mut Queue, mut newcomer: Waiter) -> Result<Ticket, Refusal> {
+        let is_before_others = queue.is_before_others(newcomer.ticket);
+        if !is_before_others && let Some(refusal) = queue.comes_in_vain(&mut newcomer) {
+            return Err(refusal);
+        }
+        let ticket = self.enter(queue, newcomer);
+        queue.watch(ticket);
+        if is_before_others {
+            queue.foretell_all();
+        }
+        Ok(ticket)
     }
 
     /// A request in line looks where it is, and is woken by `waker` when that changes.
@@ -85,18 +86,10 @@ impl Queues {
     }
 
     /// The one in front has to wait: it is told if it is to ask again, and those behind it who cannot wait so long leave.
-    pub(crate) fn put_off(
-        &self,
-        line: &[u8],
-        ticket: Ticket,
-        put_off: PutOff,
-        lag: impl Fn(Backlog) -> Option<Nanos>,
-    ) -> Postponed {
+    pub(crate) fn put_off(&self, line: &[u8], ticket: Ticket, put_off: PutOff) -> Postponed {
         let mut shard = self.lock(line);
-        let postponed = match shard.get_mut(line) {
-            Some(queue) => queue.put_off(ticket, put_off, lag),
-            None => Postponed::AsksAgain,
-        };
+        let postponed =
+            shard.get_mut(line).map_or(Postponed::AsksAgain, |queue| queue.put_off(ticket, put_off));
         self.finish(shard, line);
         postponed
     }
@@ -112,16 +105,27 @@ impl Queues {
 }
 
 impl Queue {
-    /// When a newcomer leaves at the least, if that is known; why it need not get in line, if that is too late.
-    fn foretells(&self, newcomer: &mut Waiter, lag: impl Fn(Backlog) -> Option<Nanos>) -> Option<Refusal> {
-        if self.is_before_others(newcomer.ticket) {
-            return None;
+    /// Why a newcomer need not get in line, if that is known.
+    fn comes_in_vain(&mut self, newcomer: &mut Waiter) -> Option<Refusal> {
+        let (mut leaves, precision) = self.follows_all(newcomer)?;
+        if precision == Precision::MaybeSooner && newcomer.gives_up_before(leaves) {
+            self.foretell_all();
+            (leaves, _) = self.follows_all(newcomer)?;
         }
-        let (due, (_, front)) = self.unlocked.due.zip(self.waiters.first_key_value())?;
-        let behind = (self.unlocked.units - u128::from(front.cost)).saturating_add(newcomer.cost.into());
-        let leaves = due.saturating_add(lag(backlog(front.cost, behind))?);
+        if newcomer.gives_up_before(leaves) {
+            return Some(too_long(newcomer.arrived, leaves));
+        }
         newcomer.foreseen = Some(leaves);
-        newcomer.gives_up_before(leaves).then(|| too_long(newcomer.arrived, leaves))
+        if let Some(foretold) = &mut self.unlocked.foretold {
+            foretold.tail.follow(newcomer.cost);
+        }
+        None
+    }
+
+    /// When a newcomer leaves at the least, behind all in line.
+    fn follows_all(&self, newcomer: &Waiter) -> Option<(Timestamp, Precision)> {
+        let Foretold { due, mut tail, precision, .. } = self.unlocked.foretold?;
+        Some((due.saturating_add(tail.follow(newcomer.cost)), precision))
     }
 
     fn look(&mut self, ticket: Ticket, waker: &Waker) -> Look {
@@ -137,52 +141,41 @@ impl Queue {
         Look::Front { nudges: self.unlocked.nudges, others_give_up }
     }
 
-    fn put_off(
-        &mut self,
-        ticket: Ticket,
-        put_off: PutOff,
-        lag: impl Fn(Backlog) -> Option<Nanos>,
-    ) -> Postponed {
-        if self.unlocked.nudges != put_off.nudges || self.front() != Some(ticket) {
+    fn put_off(&mut self, ticket: Ticket, put_off: PutOff) -> Postponed {
+        let PutOff { due, pace, nudges } = put_off;
+        if self.unlocked.nudges != nudges || self.front() != Some(ticket) {
             return Postponed::AsksAgain;
         }
-        let front = &self.waiters[&ticket];
-        // Where nobody knows when units come back, nobody is told.
-        if lag(backlog(front.cost, 0)).is_none() {
-            return Postponed::Sleeps;
-        }
-        self.unlocked.due = Some(put_off.due);
-        // Who came while it was known when the front leaves was told then, and only hears of it again if that is later.
-        if front.foreseen.is_none_or(|foreseen| foreseen < put_off.due) {
-            self.foretell_all(put_off.due, lag);
+        // It was told when it came, and so were those behind it, unless it is later than that. An answer takes a while,
+        // which may be a little more each time.
+        let told = self.unlocked.foretold.and(self.waiters[&ticket].foreseen);
+        let is_as_told = |told: Timestamp| due.as_nanos() <= told.as_nanos().saturating_add(LATE_NS_MAX);
+        if pace.is_none() || !told.is_some_and(is_as_told) {
+            let precision = Precision::Exact;
+            self.unlocked.foretold = pace.map(|pace| Foretold { due, pace, tail: pace, precision });
+            self.foretell_all();
         }
         Postponed::Sleeps
     }
 
     /// Works out when all in line leave at the least, and refuses those for whom that is too late.
-    fn foretell_all(&mut self, due: Timestamp, lag: impl Fn(Backlog) -> Option<Nanos>) {
-        let mut first = None;
-        let mut behind = 0;
+    fn foretell_all(&mut self) {
+        let Some(mut foretold) = self.unlocked.foretold else { return };
+        let mut tail = foretold.pace;
         let mut refused = Vec::new();
-        for (ticket, waiter) in &mut self.waiters {
-            let leaves = match first {
-                None => {
-                    first = Some(waiter.cost);
-                    due
-                }
-                Some(first) => {
-                    behind += u128::from(waiter.cost);
-                    due.saturating_add(lag(backlog(first, behind)).unwrap_or_default())
-                }
-            };
+        for (ticket, waiter) in self.waiters.iter_mut().skip(1) {
+            // One that is refused leaves its units to those who follow.
+            let mut after = tail;
+            let leaves = foretold.due.saturating_add(after.follow(waiter.cost));
             waiter.foreseen = Some(leaves);
-            if waiter.gives_up_before(leaves) {
-                // It leaves no units behind for those who follow.
-                behind -= u128::from(waiter.cost).min(behind);
-                refused.push((*ticket, too_long(waiter.arrived, leaves)));
+            match waiter.gives_up_before(leaves) {
+                true => refused.push((*ticket, too_long(waiter.arrived, leaves))),
+                false => tail = after,
             }
         }
         refused.into_iter().for_each(|(ticket, refusal)| self.refuse(ticket, refusal));
+        (foretold.tail, foretold.precision) = (tail, Precision::Exact);
+        self.unlocked.foretold = Some(foretold);
     }
 
     fn give_up(&mut self, front: Ticket, now: Timestamp) {
@@ -190,8 +183,4 @@ impl Queue {
         let late: Vec<Ticket> = due.map(|(_, ticket)| *ticket).filter(|ticket| *ticket != front).collect();
         late.into_iter().for_each(|ticket| self.refuse(ticket, Refusal::TooLong { wait: None }));
     }
-}
-
-fn backlog(first: u64, behind: u128) -> Backlog {
-    Backlog { first, behind: u64::try_from(behind).unwrap_or(u64::MAX) }
 }

@@ -8,7 +8,7 @@ use tidegate_core::{Nanos, Timestamp};
 use super::Refusal;
 use super::playing::Tail;
 use super::request::{Attempt, Request};
-use super::unlocked::{Place, Unlocked};
+use super::unlocked::Unlocked;
 
 /// A place in a line: lower ones come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +39,7 @@ pub(crate) struct Departure<G> {
 /// How a request leaves the line of its own accord.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It was held for its delay, which is over.
+    /// It has what it waited for, and was held for its delay, which is over.
     Done,
     /// It was dropped or went to another line, at this instant.
     Dropped(Timestamp),
@@ -114,8 +114,6 @@ impl Queue {
 
     pub(super) fn enter(&mut self, ticket: Ticket, waiter: Waiter) {
         self.deadlines.extend(waiter.deadline.map(|deadline| (deadline, ticket)));
-        let is_front = self.front().is_none_or(|front| ticket < front);
-        self.unlocked.enters(waiter.cost, if is_front { Place::Front } else { Place::Behind });
         self.waiters.insert(ticket, waiter);
     }
 
@@ -243,6 +241,7 @@ impl Queue {
             return;
         }
         if let Exit::Dropped(now) = exit {
+            self.unlocked.leaves_in_vain(self.front() == Some(ticket));
             self.may_be_sooner();
             if self.front_is_charged && self.front() == Some(ticket) {
                 self.left = self.left.min(now);
@@ -287,6 +286,7 @@ impl Queue {
 
     pub(super) fn refuse(&mut self, ticket: Ticket, refusal: Refusal) {
         let waker = self.waiters.get(&ticket).map(|waiter| waiter.waker.clone());
+        self.unlocked.leaves_in_vain(self.front() == Some(ticket));
         self.remove(ticket);
         self.refused.insert(ticket, refusal);
         self.woken.extend(waker);
@@ -300,7 +300,6 @@ impl Queue {
             self.deadlines.remove(&(deadline, ticket));
         }
         self.gone.push(waiter.waker);
-        self.unlocked.leaves(waiter.cost, if was_front { Place::Front } else { Place::Behind });
         if was_front {
             self.front_is_charged = false;
             self.wake_front();

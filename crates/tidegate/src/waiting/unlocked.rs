@@ -1,47 +1,52 @@
-//! What is known of a line whose front asks without the line being locked; see [`later`](super::later).
+//! What is known of a line whose front asks without the line being locked.
 
-use tidegate_core::Timestamp;
+use tidegate_core::{Pace, Timestamp};
 
-/// What the one in front goes by.
+/// What the one in front goes by, and those who come.
 #[derive(Default)]
 #[cfg_attr(not(feature = "rules"), allow(dead_code, reason = "a limiter has its line locked while it asks"))]
 pub(super) struct Unlocked {
     /// How often units may have come back.
     pub nudges: u64,
-    /// When the one in front fits, if that is known.
-    pub due: Option<Timestamp>,
-    /// The units that all in line wait for. As many as there may be in a line are fewer than this holds.
-    pub units: u128,
+    /// When all in line leave at the least, if it is known when one in front did, or will.
+    pub foretold: Option<Foretold>,
 }
 
-/// Where in a line somebody is.
+/// When all in line leave at the least.
+#[derive(Clone, Copy)]
+#[cfg_attr(not(feature = "rules"), allow(dead_code, reason = "a limiter has its line locked while it asks"))]
+pub(super) struct Foretold {
+    /// When the one fits, or fitted, that was in front when it was worked out.
+    pub due: Timestamp,
+    /// Those who follow it, before any is asked about.
+    pub pace: Pace,
+    /// Those who follow all that are in line.
+    pub tail: Pace,
+    pub precision: Precision,
+}
+
+/// How good what was worked out still is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    Front,
-    Behind,
+pub(super) enum Precision {
+    /// As good as it was.
+    Exact,
+    /// Somebody left the line since. Good enough to let a newcomer in, not to refuse one.
+    MaybeSooner,
 }
 
 impl Unlocked {
-    pub fn enters(&mut self, cost: u64, place: Place) {
-        self.units += u128::from(cost);
-        self.changes(place);
-    }
-
-    pub fn leaves(&mut self, cost: u64, place: Place) {
-        self.units -= u128::from(cost);
-        self.changes(place);
-    }
-
     /// Units may have come back.
     pub fn nudged(&mut self) {
         self.nudges += 1;
-        self.due = None;
+        self.foretold = None;
     }
 
-    /// Somebody else is in front, of whom nothing is known yet.
-    fn changes(&mut self, place: Place) {
-        if place == Place::Front {
-            self.due = None;
+    /// Somebody leaves the line without having taken anything. If all was worked out from when that one fits, it has to
+    /// be worked out anew.
+    pub fn leaves_in_vain(&mut self, is_front: bool) {
+        match &mut self.foretold {
+            Some(foretold) if !is_front => foretold.precision = Precision::MaybeSooner,
+            foretold => *foretold = None,
         }
     }
 }

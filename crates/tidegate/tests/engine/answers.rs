@@ -121,7 +121,7 @@ fn more_limits_than_a_plan_holds_are_an_error() {
     let rules: String = (0..65).map(rule).collect();
     let bench = Bench::new(&format!("domain: api\nrules:\n{rules}"));
     let error = crate::bench::with_request("user=1", 1, |request| {
-        bench.engine.in_force().check(request).map(|_| ()).unwrap_err().to_string()
+        crate::asking::check(&bench.engine, request, |_| ()).unwrap_err().to_string()
     });
     assert_eq!(error, "a request may touch 64 limits at most; let fewer rules match it");
 }

@@ -1,10 +1,11 @@
 //! An engine on a manual clock, asked in short.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::rules::{self, Answer, Descriptor, Domain, Entry, Fate, LimitAnswer, Request};
-use tidegate::{Engine, ManualClock, MemoryStore, Wait};
+use tidegate::{Engine, ManualClock, Wait};
+
+use crate::asking;
 
 pub struct Bench {
     pub engine: Engine<ManualClock>,
@@ -36,8 +37,7 @@ pub fn domains(file: &str) -> Vec<Domain> {
 impl Bench {
     pub fn new(file: &str) -> Self {
         let clock = ManualClock::default();
-        let store = Arc::new(MemoryStore::bounded(1 << 20));
-        Self { engine: Engine::over(domains(file), store, clock.clone()).unwrap(), clock }
+        Self { engine: asking::engine(domains(file), clock.clone()), clock }
     }
 
     pub fn reload(&self, file: &str) {
@@ -54,11 +54,18 @@ impl Bench {
     }
 
     pub fn ask_for(&self, attributes: &str, cost: u64) -> Told {
-        with_request(attributes, cost, |request| Told::of(&self.engine.in_force().check(request).unwrap()))
+        with_request(attributes, cost, |request| asking::check(&self.engine, request, Told::of).unwrap())
     }
 
     pub fn peek(&self, attributes: &str) -> Told {
-        with_request(attributes, 1, |request| Told::of(&self.engine.in_force().peek(request).unwrap()))
+        with_request(attributes, 1, |request| asking::peek(&self.engine, request, Told::of))
+    }
+
+    /// Explains what becomes of a request, as text.
+    pub fn explained(&self, attributes: &str) -> String {
+        with_request(attributes, 1, |request| {
+            asking::explain(&self.engine, request, |explanation| explanation.to_string())
+        })
     }
 
     /// The fates of so many requests in a row.

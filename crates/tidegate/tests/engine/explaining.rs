@@ -1,5 +1,6 @@
 //! Why a request gets the answer it gets.
 
+use crate::asking;
 use crate::bench::{Bench, with_request};
 
 const FILE: &str = "
@@ -20,8 +21,7 @@ fn as_text() {
     let bench = Bench::new(FILE);
     let request = "method=POST path=/login user=alice ip=2001:db8::1";
     bench.passing(request, 2);
-    let text =
-        with_request(request, 1, |request| bench.engine.in_force().explain(request).unwrap().to_string());
+    let text = bench.explained(request);
     let expected = "\
 descriptor 1: method=POST path=/login user=alice ip=2001:db8::1
   rule login: applies
@@ -40,7 +40,7 @@ decision: denied by login/pair, 0 remaining, retry after 60s
 fn as_json() {
     let bench = Bench::new(FILE);
     let json = with_request("method=GET path=/x", 1, |request| {
-        bench.engine.in_force().explain(request).unwrap().to_json()
+        asking::explain(&bench.engine, request, |explanation| explanation.to_json())
     });
     assert_eq!(json["decision"]["decision"], "allowed");
     assert_eq!(json["decision"]["rule"], "old");
@@ -52,8 +52,7 @@ fn as_json() {
 #[test]
 fn an_unknown_domain() {
     let bench = Bench::new("{ domain: other, rules: [ { name: a, limit: 1 per minute } ] }");
-    let text =
-        with_request("user=1", 1, |request| bench.engine.in_force().explain(request).unwrap().to_string());
+    let text = bench.explained("user=1");
     assert_eq!(
         text,
         "domain api: has no rules, so nothing is limited\ndescriptor 1: user=1\ndecision: allowed\n"
@@ -66,9 +65,7 @@ fn many_rules_are_cut() {
         .map(|n| format!("  - {{ name: r{n}, match: {{ user: u{n} }}, limit: 1 per minute }}\n"))
         .collect();
     let bench = Bench::new(&format!("domain: api\nrules:\n{rules}"));
-    let text = with_request("user=u1400", 1, |request| {
-        bench.engine.in_force().explain(request).unwrap().to_string()
-    });
+    let text = bench.explained("user=u1400");
     assert!(text.contains("rule r1400: applies"));
     assert!(text.contains("and 499 more rules that do not apply"));
 }
@@ -79,7 +76,7 @@ fn values_cannot_look_like_something_else() {
     let entries = [tidegate::rules::Entry { key: "user", value: "\u{1b}[31m a ip=1.2.3.4" }];
     let descriptors = [tidegate::rules::Descriptor::new(&entries, 1)];
     let request = tidegate::rules::Request { domain: "api", descriptors: &descriptors };
-    let text = bench.engine.in_force().explain(&request).unwrap().to_string();
+    let text = asking::explain(&bench.engine, &request, |explanation| explanation.to_string());
     assert!(text.starts_with("descriptor 1: user=\"\\u{1b}[31m a ip=1.2.3.4\"\n"), "{text}");
     assert!(!text.contains('\u{1b}'));
 }

@@ -3,6 +3,7 @@
 
 mod actions;
 mod answers;
+mod asking;
 mod bench;
 mod census;
 mod changes;
@@ -15,3 +16,4 @@ mod holding;
 mod keys;
 mod model;
 mod overrides;
+mod own_store;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 use proptest::prelude::*;
-use tidegate::rules::{Descriptor, Entry, Fate, Request};
+use tidegate::rules::{Answer, Descriptor, Entry, Fate, Request};
 use tidegate::{Nanos, Wait};
 
 use crate::bench::Bench;
@@ -375,8 +375,11 @@ fn ask(bench: &Bench, asking: &Asking) -> Verdict {
         .zip(&asking.descriptors)
         .map(|(entries, (_, cost))| Descriptor::new(entries, *cost))
         .collect();
-    let rules = bench.engine.in_force();
-    let answer = rules.check(&Request { domain: "api", descriptors: &descriptors }).unwrap();
+    let request = Request { domain: "api", descriptors: &descriptors };
+    crate::asking::check(&bench.engine, &request, verdict).unwrap()
+}
+
+fn verdict(answer: &Answer<'_>) -> Verdict {
     let number = |name: &str| name[1..].parse().unwrap();
     let seconds =
         |wait: Wait| wait.span().map(|span: Nanos| u64::try_from(span.get() / 1_000_000_000).unwrap());

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use proptest::prelude::*;
 use tidegate::rules::{Descriptor, Entry, Fate, Request, RequestLimit, Unit};
 
+use crate::asking;
 use crate::bench::{Bench, Told};
 
 /// The same attributes are limited by a rule too, which must not apply to who brings a limit along.
@@ -16,7 +17,7 @@ rules:
 ";
 
 fn ask(bench: &Bench, domain: &str, descriptors: &[Descriptor<'_>]) -> Told {
-    Told::of(&bench.engine.in_force().check(&Request { domain, descriptors }).unwrap())
+    asking::check(&bench.engine, &Request { domain, descriptors }, Told::of).unwrap()
 }
 
 fn own(units: u32, per: Unit) -> Option<RequestLimit> {
@@ -54,20 +55,24 @@ fn nothing_is_always_denied_and_asking_costs_nothing() {
 fn answers_say_the_limit_that_the_request_brought() {
     let bench = Bench::new(FILE);
     let descriptors = [Descriptor { limit: own(u32::MAX, Unit::Week), ..Descriptor::new(&USER, 1) }];
-    let rules = bench.engine.in_force();
     let request = Request { domain: "api", descriptors: &descriptors };
-    let answer = rules.check(&request).unwrap();
-    assert_eq!(answer.limits[0].limit_now(), u64::from(u32::MAX));
-    assert_eq!(answer.remaining, u64::from(u32::MAX) - 1);
-    assert_eq!(answer.limits[0].id.to_string(), "week");
-    let explained = rules.explain(&request).unwrap().to_string();
+    let checked = asking::check(&bench.engine, &request, |answer| {
+        assert_eq!(answer.limits[0].limit_now(), u64::from(u32::MAX));
+        assert_eq!(answer.remaining, u64::from(u32::MAX) - 1);
+        assert_eq!(answer.limits[0].id.to_string(), "week");
+    });
+    checked.unwrap();
+    let explain = |request: &Request<'_>| {
+        asking::explain(&bench.engine, request, |explanation| explanation.to_string())
+    };
+    let explained = explain(&request);
     assert_eq!(
         explained,
         "descriptor 1: a=x b=z\n  rule override: applies\n    limit {algorithm: fixed_window, limit: 4294967295, \
          per: 7d, name: week}, key a=x b=z, cost 1: allowed, 4294967293 remaining, reset after 604800s\n\
          decision: allowed by override/week, 4294967293 remaining\n"
     );
-    let elsewhere = rules.explain(&Request { domain: "x", ..request }).unwrap().to_string();
+    let elsewhere = explain(&Request { domain: "x", ..request });
     assert!(elsewhere.starts_with("domain x: has no rules\n"), "{elsewhere}");
 }
 
@@ -79,7 +84,7 @@ fn limits_that_a_signal_moves_say_where_they_are() {
     );
     let limit_now = || {
         let request = Request { domain: "api", descriptors: &[Descriptor::new(&USER, 1)] };
-        bench.engine.in_force().peek(&request).unwrap().limits[0].limit_now()
+        asking::peek(&bench.engine, &request, |answer| answer.limits[0].limit_now())
     };
     assert_eq!(limit_now(), 10);
     bench.engine.push_signal("spare", "1".parse().unwrap()).unwrap();
@@ -91,11 +96,11 @@ fn refunds_and_resets_find_the_counter() {
     let bench = Bench::new(FILE);
     let descriptors = [Descriptor { limit: own(1, Unit::Day), ..Descriptor::new(&USER, 1) }];
     let request = Request { domain: "none", descriptors: &descriptors };
-    let fate = || bench.engine.in_force().check(&request).unwrap().fate;
+    let fate = || asking::check(&bench.engine, &request, |answer| answer.fate).unwrap();
     assert_eq!([fate(), fate()], [Fate::Allowed, Fate::Denied]);
-    bench.engine.in_force().refund(&request).unwrap();
+    asking::refund(&bench.engine, &request);
     assert_eq!([fate(), fate()], [Fate::Allowed, Fate::Denied]);
-    bench.engine.in_force().reset(&request).unwrap();
+    asking::reset(&bench.engine, &request);
     assert_eq!([fate(), fate()], [Fate::Allowed, Fate::Denied]);
 }
 

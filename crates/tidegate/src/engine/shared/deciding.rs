@@ -4,7 +4,7 @@
 //! for the first time, so that whoever gives units back meanwhile finds it there.
 
 use tidegate_core::rules::{Answer, Delay, Fate, Request, Touches};
-use tidegate_core::{Backlog, Nanos, PlanFull, Timestamp, Wait};
+use tidegate_core::{Nanos, PlanFull, Timestamp, Wait};
 
 use super::line::{Newcomer, Standing, Woken};
 use super::{Asker, Shared, Want};
@@ -84,6 +84,7 @@ struct Waiting<'e, C: Timer> {
 }
 
 /// What comes next.
+#[allow(clippy::large_enum_variant, reason = "it stays in the future, where a box would be an allocation")]
 enum Next<'r> {
     /// To get in the line of the limit at this place among those that may hold it; or in any.
     Arrive(Option<usize>),
@@ -152,6 +153,10 @@ impl<'e, C: Timer> Waiting<'e, C> {
         let place = at.or_else(|| self.earlier_in(view)).unwrap_or(0);
         let (delay, now) = (&view.delays[place], self.engine.clock.now());
         self.deadline = self.deadline.min(self.arrived.saturating_add(delay.max_wait));
+        if !delay.is_possible() {
+            let refused = Refused { refusal: Refusal::Never, since: now };
+            return self.refused(asker, view, delay, refused).await;
+        }
         let newcomer = Newcomer { ticket: self.ticket, now, deadline: self.deadline };
         match Standing::in_line_of(self.engine, delay, newcomer, view.changes).await {
             Err(refusal) => self.refused(asker, view, delay, Refused { refusal, since: now }).await,
@@ -212,7 +217,13 @@ impl<'e, C: Timer> Waiting<'e, C> {
         }
         let (answer, judged) = attempt(asker, view, delay, at).await?;
         let wait = match judged {
-            Judged::Passes | Judged::Denied => return Ok(Next::End(Turn { answer, at, refusal: None })),
+            Judged::Passes => {
+                if let Some(standing) = self.standing.take() {
+                    standing.leave();
+                }
+                return Ok(Next::End(Turn { answer, at, refusal: None }));
+            }
+            Judged::Denied => return Ok(Next::End(Turn { answer, at, refusal: None })),
             Judged::WaitsFor(other) => return Ok(Next::Arrive(Some(other))),
             Judged::Waits(wait) => wait,
         };
@@ -221,7 +232,7 @@ impl<'e, C: Timer> Waiting<'e, C> {
             Ok(due) => due,
             Err(refusal) => return Ok(Next::End(denied(answer, delay, Refused { refusal, since }, now))),
         };
-        let woken = standing.until_due(delay, PutOff { due, nudges }).await;
+        let woken = standing.until_due(PutOff { due, pace: delay.pace(now), nudges }).await;
         self.woken(asker, view, place, woken, since).await
     }
 
@@ -231,8 +242,7 @@ impl<'e, C: Timer> Waiting<'e, C> {
         let due = wait.span().map(|wait| now.saturating_add(wait.max(Nanos::new(1))));
         let due = due.into_iter().chain(delay.retires(now)).min().filter(|due| *due > now);
         let Some(due) = due else { return Err(Refusal::Never) };
-        let is_foreseeable = delay.least_lag(Backlog { first: delay.cost, behind: 0 }).is_some();
-        match (is_foreseeable, due > self.deadline) {
+        match (delay.is_foreseeable(), due > self.deadline) {
             (true, false) => Ok(due),
             (true, true) => Err(Refusal::TooLong { wait: Some(span(since, due)) }),
             (false, _) if self.deadline <= now => Err(Refusal::TooLong { wait: None }),
@@ -270,12 +280,14 @@ impl<'e, C: Timer> Waiting<'e, C> {
 }
 
 /// Since when a request stands in its line, and when it was last answered.
+#[derive(Clone, Copy)]
 struct Put {
     since: Timestamp,
     now: Timestamp,
 }
 
 /// Why a request does not wait, and since when it asked to.
+#[derive(Clone, Copy)]
 struct Refused {
     refusal: Refusal,
     since: Timestamp,

@@ -20,6 +20,7 @@ pub(super) struct Standing<'e, C: Timer> {
     pub since: Timestamp,
     /// What the rules were counted as when they were last looked at.
     changes: u64,
+    exit: Exit,
 }
 
 /// Why a request in line goes on.
@@ -56,10 +57,10 @@ impl<'e, C: Timer> Standing<'e, C> {
             let (cost, waker) = (delay.cost, context.waker().clone());
             let waiter =
                 Waiter { ticket, cost, arrived: now, deadline: Some(deadline), foreseen: None, waker };
-            Poll::Ready(engine.queues.stand(&line, waiter, |backlog| delay.least_lag(backlog)))
+            Poll::Ready(engine.queues.stand(&line, waiter))
         });
         let ticket = stands.await?;
-        Ok(Self { engine, line, ticket, since: now, changes })
+        Ok(Self { engine, line, ticket, since: now, changes, exit: Exit::Dropped(now) })
     }
 
     /// Whether this is the line of a limit.
@@ -70,6 +71,11 @@ impl<'e, C: Timer> Standing<'e, C> {
     /// The rules have been looked at.
     pub fn looked_at(&mut self, changes: u64) {
         self.changes = changes;
+    }
+
+    /// Leaves the line with what it waited for.
+    pub fn leave(mut self) {
+        self.exit = Exit::Done;
     }
 
     /// Waits until it is in front.
@@ -85,10 +91,9 @@ impl<'e, C: Timer> Standing<'e, C> {
 
     /// Waits, in front, until it may fit: until then, or until units may have come back. Sees to it that those behind it
     /// leave who give up meanwhile.
-    pub async fn until_due(&self, delay: &Delay<'_>, put_off: PutOff) -> Woken {
+    pub async fn until_due(&self, put_off: PutOff) -> Woken {
         let queues = &self.engine.queues;
-        let lag = |backlog| delay.least_lag(backlog);
-        if queues.put_off(&self.line, self.ticket, put_off, lag) == Postponed::AsksAgain {
+        if queues.put_off(&self.line, self.ticket, put_off) == Postponed::AsksAgain {
             return self.until_front().await;
         }
         let mut nap = Nap::none();
@@ -118,7 +123,10 @@ impl<'e, C: Timer> Standing<'e, C> {
 
 impl<C: Timer> Drop for Standing<'_, C> {
     fn drop(&mut self) {
-        let now = self.engine.clock.now();
-        self.engine.queues.leave(&self.line, self.ticket, Exit::Dropped(now));
+        let exit = match self.exit {
+            Exit::Done => Exit::Done,
+            Exit::Dropped(_) => Exit::Dropped(self.engine.clock.now()),
+        };
+        self.engine.queues.leave(&self.line, self.ticket, exit);
     }
 }

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use tidegate::Timestamp;
 
 use super::{Ended, decide};
+use crate::asking;
 use crate::bench::{Bench, with_request};
 use crate::executor::{Executor, Task};
 
@@ -84,7 +85,6 @@ fn happen<'a>(
     event: &Event,
     at_ms: u64,
 ) {
-    let in_force = || bench.engine.in_force();
     match event {
         Event::Come { request, cost } => {
             let task = tasks.spawn(decide(&bench.engine, REQUESTS[*request], *cost));
@@ -100,10 +100,10 @@ fn happen<'a>(
             bench.ask(REQUESTS[*request]);
         }
         Event::Refund { request } => {
-            with_request(REQUESTS[*request], 1, |request| in_force().refund(request).unwrap());
+            with_request(REQUESTS[*request], 1, |request| asking::refund(&bench.engine, request));
         }
         Event::Reset { request } => {
-            with_request(REQUESTS[*request], 1, |request| in_force().reset(request).unwrap());
+            with_request(REQUESTS[*request], 1, |request| asking::reset(&bench.engine, request));
         }
         Event::Push(tenths) => {
             let level = tidegate::rules::Level::from_millionths(tenths * 100_000).unwrap();

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use tidegate::rules::Fate;
-use tidegate::{Clock, Engine, ManualClock, ManualSleep, MemoryStore, Refusal, Timer, Timestamp};
+use tidegate::{Clock, ManualClock, ManualSleep, Refusal, Timer, Timestamp};
 
 use super::{SLOW, bench, decide, done_ms, ended, passed, rules, set_seconds};
+use crate::asking;
 use crate::bench::{domains, with_request};
 use crate::executor::Executor;
 
@@ -108,42 +108,13 @@ fn what_is_given_back_goes_to_the_one_in_front() {
         let all = bench.come(&mut tasks, "user=1", 5);
         set_seconds(&bench.clock, &mut tasks, 1);
         with_request("user=1", 1, |request| {
-            let rules = bench.engine.in_force();
-            if gives_back { rules.refund(request) } else { rules.reset(request) }.unwrap();
+            let give_back = if gives_back { asking::refund } else { asking::reset };
+            give_back(&bench.engine, request);
         });
         tasks.run();
         let next = if gives_back { 4000 } else { 1000 };
         assert_eq!(done_ms(&tasks, &all), [0, 0, 1000, next, 4000].map(Some));
     }
-}
-
-#[test]
-fn what_is_given_back_to_another_engine_over_the_same_store_counts_too() {
-    let clock = ManualClock::default();
-    let store = Arc::new(MemoryStore::bounded(1 << 20));
-    let engine = || Engine::over(domains(&rules(SLOW)), store.clone(), clock.clone()).unwrap();
-    let (one, other) = (engine(), engine());
-    let mut tasks = Executor::new(&clock);
-    let all = [(); 2].map(|()| tasks.spawn(decide(&one, "user=1", 1)));
-    tasks.run_woken();
-    assert_eq!(done_ms(&tasks, &all), [Some(0), None]);
-    with_request("user=1", 1, |request| other.in_force().refund(request).unwrap());
-    tasks.run_woken();
-    assert_eq!(done_ms(&tasks, &all), [Some(0), Some(0)]);
-}
-
-#[test]
-fn a_deadline_holds_though_the_rule_would_wait_longer_now() {
-    let bench = bench(SLOW);
-    let mut tasks = bench.tasks();
-    let all = bench.come(&mut tasks, "user=1", 6);
-    tasks.run_woken();
-    // Somebody takes a unit past the line, so the last one in it is a second too late.
-    tasks.run_up_to(Timestamp::from_nanos(1_000_000_000));
-    assert_eq!(bench.ask("user=1").fate, Fate::Allowed);
-    bench.reload(&rules(&SLOW.replace("5s", "50s")));
-    tasks.run();
-    assert_eq!(passed(&tasks, &all), [true, true, true, true, true, false]);
 }
 
 /// A clock that lets something happen when it is looked at next: in the middle of a decision.
@@ -176,8 +147,7 @@ impl Timer for Tripwire {
 #[test]
 fn rules_that_are_replaced_while_somebody_gets_in_line_are_seen() {
     let clock = Tripwire::default();
-    let store = Arc::new(MemoryStore::bounded(1 << 20));
-    let engine = Arc::new(Engine::over(domains(&rules(SLOW)), store, clock.clone()).unwrap());
+    let engine = Arc::new(asking::engine(domains(&rules(SLOW)), clock.clone()));
     let mut tasks = Executor::new(&clock.clock);
     let first = tasks.spawn(decide(&engine, "user=1", 1));
     tasks.run_woken();

@@ -15,16 +15,16 @@ use crate::executor::{Executor, Task};
 
 /// What became of a request, without what the answer borrows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Ended {
-    told: Told,
-    waited_ms: u128,
-    refusal: Option<Refusal>,
+pub struct Ended {
+    pub told: Told,
+    pub waited_ms: u128,
+    pub refusal: Option<Refusal>,
 }
 
 /// Tasks that are decided on a bench.
-type Tasks<'a> = Executor<'a, Ended>;
+pub type Tasks<'a> = Executor<'a, Ended>;
 
-async fn decide<C: Timer>(engine: &Engine<C>, attributes: &str, cost: u64) -> Ended {
+pub async fn decide<C: Timer>(engine: &Engine<C>, attributes: &str, cost: u64) -> Ended {
     let entries = entries(attributes);
     let descriptors: Vec<_> = entries.iter().map(|entries| Descriptor::new(entries, cost)).collect();
     let request = Request { domain: "api", descriptors: &descriptors };
@@ -37,39 +37,39 @@ async fn decide<C: Timer>(engine: &Engine<C>, attributes: &str, cost: u64) -> En
 }
 
 /// A bench with this rule, which is named `slow`.
-fn bench(rule: &str) -> Bench {
+pub fn bench(rule: &str) -> Bench {
     Bench::new(&rules(rule))
 }
 
-fn rules(rule: &str) -> String {
+pub fn rules(rule: &str) -> String {
     format!("{{ domain: api, rules: [ {{ name: slow, {rule} }} ] }}")
 }
 
 /// One a second for each user, and five seconds to wait.
-const SLOW: &str = "key: [user], limit: 1 per second, action: { delay: { max_wait: 5s } }";
+pub const SLOW: &str = "key: [user], limit: 1 per second, action: { delay: { max_wait: 5s } }";
 
 impl Bench {
-    fn tasks(&self) -> Tasks<'_> {
+    pub fn tasks(&self) -> Tasks<'_> {
         Executor::new(&self.clock)
     }
 
     /// So many requests that come one after the other.
-    fn come<'a>(&'a self, tasks: &mut Tasks<'a>, attributes: &'a str, times: usize) -> Vec<Task> {
+    pub fn come<'a>(&'a self, tasks: &mut Tasks<'a>, attributes: &'a str, times: usize) -> Vec<Task> {
         (0..times).map(|_| tasks.spawn(decide(&self.engine, attributes, 1))).collect()
     }
 }
 
 /// When each task was done, in milliseconds; none if it is not.
-fn done_ms(tasks: &Tasks<'_>, all: &[Task]) -> Vec<Option<u64>> {
+pub fn done_ms(tasks: &Tasks<'_>, all: &[Task]) -> Vec<Option<u64>> {
     let at_ms = |task: &Task| tasks.finished(*task).map(|finished| finished.at.as_nanos() / 1_000_000);
     all.iter().map(at_ms).collect()
 }
 
-fn ended(tasks: &Tasks<'_>, task: Task) -> Ended {
+pub fn ended(tasks: &Tasks<'_>, task: Task) -> Ended {
     tasks.finished(task).expect("done").output.clone()
 }
 
-fn passed(tasks: &Tasks<'_>, all: &[Task]) -> Vec<bool> {
+pub fn passed(tasks: &Tasks<'_>, all: &[Task]) -> Vec<bool> {
     all.iter().map(|task| ended(tasks, *task).told.fate.passes()).collect()
 }
 

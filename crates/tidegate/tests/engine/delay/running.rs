@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate::{Clock, Engine, LATE_NS_MAX, SystemClock};
 
 use super::{decide, rules};
+use crate::asking;
 use crate::bench::{domains, with_request};
 
 const INTERVAL_NS: u64 = 50_000;
@@ -12,7 +13,7 @@ const INTERVAL_NS: u64 = 50_000;
 fn engine() -> Arc<Engine> {
     let rule =
         "key: [user], limit: { limit: 20000 per second, burst: 1 }, action: { delay: { max_wait: 1h } }";
-    Arc::new(Engine::new(domains(&rules(rule))).unwrap())
+    Arc::new(asking::engine(domains(&rules(rule)), SystemClock::default()))
 }
 
 fn on_runtime(runtime: &tokio::runtime::Runtime) {
@@ -45,7 +46,7 @@ fn a_runtime_of_many_threads_will_do() {
 #[test]
 fn a_task_that_a_runtime_aborts_steps_out_of_the_line() {
     let rule = "key: [user], limit: 1 per minute, action: { delay: { max_wait: 1h } }";
-    let engine = Arc::new(Engine::new(domains(&rules(rule))).unwrap());
+    let engine = Arc::new(asking::engine(domains(&rules(rule)), SystemClock::default()));
     // On one thread whoever was spawned has been polled, and so is in line, when this task goes on.
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
@@ -61,7 +62,7 @@ fn a_task_that_a_runtime_aborts_steps_out_of_the_line() {
         for task in tasks {
             assert!(task.await.unwrap_err().is_cancelled());
         }
-        with_request("user=1", 1, |request| engine.in_force().reset(request).unwrap());
+        with_request("user=1", 1, |request| asking::reset(&engine, request));
         assert!(stays.await.unwrap().told.fate.passes());
     });
 }
@@ -77,7 +78,7 @@ rules:
   - { name: all, limit: { limit: 40000 per second, burst: 1 }, action: { delay: { max_wait: 1h } } }
   - { name: moving, limit: 1000000 per second, action: { elastic: { min: 900000, max: 2000000, signal: load } } }
 ";
-    let engine = Engine::new(domains(file)).unwrap();
+    let engine = asking::engine(domains(file), SystemClock::default());
     let clock = SystemClock::new();
     let began_ns = clock.now().as_nanos();
     let done = std::sync::atomic::AtomicBool::new(false);

@@ -8,6 +8,7 @@ mod waiting;
 use tidegate::rules::Fate;
 use tidegate::{Lease, LeaseToken, Nanos, Release, Renewal};
 
+use crate::asking;
 use crate::bench::{Bench, Told, with_request};
 
 impl Bench {
@@ -16,11 +17,7 @@ impl Bench {
     }
 
     fn acquire_for(&self, attributes: &str, cost: u64, ttl: Option<Nanos>) -> (Told, Option<Lease>) {
-        with_request(attributes, cost, |request| {
-            let rules = self.engine.in_force();
-            let (answer, lease) = rules.acquire(request, ttl).unwrap();
-            (Told::of(&answer), lease)
-        })
+        with_request(attributes, cost, |request| asking::acquire(&self.engine, request, ttl, Told::of))
     }
 
     /// A lease that has to be there.
@@ -29,11 +26,11 @@ impl Bench {
     }
 
     fn renew(&self, attributes: &str, token: &LeaseToken) -> Renewal {
-        with_request(attributes, 0, |request| self.engine.in_force().renew(request, token, None).unwrap())
+        with_request(attributes, 0, |request| asking::renew(&self.engine, request, token))
     }
 
     fn release(&self, attributes: &str, token: &LeaseToken) -> Release {
-        with_request(attributes, 0, |request| self.engine.in_force().release(request, token).unwrap())
+        with_request(attributes, 0, |request| asking::release(&self.engine, request, token))
     }
 }
 
