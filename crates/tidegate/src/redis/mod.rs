@@ -16,9 +16,8 @@ mod key_name;
 mod leasing;
 mod order;
 mod parts;
-#[allow(dead_code, unused_imports, reason = "the skeleton")]
 mod script;
-#[allow(dead_code, unused_imports, reason = "the skeleton")]
+#[allow(unused_imports, reason = "the skeleton")]
 mod servers;
 mod settings;
 mod split;
@@ -26,7 +25,6 @@ mod stats;
 mod store;
 #[cfg(test)]
 mod testing;
-#[allow(dead_code, reason = "the skeleton")]
 mod url;
 
 pub use servers::{
