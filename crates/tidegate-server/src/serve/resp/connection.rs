@@ -6,19 +6,17 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tidegate::Clock as _;
-use tidegate::rules::Request;
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::{Sleep, sleep, timeout};
 
-use super::commands::{self, Asked, Context, Later, Step, write_answer};
+use super::commands::{self, Context, Later, Step};
+use super::deciding::Deciding;
 use super::decisions::Decisions;
-use super::held::{self, Ahead, Ended};
 use super::idle::Idle;
 use super::input::Input;
 use super::output::{Gone, Output};
 use super::parse::{Parsed, Parser, Trust};
 use super::protocol_error::{Foreign, ProtocolError};
-use super::reply::Replies;
 use super::session::Session;
 use super::together::{Asks, Room, Together};
 use super::{Protocol, Server, Stream};
@@ -41,14 +39,6 @@ struct Connection<'s> {
     idle: Idle,
     /// When the beginning of a command has waited too long for its end.
     late: Option<Pin<Box<Sleep>>>,
-}
-
-/// What a request that is being decided has of its own, for the rest is lent to it.
-#[derive(Debug, Default)]
-struct Deciding {
-    answer: Replies,
-    /// What was read while it was held.
-    ahead: Ahead,
 }
 
 /// What was read behind a command.
@@ -294,43 +284,6 @@ impl Connection<'_> {
         app.metrics.foreign(Protocol::Resp, foreign.as_str());
         self.server.foreigners.add(foreign, app.engine.clock().now());
         End::AtOnce
-    }
-}
-
-impl Deciding {
-    /// Decides a request, which takes a wait if a rule says so.
-    #[inline]
-    async fn decide(
-        &mut self,
-        server: &Server,
-        asked: &Asked<'_>,
-        stream: &mut Stream,
-        output: &mut Output,
-    ) -> Result<(), End> {
-        let Self { answer, ahead } = self;
-        if server.app.drain.is_on() {
-            // What comes now comes too late.
-            ahead.none();
-        }
-        answer.speak(output.replies.version());
-        let descriptors = [asked.descriptor()];
-        let request = Request { domain: asked.domain(), descriptors: &descriptors };
-        let decided = {
-            let answered = |decided: &tidegate::Decided<'_>| write_answer(answer, &decided.answer);
-            let mut deciding = pin!(server.app.check(Protocol::Resp, &request, answered));
-            match poll_fn(|context| Poll::Ready(deciding.as_mut().poll(context))).await {
-                Poll::Ready(decided) => decided,
-                Poll::Pending => match held::wait(deciding.as_mut(), stream, output, ahead).await {
-                    Ended::Answered(decided) => decided,
-                    Ended::Gone => return Err(End::AtOnce),
-                },
-            }
-        };
-        match decided {
-            Ok(()) => output.replies.append(answer),
-            Err(full) => output.replies.error(format_args!("ERR {full}")),
-        }
-        Ok(())
     }
 }
 

@@ -118,7 +118,8 @@ async fn a_stopped_server_does_not_gather_rounds() {
         }
     }
     let sent = servers.stats().total.rounds;
-    assert!(sent <= 32, "{sent}");
+    // As many as may be in flight, and those that took the place of the first that were late.
+    assert!(sent < 32 + 3, "{sent}");
     redis.go_on();
     until_all_are(&servers, BreakerState::Closed).await;
 }
@@ -138,6 +139,25 @@ async fn a_server_that_answers_too_late_is_not_taken_to_be_back() {
     assert_eq!(super::breakers(&servers), [BreakerState::Open]);
     link.hold(Duration::ZERO);
     until_all_are(&servers, BreakerState::Closed).await;
+}
+
+#[tokio::test]
+async fn what_may_have_been_run_is_not_sent_again() {
+    let redis = RedisProcess::start().await;
+    let link = SlowLink::to(redis.port).await;
+    let (settings, _) = heard(&link.url(), super::NEVER_LATE);
+    let servers = connected_with(&settings).await;
+    link.hold(Duration::from_secs(3600));
+    let adding = tokio::spawn({
+        let servers = servers.clone();
+        async move { add(&servers, "a", 1).await }
+    });
+    until("it was run", async || redis.cli(&["GET", &key("a")]).trim() == "1").await;
+    link.hold(Duration::ZERO);
+    link.cut();
+    assert_eq!(adding.await.expect("no panic"), Err(SendError::Lost));
+    until("there is another connection", async || add(&servers, "b", 1).await.is_ok()).await;
+    assert_eq!(add(&servers, "a", 0).await, Ok(1));
 }
 
 async fn until_open(servers: &super::Servers) {
