@@ -4,12 +4,12 @@ Redis replicates after it has answered. What a master had not sent on when it di
 most one limit passes once more, for each time that happens.
 """
 
-import collections
 import time
 
 import pytest
 from harness.fleet import Load, rule, rules
 from harness.redis_cluster import nodes_seen_by
+from harness.tally import Tally
 from harness.waiting import wait_for
 
 LIMIT = 60
@@ -22,67 +22,10 @@ RULES = rules(
 )
 
 
-class Seen:
-    """What the clients were answered, by user."""
-
-    def __init__(self):
-        self.passed, self.undecided = collections.Counter(), collections.Counter()
-        self.served, self.degraded, self.longest_s = 0, 0, 0.0
-
-    def ask(self, client, number):
-        user = USERS[number * 7 % len(USERS)]
-        if number % 2:
-            answer = client.ask({"by": "served", "user": user})
-            assert answer.passes, answer
-            self.served += 1
-            self.degraded += answer.degraded
-        else:
-            answer = client.ask({"by": "strict", "user": user})
-            assert answer.status in (200, 429, 503), answer
-            self.passed[user] += answer.passes
-            self.undecided[user] += answer.status == 503
-        self.longest_s = max(self.longest_s, answer.seconds)
-        return answer
-
-    def over(self):
-        return {user: self.passed[user] - LIMIT for user in USERS if self.passed[user] > LIMIT}
-
-
-def use_up(running, seen):
-    """Until every user is denied, so that all that can pass has passed."""
-    clients = running.clients(len(running.servers))
-    try:
-        for place, user in enumerate(USERS):
-            client = clients[place % len(clients)]
-
-            def is_over(client=client, user=user):
-                answer = client.ask({"by": "strict", "user": user})
-                seen.passed[user] += answer.passes
-                seen.undecided[user] += answer.status == 503
-                return answer.status == 429
-
-            wait_for(f"{user} is over", is_over)
-    finally:
-        for client in clients:
-            client.close()
-
-
-def assert_is_bounded(seen, what, failovers=1):
-    over, missing = seen.over(), sum(max(0, LIMIT - seen.passed[user]) for user in USERS)
-    print(
-        f"\n{what}: over-admission {sum(over.values())} of {LIMIT * len(USERS)} (at most {max(over.values(), default=0)} of"
-        f" {LIMIT} of one key), {missing} fewer, {sum(seen.undecided.values())} undecided; {seen.degraded} of {seen.served}"
-        f" answered without the store, the slowest answer after {seen.longest_s:.3f} s"
-    )
-    for user in USERS:
-        assert seen.passed[user] <= LIMIT * (1 + failovers), (user, seen.passed[user])
-        assert seen.passed[user] >= LIMIT - seen.undecided[user], (user, seen.passed[user], seen.undecided[user])
-
-
 def kill_under_load(running, kill, is_over, what):
     """Kills under load, waits until all is as it should be, and asks on."""
-    seen = Seen()
-    with Load(running, seen.ask, pause_s=0.02) as load:
+    tally = Tally(LIMIT, USERS)
+    with Load(running, tally.ask, pause_s=0.02) as load:
         load.more(200)
         began = time.monotonic()
         kill()
@@ -92,8 +35,8 @@ def kill_under_load(running, kill, is_over, what):
         print(f"\n{what}: taken over after {taken_over_s:.1f} s, all shared again after {time.monotonic() - began:.1f} s")
         answers = load.more(200)
     assert all(answer.shared for answer in answers[-32:]), "it stays so"
-    use_up(running, seen)
-    assert_is_bounded(seen, what)
+    tally.use_up(running)
+    tally.assert_is_bounded(what, losses=1)
     running.must_run()
 
 
@@ -123,23 +66,23 @@ def test_a_replica_is_told_to_take_over(fleet, redis_cluster, how):
     running = fleet(RULES, cluster.url)
     [replica, *_] = cluster.replicas()
     words = ["CLUSTER", "FAILOVER"] + (["FORCE"] if how == "forced" else [])
-    seen = Seen()
-    with Load(running, seen.ask, pause_s=0.02) as load:
+    tally = Tally(LIMIT, USERS)
+    with Load(running, tally.ask, pause_s=0.02) as load:
         load.more(200)
         replica.ask(*words)
         wait_for("it is the master", lambda: replica.info("replication")["role"] == "master")
         running.wait_until_shared(*({"by": "served", "user": user} for user in USERS))
         load.more(200)
-    use_up(running, seen)
-    assert_is_bounded(seen, f"{how} takeover", failovers=0 if how == "agreed" else 1)
+    tally.use_up(running)
+    tally.assert_is_bounded(f"{how} takeover", losses=0 if how == "agreed" else 1)
 
 
 def test_slots_are_moved_under_load(fleet, redis_cluster):
     """Keys of a slot that is half moved are at one server or the other (ASK), then at the other (MOVED). Nothing is lost."""
     cluster = redis_cluster()
     running = fleet(RULES, cluster.url)
-    seen = Seen()
-    with Load(running, seen.ask, pause_s=0.02) as load:
+    tally = Tally(LIMIT, USERS)
+    with Load(running, tally.ask, pause_s=0.02) as load:
         load.more(200)
         masters = cluster.masters()
         moved = sorted({masters[0].ask("CLUSTER", "KEYSLOT", key) for key in cluster.keys("tg:1{*")})[:6]
@@ -149,6 +92,6 @@ def test_slots_are_moved_under_load(fleet, redis_cluster):
             cluster.move_slot(slot, target, pause=lambda: load.more(20))
         load.more(200)
     assert running.metric("tidegate_store_redirects_total") > 0
-    use_up(running, seen)
-    assert_is_bounded(seen, f"{len(moved)} slots moved", failovers=0)
+    tally.use_up(running)
+    tally.assert_is_bounded(f"{len(moved)} slots moved")
     running.must_run()

@@ -1,6 +1,5 @@
 """What operators see of the store: metrics, the log, and health."""
 
-import re
 import time
 
 import requests
@@ -15,7 +14,7 @@ RULES = rules(
 )
 
 
-def test_metrics_of_the_store(fleet, redis_server, closing, run, parts, root):
+def test_metrics_of_the_store(fleet, redis_server, closing, run, parts):
     running = fleet(RULES, redis_server().url)
     running.wait_for_each_other()
     clients = [closing(client) for client in running.clients(32)]
@@ -31,15 +30,7 @@ def test_metrics_of_the_store(fleet, redis_server, closing, run, parts, root):
     page = requests.get(running.servers[0].admin + "/metrics", timeout=DEADLINE_S).text
     checked = run(parts / "bin/promtool", "check", "metrics", input=page)
     assert (checked.stdout, checked.stderr) == ("", ""), "promtool finds nothing to complain of"
-    there = set(re.findall(r"^# TYPE (tidegate_store_\S+)", page, re.M))
-    documented = set(re.findall(r"`(tidegate_[a-z_]+)`", (root / "docs/metrics.md").read_text()))
-    assert there <= documented, there - documented
-    for name in (
-        *("calls_total", "orders_total", "coalesced_total", "deny_cache_hits_total", "failures_total"),
-        *("degraded_decisions_total", "breaker_open", "redirects_total", "reconnects_total", "ring_moved_total"),
-        *("replicas_short_total", "live_nodes"),
-    ):
-        assert f"tidegate_store_{name}" in documented, name
+    assert 'server="127.0.0.1:' in page and 'user=' not in page, "per server, never per key"
 
 
 def test_identical_requests_in_flight_share_calls(fleet, redis_server, fault_proxy, closing):

@@ -67,7 +67,7 @@ def used(running, rule_name, attributes):
 
 def test_a_server_that_dies_in_between_costs_what_it_had_charged(fleet, redis_cluster, closing):
     """The user is charged, the team's server hangs, and who would give it back is killed: that unit is lost, and no other."""
-    cluster = redis_cluster(node_timeout_ms=120_000)
+    cluster = redis_cluster(node_timeout_ms=20_000)
     running = fleet(TOGETHER, cluster.url, servers=2, timeout="60s")
     doomed, other = running.servers
     assert other.check({"user": "scout", "team": "red"}, domain="api").status_code == 200
@@ -96,7 +96,7 @@ def test_a_server_that_dies_in_between_costs_what_it_had_charged(fleet, redis_cl
 
 def test_what_is_charged_before_a_failure_is_given_back(fleet, redis_cluster):
     """The team's server hangs for longer than there is time. The user is not charged for what did not pass."""
-    cluster = redis_cluster(node_timeout_ms=120_000)
+    cluster = redis_cluster(node_timeout_ms=20_000)
     running = fleet(TOGETHER, cluster.url, servers=1, timeout="300ms")
     [server] = running.servers
     teams = cluster.master_of("{red}")

@@ -47,7 +47,7 @@ def test_as_a_user_with_a_password(fleet, encrypted, authority, closing):
 
 def test_a_certificate_that_nobody_vouches_for(refused, encrypted, tmp_path):  # noqa: F811
     said = refused(encrypted.url)
-    assert "certificate" in said and "--store-ca" in said
+    assert "certificate" in said and "CA file" in said
     directory = tmp_path / "stranger"
     directory.mkdir()
     said = refused(encrypted.url, "--store-ca", Authority(directory, "stranger").path)

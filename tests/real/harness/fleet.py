@@ -96,15 +96,18 @@ class Fleet:
     def wait_until_shared(self, *attributes):
         """Until every server has these requests decided by the store. They cost nothing."""
 
-        def is_shared(server):
+        for server in self.servers:
             client = OverConnection(server)
             try:
-                return all(client.ask(each, cost=0).shared for each in attributes)
+                for each in attributes:
+                    wait_for(f"the store decides {each} again", lambda client=client, each=each: self._shares(client, each))
+            except AssertionError as failure:
+                raise AssertionError(f"{failure}\n{server.process.stderr()[-2000:]}") from failure
             finally:
                 client.close()
 
-        for server in self.servers:
-            wait_for("the store decides again", lambda server=server: is_shared(server))
+    def _shares(self, client, attributes):
+        return client.ask(attributes, cost=0).shared
 
     def must_run(self):
         for server in self.servers:

@@ -37,7 +37,6 @@ class RedisCluster:
             cluster_port=bus_port.getsockname()[1],
             cluster_config_file="nodes.conf",
             cluster_node_timeout=node_timeout_ms,
-            repl_diskless_sync_delay=0,
         )
 
     def _meet(self):

@@ -15,7 +15,7 @@ class SentinelSet:
         access = {"program": program} | ({"requirepass": password, "masterauth": password} if password else {})
         self.servers, self.sentinels = [], []
         try:
-            self.servers.append(RedisServer(made(directory / "data-0"), repl_diskless_sync_delay=0, **access))
+            self.servers.append(RedisServer(made(directory / "data-0"), **access))
             for number in range(1, replicas + 1):
                 self.servers.append(replica_of(self.servers[0], made(directory / f"data-{number}"), **access))
             for number in range(sentinels):

@@ -40,7 +40,7 @@ class RedisServer:
             raise
 
     def defaults(self):
-        return {"bind": "127.0.0.1", "dir": self.directory, "save": ""}
+        return {"bind": "127.0.0.1", "dir": self.directory, "save": "", "repl-diskless-sync-delay": 0}
 
     def _listening(self):
         if self.tls is None:
@@ -75,7 +75,9 @@ class RedisServer:
 
     def client(self, **more):
         """A client to look and meddle by: it waits, and asks once only."""
-        settings = {"port": self.port, "decode_responses": True, "password": self.options.get("requirepass")}
+        # Old servers know no other version of the protocol.
+        settings = {"port": self.port, "protocol": 2, "decode_responses": True}
+        settings["password"] = self.options.get("requirepass")
         if self.tls is not None:
             settings |= {"ssl": True, "ssl_ca_certs": str(self.authority)}
         return redis_client(**{**settings, **more})
@@ -123,7 +125,7 @@ class RedisServer:
 
 def replica_of(master, directory, **options):
     """A server that follows another one, and is in step with it."""
-    replica = RedisServer(directory, replicaof=f"127.0.0.1 {master.port}", repl_diskless_sync_delay=0, **options)
+    replica = RedisServer(directory, replicaof=f"127.0.0.1 {master.port}", **options)
     try:
         wait_for("the replica is in step", lambda: is_in_step(replica))
     except BaseException:
