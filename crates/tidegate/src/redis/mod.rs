@@ -4,7 +4,7 @@
 //! Plan -> Order -> desk of its server -> Call -> servers -> Redis -> reply, played by the core's algorithms -> Settled
 //! ```
 //!
-//! [`order`] is a plan that can wait. `script` is what is said to Redis and what its reply means. [`servers`] knows which
+//! `order` is a plan that can wait. `script` is what is said to Redis and what its reply means. `servers` knows which
 //! server has which keys, and talks to them. A `desk` for each server gathers orders into calls. `store` puts it together.
 
 mod batch;
@@ -17,7 +17,6 @@ mod leasing;
 mod order;
 mod parts;
 mod script;
-#[allow(unused_imports, reason = "the skeleton")]
 mod servers;
 mod settings;
 mod split;
