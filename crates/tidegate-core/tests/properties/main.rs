@@ -10,6 +10,8 @@
 //! | `changed_limits` | counts survive a change of L or burst |
 //! | `idle_states` | what a store may forget |
 //! | `observed` | limits that look on: over their limit and never in debt |
+//! | `lines` | who stands in line leaves no sooner than was said |
+//! | `shares` | what processes have each of a limit adds up to it |
 //! | `no_panics` | any call, with any number, on any state |
 //!
 //! `PROPTEST_CASES=100000 cargo test -p tidegate-core --test properties` looks longer.
@@ -20,12 +22,14 @@ mod changed_limits;
 mod equivalences;
 mod idle_states;
 mod limits;
+mod lines;
 #[path = "../models/mod.rs"]
 mod models;
 mod no_panics;
 mod observed;
 mod refunds;
 mod requests;
+mod shares;
 #[path = "../subject/mod.rs"]
 mod subject;
 mod worst_cases;

@@ -155,7 +155,7 @@ impl DenyCache {
         for (charge, state) in charges.iter().zip(before.states) {
             if heap_bytes(Some(state)) <= STATE_HEAP_BYTES_MAX {
                 self.in_shard(&charge.key, |shard| {
-                    shard.restore(&charge.key, state, before.seen, given_back)
+                    shard.restore(&charge.key, state, before.seen, given_back);
                 });
             }
         }
@@ -312,11 +312,7 @@ fn weigh(charge: &OrderCharge, state: &KeyState, now: Timestamp) -> Option<Verdi
 }
 
 fn heap_bytes(state: Option<&KeyState>) -> usize {
-    match state {
-        Some(KeyState::Ledger(ledger)) => ledger.heap_bytes(),
-        Some(KeyState::Leases(leases)) => leases.heap_bytes(),
-        Some(KeyState::Packed(_)) | None => 0,
-    }
+    state.map_or(0, KeyState::heap_bytes)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use tidegate_core::{Nanos, Timestamp};
 use super::Refusal;
 use super::playing::Tail;
 use super::request::{Attempt, Request};
-use super::unlocked::Unlocked;
+use super::unlocked::{Place, Unlocked};
 
 /// A place in a line: lower ones come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -241,7 +241,7 @@ impl Queue {
             return;
         }
         if let Exit::Dropped(now) = exit {
-            self.unlocked.leaves_in_vain(self.front() == Some(ticket));
+            self.unlocked.leaves_in_vain(self.place(ticket));
             self.may_be_sooner();
             if self.front_is_charged && self.front() == Some(ticket) {
                 self.left = self.left.min(now);
@@ -275,6 +275,10 @@ impl Queue {
         self.waiters.first_key_value().map(|(ticket, _)| *ticket)
     }
 
+    fn place(&self, ticket: Ticket) -> Place {
+        if self.front() == Some(ticket) { Place::Front } else { Place::Behind }
+    }
+
     /// Refuses those whose deadline is too early for what is not known any better.
     fn refuse_those(&mut self, is_too_early: impl Fn(Timestamp) -> bool) {
         while let Some((deadline, late)) = self.deadlines.first().copied()
@@ -286,7 +290,7 @@ impl Queue {
 
     pub(super) fn refuse(&mut self, ticket: Ticket, refusal: Refusal) {
         let waker = self.waiters.get(&ticket).map(|waiter| waiter.waker.clone());
-        self.unlocked.leaves_in_vain(self.front() == Some(ticket));
+        self.unlocked.leaves_in_vain(self.place(ticket));
         self.remove(ticket);
         self.refused.insert(ticket, refusal);
         self.woken.extend(waker);

@@ -27,11 +27,19 @@ pub(super) struct Foretold {
 
 /// How good what was worked out still is.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(feature = "rules"), allow(dead_code, reason = "a limiter has its line locked while it asks"))]
 pub(super) enum Precision {
     /// As good as it was.
     Exact,
     /// Somebody left the line since. Good enough to let a newcomer in, not to refuse one.
     MaybeSooner,
+}
+
+/// Where in a line somebody is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Front,
+    Behind,
 }
 
 impl Unlocked {
@@ -43,10 +51,10 @@ impl Unlocked {
 
     /// Somebody leaves the line without having taken anything. If all was worked out from when that one fits, it has to
     /// be worked out anew.
-    pub fn leaves_in_vain(&mut self, is_front: bool) {
-        match &mut self.foretold {
-            Some(foretold) if !is_front => foretold.precision = Precision::MaybeSooner,
-            foretold => *foretold = None,
+    pub fn leaves_in_vain(&mut self, place: Place) {
+        match (&mut self.foretold, place) {
+            (Some(foretold), Place::Behind) => foretold.precision = Precision::MaybeSooner,
+            (foretold, _) => *foretold = None,
         }
     }
 }

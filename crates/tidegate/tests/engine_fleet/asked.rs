@@ -103,11 +103,11 @@ fn futures_can_go_to_another_thread() {
         with_request("user=1", 1, |request| {
             let fate = done(goes_elsewhere(engine.decide(request, |decided| decided.answer.fate)));
             assert_eq!(fate, Ok(Fate::Allowed));
-            let _ = goes_elsewhere(engine.acquire(request, None, |_| ()));
-            let _ = goes_elsewhere(engine.peek(request, |_| ()));
-            let _ = goes_elsewhere(engine.explain(request, |_| ()));
-            let _ = goes_elsewhere(engine.refund(request));
-            let _ = goes_elsewhere(engine.reset(request));
+            drop(goes_elsewhere(engine.acquire(request, None, |_| ())));
+            drop(goes_elsewhere(engine.peek(request, |_| ())));
+            drop(goes_elsewhere(engine.explain(request, |_| ())));
+            drop(goes_elsewhere(engine.refund(request)));
+            drop(goes_elsewhere(engine.reset(request)));
         });
     }
     all(&Fleet::of(1, "{ domain: api, rules: [ { name: a, limit: 5 per minute } ] }").first().engine);

@@ -57,12 +57,14 @@ async fn a_denial_from_memory_ends_when_that_of_redis_does() {
         for _ in 0..600 {
             let key = ["a", "b"][usize::try_from(numbers.below(2)).unwrap()];
             let cost = 1 + numbers.below(4);
+            let before = store.peek(&plan(&[charge(key, &counter, cost)])).await.unwrap();
             let (settled, is_from_memory) = asked(&store, key, &counter, cost).await;
             if !is_from_memory {
                 continue;
             }
             from_memory += 1;
             let until = retry_at(&settled).expect("what comes from memory is a denial");
+            assert!(before.at < until, "{text} cost {cost}: denied when Redis had admitted it already");
             let peeked = store.peek(&plan(&[charge(key, &counter, cost)])).await.unwrap();
             match retry_at(&peeked) {
                 Some(of_redis) => assert_eq!(of_redis, until, "{text} cost {cost}"),

@@ -3,7 +3,7 @@
 use tidegate::SharedStore;
 use tidegate::redis::RedisStore;
 
-use super::server::RedisServer;
+use super::server::{RedisServer, wait_until};
 use super::setup::{charge, check, check_cached, counter, decision, plan, remaining, store, stores};
 
 /// Windows so long that none turns and nothing comes back while a test runs.
@@ -54,10 +54,17 @@ async fn scripts_that_are_flushed_under_load_are_loaded_again() {
     let server = RedisServer::start();
     let counter: &'static _ = Box::leak(Box::new(counter("flushed", "100 per 1000d")));
     let (stores, mut connection) = (stores(&server.url(), 4).await, server.connection().await);
-    let load = tokio::spawn(async move { admitted(&stores, counter, "shared").await });
+    let asked = || stores.iter().map(|store| store.stats().orders).sum::<u64>();
+    let sharing = stores.clone();
+    let load = tokio::spawn(async move { admitted(&sharing, counter, "shared").await });
     while !load.is_finished() {
         redis::cmd("SCRIPT").arg("FLUSH").query_async::<()>(&mut connection).await.unwrap();
+        // Again after a while: whoever has just loaded them gets to call them.
+        let before = asked();
+        wait_until(async || (load.is_finished() || asked() >= before + 16).then_some(())).await;
     }
+    let reloaded: u64 = stores.iter().map(|store| store.stats().servers.total.scripts_reloaded).sum();
+    assert!(reloaded > 0);
     assert_eq!(load.await.unwrap(), 100);
 }
 

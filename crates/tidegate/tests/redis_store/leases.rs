@@ -92,9 +92,9 @@ async fn a_lease_in_several_places_is_one_with_the_highest_fence() {
     let lock: &'static Counter = Box::leak(Box::new(lock()));
     let (a, b) = (charge("a", lock, 1), charge("b", lock, 1));
     let last: &'static [std::sync::Mutex<Fence>; 2] = Box::leak(Box::default());
-    let mut tasks = Vec::new();
+    let mut tasks = tokio::task::JoinSet::new();
     for (number, store) in stores.iter().cycle().take(6).cloned().enumerate() {
-        tasks.push(tokio::spawn(async move {
+        tasks.spawn(async move {
             let charges = [vec![a, b], vec![a], vec![b]];
             let mut held = 0;
             while held < 15 {
@@ -116,10 +116,11 @@ async fn a_lease_in_several_places_is_one_with_the_highest_fence() {
                 assert_eq!(store.release(&doors, &lease.token).await.unwrap(), Release::Released);
                 assert_eq!(store.release(&doors, &lease.token).await.unwrap(), Release::AlreadyReleased);
             }
-        }));
+        });
     }
-    for task in tasks {
-        task.await.unwrap();
+    // Whichever ends first: who fails leaves its lease behind, and the others wait for it.
+    while let Some(task) = tasks.join_next().await {
+        task.unwrap();
     }
     assert!(stores.iter().all(|store| store.stats().split_refunds_lost == 0));
     // Nothing is left behind by those who had one of two.

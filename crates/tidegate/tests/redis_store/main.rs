@@ -11,6 +11,7 @@ mod exact;
 mod failures;
 mod heartbeats;
 mod leases;
+mod ring;
 mod server;
 mod setup;
 mod split;

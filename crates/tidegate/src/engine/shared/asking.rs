@@ -55,10 +55,11 @@ impl<'e, C: Clock> Asker<'e, C> {
         now: Timestamp,
         want: Want,
     ) -> Result<Answer<'r>, PlanFull> {
-        let mut turned: Option<Touches<'r>> = None;
+        // Boxed, for hardly any request does, and all of this is part of a future.
+        let mut turned: Option<Box<Touches<'r>>> = None;
         // Once, and once more for each limit that turns to a pool.
         loop {
-            let touches = turned.as_ref().unwrap_or(touches);
+            let touches = turned.as_deref().unwrap_or(touches);
             let drawn = touches.plan(now)?;
             let foresees = want != Want::Look && drawn.is_to_be_foreseen(touches);
             let first = if foresees { Want::Look } else { want };
@@ -76,7 +77,7 @@ impl<'e, C: Clock> Asker<'e, C> {
                 return Ok(answer);
             }
             drop(drawn);
-            let mut turn = touches.clone();
+            let mut turn = Box::new(touches.clone());
             turn.turn_to_pools(&turning);
             turned = Some(turn);
         }

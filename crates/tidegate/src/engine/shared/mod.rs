@@ -1,7 +1,8 @@
 //! Rules over a store that a fleet shares, which answers later, or not at all.
 //!
 //! ```text
-//! Deciding, at its first poll  ->  decide    deciding.rs   the request comes, may stand in line, leaves with an answer
+//! Deciding, at its first poll  ->  decide    deciding.rs   by the rules as they are, and once more if they change
+//!                              ->  turn      waiting.rs    it comes, may stand in a line (line.rs), leaves with an answer
 //!                              ->  settle    asking.rs     as for memory: pools, what is tried out, what attempts leave
 //!                              ->  put       asking.rs     one question to the shared store
 //!                              ->  without   without.rs    where it does not answer: by the policy of each rule
@@ -13,6 +14,7 @@
 mod asking;
 mod deciding;
 mod line;
+mod waiting;
 mod without;
 
 pub(super) use asking::{Asker, Want};
