@@ -57,12 +57,14 @@ def test_two_limits_are_charged_together_or_not_at_all(fleet, redis_server, redi
 
 
 def used(running, rule_name, attributes):
-    answer = running.servers[-1].check(attributes, domain="api", path="/v1/peek", cost=0).json()
-    return sum(
-        {"user": 40, "team": 100}[rule_name] - limit["remaining"]
-        for limit in answer["limits"]
-        if limit["rule"] == rule_name
-    )
+    """What is used of a limit. A peek that the store does not answer in time is asked again."""
+    limits = wait_for("the store answers", lambda: peeked(running.servers[-1], attributes))
+    full = {"user": 40, "team": 100}[rule_name]
+    return sum(full - limit["remaining"] for limit in limits if limit["rule"] == rule_name)
+
+
+def peeked(server, attributes):
+    return server.check(attributes, domain="api", path="/v1/peek", cost=0).json().get("limits")
 
 
 def test_a_server_that_dies_in_between_costs_what_it_had_charged(fleet, redis_cluster, closing):

@@ -16,17 +16,19 @@ class RedisCluster:
         self.nodes, self.kept_ports = [], []
         try:
             for number in range(2 * masters):
-                self.nodes.append(self._node(directory / f"node-{number}", node_timeout_ms, program))
+                self.nodes.append(self._node(directory / f"node-{number}", program))
             self._meet()
             self._share_slots(masters)
             self._follow(masters)
             wait_for("the cluster is up", self.is_whole)
+            for node in self.nodes:
+                node.ask("CONFIG", "SET", "cluster-node-timeout", node_timeout_ms)
         except BaseException:
             self.stop()
             self.close()
             raise
 
-    def _node(self, directory, node_timeout_ms, program):
+    def _node(self, directory, program):
         directory.mkdir(parents=True)
         bus_port = keep_port()
         self.kept_ports.append(bus_port)
@@ -36,7 +38,8 @@ class RedisCluster:
             cluster_enabled="yes",
             cluster_port=bus_port.getsockname()[1],
             cluster_config_file="nodes.conf",
-            cluster_node_timeout=node_timeout_ms,
+            # The shorter, the sooner they hear of each other.
+            cluster_node_timeout=1_000,
         )
 
     def _meet(self):
