@@ -113,11 +113,23 @@ impl Fate {
 
 impl<'r> Answer<'r> {
     /// Merges what the store said of the plan that was drawn.
-    #[inline]
+    // An answer is large: part of its caller, it is made where it is wanted and not moved there.
+    #[inline(always)]
     pub fn merge(touches: &Touches<'r>, drawn: &Drawn<'_>, outcomes: &[Outcome], now: Timestamp) -> Self {
         let answer =
             |(number, touch)| answer_of(touch, &Said { lines: &drawn.lines, touch: number, outcomes, now });
         Self::of(touches.all().iter().enumerate().map(answer).collect())
+    }
+
+    /// As [`merge`](Self::merge), and never part of its caller: so that there is one place of which that is.
+    #[inline(never)]
+    pub fn merge_apart(
+        touches: &Touches<'r>,
+        drawn: &Drawn<'_>,
+        outcomes: &[Outcome],
+        now: Timestamp,
+    ) -> Self {
+        Self::merge(touches, drawn, outcomes, now)
     }
 
     /// The limit that decided.
@@ -163,12 +175,13 @@ impl<'r> Answer<'r> {
     }
 
     /// What all limits together say, after one of them has said something else.
+    #[cold]
     fn merge_again(&mut self) {
         let (candidates, degraded) = (std::mem::take(&mut self.candidates), self.degraded);
         *self = Self { candidates, degraded, ..Self::of(std::mem::take(&mut self.limits)) };
     }
 
-    #[inline]
+    #[inline(always)]
     fn of(limits: SmallVec<[LimitAnswer<'r>; LIMITS_INLINE]>) -> Self {
         let decided_by = (0..limits.len()).rev().max_by_key(|place| limits[*place].weight());
         let fate = decided_by.map_or(Fate::Allowed, |place| limits[place].fate);

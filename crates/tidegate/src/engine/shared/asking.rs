@@ -70,7 +70,7 @@ impl<'e, C: Clock> Asker<'e, C> {
                 turning = drawn.turning(touches, &outcomes, now);
             }
             if turning.is_empty() {
-                let mut answer = Answer::merge(touches, &drawn, &outcomes, now);
+                let mut answer = Answer::merge_apart(touches, &drawn, &outcomes, now);
                 if self.failure.is_some() {
                     without::mark(&mut answer);
                 }

@@ -34,7 +34,7 @@ where
         let rules = engine.rules.load_full();
         let mut asker = Asker::new(engine, shared, stages);
         let touches = asker.touched_by(&rules, &request);
-        let view = View { touches: &touches, delays: touches.delays().collect(), want, changes };
+        let view = View::of(&touches, want, changes);
         let turn = if view.delays.is_empty() {
             // The rule is gone that it stood in line for, if it did.
             waiting.leave();

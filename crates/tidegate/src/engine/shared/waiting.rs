@@ -60,6 +60,17 @@ enum Next<'r> {
     Look,
 }
 
+impl<'t, 'r> View<'t, 'r> {
+    pub fn of(touches: &'t Touches<'r>, want: Want, changes: u64) -> Self {
+        let mut delays = Delays::new();
+        // Not collected: that is done in one place, of which it is part, where a request is decided in memory.
+        for delay in touches.delays() {
+            delays.push(delay);
+        }
+        Self { touches, delays, want, changes }
+    }
+}
+
 impl<'e, C: Timer> Waiting<'e, C> {
     pub fn new(engine: &'e Engine<C>) -> Self {
         let (arrived, deadline) = (engine.clock.now(), Timestamp::from_nanos(u64::MAX));
