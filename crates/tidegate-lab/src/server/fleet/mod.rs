@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 pub use worker::run as run_worker;
 
-use contender::Contender;
+use contender::{By, Contender};
 use racing::{Racing, Redis};
 use report::Report;
 
@@ -59,11 +59,15 @@ fn measure(options: &Options) -> Result<Report, String> {
     let scratch = Scratch::new().map_err(|error| {
         format!("cannot make a directory for files (hint: set TMPDIR to one that can be written to): {error}")
     })?;
-    let redis = Redis::start(&scratch)?;
+    let (redis, cluster) = (Redis::start(&scratch)?, Redis::start_cluster(&scratch)?);
+    let redis_of = |contender: &Contender| match contender.by {
+        By::TidegateOnCluster(_) => &cluster,
+        _ => &redis,
+    };
     let mut report = Report::default();
     let mut racing: Vec<(&'static Contender, Racing)> = Vec::new();
     for contender in Contender::all() {
-        match Racing::start(contender, &redis, options, &scratch) {
+        match Racing::start(contender, redis_of(contender), options, &scratch) {
             Ok(one) => racing.push((contender, one)),
             Err(why) => report.failed(contender, why),
         }
@@ -74,7 +78,8 @@ fn measure(options: &Options) -> Result<Report, String> {
             let at = (round + step) % racing.len();
             let (contender, one) = &mut racing[at];
             bar.set_message(contender.name);
-            match redis.flush().and_then(|()| one.turn(&redis, options.requests, &scratch)) {
+            let redis = redis_of(contender);
+            match redis.flush().and_then(|()| one.turn(redis, options.requests, &scratch)) {
                 Ok(turn) => report.took(contender, turn),
                 Err(why) => report.failed(contender, why),
             }

@@ -37,15 +37,33 @@ pub(super) enum Racing {
 
 impl Redis {
     pub(super) fn start(scratch: &Scratch) -> Result<Self, String> {
+        Self::running(scratch, "redis", &[])
+    }
+
+    /// A cluster that is this one server.
+    pub(super) fn start_cluster(scratch: &Scratch) -> Result<Self, String> {
+        let cluster = Self::running(scratch, "redis-cluster", &["--cluster-enabled", "yes"])?;
+        cluster.tell(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"])?;
+        Ok(cluster)
+    }
+
+    fn running(scratch: &Scratch, name: &str, options: &[&str]) -> Result<Self, String> {
         let port = Ports::free().map_err(|error| error.to_string())?.resp;
-        let process = OneProcess::start(program::redis(port, scratch), "redis", &[port], scratch)?;
+        let mut command = program::redis(port, scratch);
+        command.args(options);
+        let process = OneProcess::start(command, name, &[port], scratch)?;
         Ok(Self { process, port })
     }
 
     /// Forgets everything but scripts.
     pub(super) fn flush(&self) -> Result<(), String> {
+        self.tell(&["FLUSHALL"])
+    }
+
+    fn tell(&self, words: &[&str]) -> Result<(), String> {
         let status = Command::new("redis-cli")
-            .args(["-p", &self.port.to_string(), "FLUSHALL"])
+            .args(["-e", "-p", &self.port.to_string()])
+            .args(words)
             .stdout(Stdio::null())
             .status();
         match status {
@@ -68,7 +86,9 @@ impl Racing {
         scratch: &Scratch,
     ) -> Result<Self, String> {
         match contender.by {
-            By::Tidegate(_) | By::PlainScript(_) | By::Limitador => worker(contender, redis),
+            By::Tidegate(_) | By::TidegateOnCluster(_) | By::PlainScript(_) | By::Limitador => {
+                worker(contender, redis)
+            }
             By::Incr => Ok(Self::Incr),
             By::TidegateServer => serve(Program::Tidegate, redis, options, scratch),
             By::Ratelimit => serve(Program::Ratelimit, redis, options, scratch),

@@ -19,7 +19,12 @@ pub(super) trait Decider: Send + Sync + 'static {
 
 pub(super) async fn work(contender: &Contender, redis_port: u16) -> Result<(), String> {
     match contender.by {
-        By::Tidegate(limit) => rounds(Tidegate::connect(redis_port, limit).await?, contender.keys).await,
+        By::Tidegate(limits) => {
+            rounds(Tidegate::connect("redis", redis_port, limits).await?, contender.keys).await
+        }
+        By::TidegateOnCluster(limits) => {
+            rounds(Tidegate::connect("redis-cluster", redis_port, limits).await?, contender.keys).await
+        }
         By::PlainScript(over) => rounds(PlainScript::connect(redis_port, over).await?, contender.keys).await,
         By::Limitador => rounds(Limitador::connect(redis_port).await?, contender.keys).await,
         By::Incr | By::TidegateServer | By::Ratelimit => Err("it needs no worker".to_owned()),
