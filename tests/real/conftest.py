@@ -10,6 +10,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 from harness.asking import CLIENTS, OverGrpc  # noqa: E402
 from harness.envoy import Envoy, config  # noqa: E402
+from harness.fault_proxy import FaultProxy  # noqa: E402
+from harness.fleet import Fleet  # noqa: E402
+from harness.redis_cluster import RedisCluster  # noqa: E402
+from harness.redis_sentinel import SentinelSet  # noqa: E402
+from harness.redis_server import RedisServer, replica_of  # noqa: E402
 from harness.tidegate import Tidegate  # noqa: E402
 from harness.upstream import Upstream  # noqa: E402
 
@@ -19,6 +24,9 @@ ROOT = pathlib.Path(__file__).parents[2]
 def pytest_addoption(parser):
     parser.addoption("--tidegate", required=True, help="the binary that is tested")
     parser.addoption("--parts", required=True, help="where scripts/install-test-parts put things")
+    parser.addoption(
+        "--stopped-for", type=float, default=10, metavar="SECONDS", help="how long Redis hangs under load; a minute, to be sure"
+    )
 
 
 @pytest.fixture(scope="session")
@@ -65,6 +73,73 @@ def tidegate(binary, tmp_path, closing, stopping):
         stopping.append(server)
         closing(server)
         return server
+
+    return start
+
+
+@pytest.fixture
+def fleet(tidegate):
+    """Starts servers that share a store: fleet(rules, url). What is said of a server is said of each."""
+
+    def start(rules, url, *, servers=4, timeout="1s", flags=(), envs=(), **more):
+        envs = [*envs, *[None] * (servers - len(envs))]
+        flags = ["--store", url, "--store-timeout", timeout, *flags]
+        return Fleet([tidegate(rules, flags=flags, env=env, **more) for env in envs])
+
+    return start
+
+
+@pytest.fixture
+def kept(tmp_path, closing, stopping):
+    """Starts what has a directory of its own and is stopped at the end: kept(Kind, ...)."""
+    count = 0
+
+    def start(kind, *arguments, **more):
+        nonlocal count
+        count += 1
+        directory = tmp_path / f"part-{count}"
+        directory.mkdir()
+        started = kind(*arguments, directory, **more)
+        stopping.append(started)
+        return closing(started)
+
+    return start
+
+
+@pytest.fixture
+def redis_server(kept, parts):
+    """Starts a Redis: redis_server(program="valkey-server-9.1", requirepass="x", ...)."""
+
+    def start(program="redis-server", **options):
+        return kept(RedisServer, program=parts / "bin" / program, **options)
+
+    return start
+
+
+@pytest.fixture
+def redis_replica(kept, parts):
+    """Starts a Redis that follows another one."""
+    return lambda master, **options: kept(replica_of, master, program=parts / "bin/redis-server", **options)
+
+
+@pytest.fixture
+def redis_cluster(kept, parts):
+    return lambda **more: kept(RedisCluster, program=parts / "bin/redis-server", **more)
+
+
+@pytest.fixture
+def sentinel_set(kept, parts):
+    return lambda **more: kept(SentinelSet, program=parts / "bin/redis-server", **more)
+
+
+@pytest.fixture
+def fault_proxy(stopping):
+    """A link to a server that can be made to fail: fault_proxy(server)."""
+
+    def start(server):
+        proxy = FaultProxy(server.port)
+        stopping.append(proxy)
+        return proxy
 
     return start
 

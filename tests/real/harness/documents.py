@@ -49,6 +49,11 @@ def on_free_ports(text, server):
     return text
 
 
+def with_ports(text, ports):
+    """The text with other ports: those that a file has, and what they are to be. All at once, so none is replaced twice."""
+    return re.sub(r"\b\d{4,5}\b", lambda port: str(ports.get(int(port[0]), port[0])), text)
+
+
 def grpcurl_by(buf):
     """A function for bash that stands in for grpcurl: buf asks for what there is by reflection as well."""
     return f"""

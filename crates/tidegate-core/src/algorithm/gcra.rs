@@ -231,13 +231,16 @@ impl Counting for Gcra {
     }
 
     /// The arrival time ends B intervals ahead of now, where nothing is left. One that is further ahead already, since
-    /// a larger burst or a later clock, stays there.
+    /// a larger burst or a later clock, stays as it is.
     fn charge_over(&self, state: &mut Packed, ask: Ask) {
         if self.limit() == 0 {
             return;
         }
         let now = Arrival { whole: u128::from(ask.now.as_nanos()), part: 0 };
-        *state = pack(self.start(*state, ask.now).max(self.later(now, self.reach)));
+        let empty = self.later(now, self.reach);
+        if self.start(*state, ask.now) <= empty {
+            *state = pack(empty);
+        }
     }
 
     fn refund(&self, state: &mut Packed, ask: Ask) {

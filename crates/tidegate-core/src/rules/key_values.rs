@@ -46,3 +46,43 @@ fn value(kind: u8, bytes: &[u8]) -> Option<KeyValue<'_>> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::key_bytes::{self, KEY_PART_BYTES_MAX, KeyBuffer};
+    use crate::rules::{Attribute, Descriptor, Entry, Key, KeyPart};
+
+    #[test]
+    fn a_key_is_taken_apart_into_what_it_was_made_of() {
+        let attribute = |name| KeyPart::Attribute(Attribute::named(name));
+        let ip = KeyPart::Ip { ipv6_prefix_bits: 64 };
+        let key =
+            Key::new([attribute("method"), attribute("long"), attribute("none"), attribute("user"), ip]);
+        let long = "x".repeat(KEY_PART_BYTES_MAX + 1);
+        let entry = |key, value| Entry { key, value };
+        for (ip, address) in [("192.0.2.1", "192.0.2.1"), ("2001:db8::1:2:3:4", "2001:db8::")] {
+            let entries =
+                [entry("method", "GET"), entry("long", &long), entry("user", "Ann"), entry("ip", ip)];
+            let mut buffer = KeyBuffer::new();
+            key_bytes::write(&key, &Descriptor::new(&entries, 1), &mut buffer);
+            let values: Vec<KeyValue<'_>> = key_values(&buffer).collect();
+            let [
+                KeyValue::Text(b"get"),
+                KeyValue::Digest(digest),
+                KeyValue::Absent,
+                KeyValue::Text(b"Ann"),
+                last,
+            ] = values[..]
+            else {
+                panic!("{values:?}");
+            };
+            assert_eq!(digest.len(), 16);
+            assert_eq!(last, KeyValue::Address(address.parse().unwrap()));
+            // Whatever is cut off, nothing is made up.
+            for length in 0..buffer.len() {
+                assert!(key_values(&buffer[..length]).count() < values.len());
+            }
+        }
+    }
+}

@@ -70,7 +70,8 @@ impl Redis {
             .stdout(Stdio::piped())
             .spawn()
             .expect("redis-server is installed");
-        let mut said = BufReader::new(process.stdout.take()?).lines().map_while(Result::ok);
+        let mut said =
+            BufReader::new(process.stdout.take().expect("it is a pipe")).lines().map_while(Result::ok);
         let is_ready = said.any(|line| line.contains("Ready to accept connections"));
         let redis = Self { process, port, directory };
         // Whatever else it says has to go somewhere. This ends with the server.

@@ -96,8 +96,8 @@ fn those_behind_a_request_that_is_held_are_decided() {
     let rules = "
 domain: api
 rules:
-  - { name: slow, match: { user: ann }, key: [user], limit: { limit: 1, per: day, algorithm: sliding_log },
-      action: { delay: { max_wait: 2d } } }
+  - { name: slow, match: { user: ann }, key: [user], limit: { limit: 1, per: 30m, algorithm: sliding_log },
+      action: { delay: { max_wait: 1h } } }
   - { name: per-user, match: { user: bob }, key: [user], limit: { limit: 9, per: day, algorithm: sliding_log } }
 ";
     let redis = Redis::start(&[]);
@@ -124,7 +124,7 @@ fn who_is_gone_is_held_no_longer() {
     let rules = "
 domain: api
 rules:
-  - { name: slow, key: [user], limit: { limit: 1, per: day, algorithm: sliding_log }, action: { delay: { max_wait: 2d } } }
+  - { name: slow, key: [user], limit: { limit: 1, per: 30m, algorithm: sliding_log }, action: { delay: { max_wait: 1h } } }
 ";
     let redis = Redis::start(&[]);
     let server = Server::patient(&redis, rules);

@@ -180,3 +180,6 @@ fn failure_of(not_seen: &NotSeen) -> StoreFailure {
 }
 
 const TIME_JUMPS: &str = "its time jumps from one window of a calendar to another (hint: look after the clock of the Redis server)";
+
+#[cfg(test)]
+mod tests;

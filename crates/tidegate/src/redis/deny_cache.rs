@@ -51,6 +51,13 @@ pub(super) struct SeenAt {
     pub sent: Timestamp,
 }
 
+/// What was seen before a plan was charged: a state for each of its charges.
+#[derive(Clone, Copy)]
+pub(super) struct Before<'a> {
+    pub states: &'a [KeyState],
+    pub seen: SeenAt,
+}
+
 /// Whether the denials of a plan may be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Denials {
@@ -71,8 +78,10 @@ struct Shard {
 struct Entry {
     number: u64,
     seen: SeenAt,
-    /// None if it was given back or reset at that time: what was seen before is of no use.
+    /// None if nothing is known but what is not to be believed.
     state: Option<Arc<KeyState>>,
+    /// When units were given back or forgotten: what Redis saw up to then is of no use, though it may come later.
+    given_back: Option<Timestamp>,
 }
 
 impl SeenAt {
@@ -115,7 +124,8 @@ impl DenyCache {
     pub(super) fn keep(&self, charges: &[OrderCharge], states: &[KeyState], seen: SeenAt) {
         for (charge, state) in charges.iter().zip(states) {
             if heap_bytes(Some(state)) <= STATE_HEAP_BYTES_MAX {
-                self.enter(&charge.key, Entry { number: 0, seen, state: Some(Arc::new(state.clone())) });
+                let state = Some(Arc::new(state.clone()));
+                self.enter(&charge.key, Entry { number: 0, seen, state, given_back: None });
             }
         }
     }
@@ -126,7 +136,7 @@ impl DenyCache {
             return;
         }
         for charge in charges {
-            self.in_shard(&charge.key, |shard| shard.remove(&charge.key));
+            self.in_shard(&charge.key, |shard| shard.forget(&charge.key));
         }
     }
 
@@ -134,7 +144,20 @@ impl DenyCache {
     /// come after it.
     pub(super) fn given_back(&self, charges: &[OrderCharge], seen: SeenAt) {
         for charge in charges {
-            self.enter(&charge.key, Entry { number: 0, seen, state: None });
+            let given_back = Some(seen.at);
+            self.enter(&charge.key, Entry { number: 0, seen, state: None, given_back });
+        }
+    }
+
+    /// Keeps what was seen before a plan was charged that was [given back](Self::given_back) at that time: at least so much
+    /// is used again. What was seen in between is not to be believed.
+    pub(super) fn restore(&self, charges: &[OrderCharge], before: Before<'_>, given_back: Timestamp) {
+        for (charge, state) in charges.iter().zip(before.states) {
+            if heap_bytes(Some(state)) <= STATE_HEAP_BYTES_MAX {
+                self.in_shard(&charge.key, |shard| {
+                    shard.restore(&charge.key, state, before.seen, given_back);
+                });
+            }
         }
     }
 
@@ -204,6 +227,7 @@ impl Shard {
         {
             return;
         }
+        entry.given_back = entry.given_back.max(self.by_key.get(key).and_then(|held| held.given_back));
         self.remove(key);
         self.make_room(entry.seen.sent, heap_bytes(entry.state.as_deref()));
         entry.number = self.next_number;
@@ -211,6 +235,30 @@ impl Shard {
         self.heap_bytes += heap_bytes(entry.state.as_deref());
         self.entered.push_back((key.clone(), entry.number));
         self.by_key.insert(key.clone(), entry);
+    }
+
+    /// Nothing is known of a key any more, but for what is not to be believed.
+    fn forget(&mut self, key: &KeyName) {
+        match self.by_key.get_mut(key) {
+            Some(entry) if entry.given_back.is_some() => {
+                self.heap_bytes -= heap_bytes(entry.state.take().as_deref());
+            }
+            _ => self.remove(key),
+        }
+    }
+
+    /// Only what this has given back itself is known to be as it was.
+    fn restore(&mut self, key: &KeyName, state: &KeyState, seen: SeenAt, given_back: Timestamp) {
+        let bytes = heap_bytes(Some(state));
+        if let Some(entry) = self.by_key.get_mut(key)
+            && entry.given_back == Some(given_back)
+            && entry.state.is_none()
+            && self.heap_bytes + bytes <= SHARD_HEAP_BYTES_MAX
+        {
+            self.heap_bytes += bytes;
+            entry.state = Some(Arc::new(state.clone()));
+            entry.seen = seen;
+        }
     }
 
     /// Drops what is too old, and then the oldest until there is room for one more.
@@ -242,9 +290,9 @@ impl Entry {
     /// Whether another entry says what Redis did after this one. Of one instant, having been given back is later: it is
     /// the answer that lets more pass.
     fn is_older_than(&self, held: &Self) -> bool {
-        match (&self.state, &held.state) {
-            (Some(_), None) => self.seen.at <= held.seen.at,
-            _ => self.seen.at < held.seen.at,
+        match self.given_back {
+            Some(given_back) => held.given_back.is_some_and(|held| given_back < held),
+            None => self.seen.at < held.seen.at || held.given_back.is_some_and(|held| self.seen.at <= held),
         }
     }
 }
@@ -264,11 +312,7 @@ fn weigh(charge: &OrderCharge, state: &KeyState, now: Timestamp) -> Option<Verdi
 }
 
 fn heap_bytes(state: Option<&KeyState>) -> usize {
-    match state {
-        Some(KeyState::Ledger(ledger)) => ledger.heap_bytes(),
-        Some(KeyState::Leases(leases)) => leases.heap_bytes(),
-        Some(KeyState::Packed(_)) | None => 0,
-    }
+    state.map_or(0, KeyState::heap_bytes)
 }
 
 #[cfg(test)]

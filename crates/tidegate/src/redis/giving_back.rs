@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::deny_cache::Denials;
+use super::deny_cache::{Before, Denials, SeenAt};
 use super::desk::{Effect, Unanswered};
 use super::order::{Op, Order};
+use super::script::States;
 use super::servers::Place;
 use super::store::{Inner, Patience};
 use crate::StoreFailure;
@@ -46,18 +47,33 @@ impl Drop for Pending<'_> {
     }
 }
 
-/// Gives a part back: by a refund, or by a release if it holds a lease.
-pub(super) async fn give_back(inner: Arc<Inner>, place: Place, order: Order) {
+/// A part of a plan on its way back.
+pub(super) struct GivenBack {
+    pub place: Place,
+    /// A refund, or a release if it holds a lease.
+    pub order: Order,
+    /// What was seen before it was charged, if that says something about denials to come.
+    pub before: Option<(States, SeenAt)>,
+}
+
+/// Gives a part back.
+pub(super) async fn give_back(inner: Arc<Inner>, part: GivenBack) {
+    let GivenBack { mut place, order, before } = part;
     let counters = &inner.office.counters;
     counters.split_refunds.add(1);
     let Some(_pending) = inner.giving_back.begin() else { return counters.split_refunds_lost.add(1) };
     let until = Instant::now() + TRIED_FOR;
-    let mut place = place;
     loop {
         let patience = Patience { deadline: until, denials: Denials::NotKept };
         let answer = inner.put(place, order.clone(), patience).await;
         match answer {
-            Ok(Ok(_)) => return,
+            Ok(Ok(answered)) => {
+                if let Some((states, seen)) = &before {
+                    let before = Before { states, seen: *seen };
+                    inner.office.deny_cache.restore(&order.charges, before, answered.when.at);
+                }
+                return;
+            }
             Ok(Err(unanswered)) if may_try_again(&order, &unanswered) && Instant::now() < until => {
                 tokio::time::sleep(PAUSE).await;
                 place = inner.place_again(place, &order);

@@ -4,7 +4,7 @@
 //! Plan -> Order -> desk of its server -> Call -> servers -> Redis -> reply, played by the core's algorithms -> Settled
 //! ```
 //!
-//! [`order`] is a plan that can wait. `script` is what is said to Redis and what its reply means. [`servers`] knows which
+//! `order` is a plan that can wait. `script` is what is said to Redis and what its reply means. `servers` knows which
 //! server has which keys, and talks to them. A `desk` for each server gathers orders into calls. `store` puts it together.
 
 mod batch;
@@ -16,9 +16,7 @@ mod key_name;
 mod leasing;
 mod order;
 mod parts;
-#[allow(dead_code, unused_imports, reason = "the skeleton")]
 mod script;
-#[allow(dead_code, unused_imports, reason = "the skeleton")]
 mod servers;
 mod settings;
 mod split;
@@ -26,7 +24,6 @@ mod stats;
 mod store;
 #[cfg(test)]
 mod testing;
-#[allow(dead_code, reason = "the skeleton")]
 mod url;
 
 pub use servers::{

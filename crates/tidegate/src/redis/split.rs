@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::deny_cache::Denials;
 use super::desk::{Answered, Unanswered};
-use super::giving_back::give_back;
+use super::giving_back::{GivenBack, give_back};
 use super::leasing::holds_leases;
 use super::order::{Op, Order, OrderCharge};
 use super::parts::Part;
@@ -102,11 +102,13 @@ impl Split {
         let seen = &answer.seen;
         let charges: Charges = part.charges_of(&self.order).cloned().collect();
         let states = seen.states.as_deref().unwrap_or(&[]);
-        if self.patience.denials == Denials::Kept && states.len() == charges.len() {
-            self.inner.office.deny_cache.keep(&charges, states, answer.when);
-        }
         match seen.admitted {
-            Verdict::Denied => seen.outcomes.clone(),
+            Verdict::Denied => {
+                if self.patience.denials == Denials::Kept {
+                    self.inner.office.deny_cache.keep(&charges, states, answer.when);
+                }
+                seen.outcomes.clone()
+            }
             Verdict::Allowed => outcomes_of(&charges, states, seen.at, Verdict::Denied),
         }
     }
@@ -123,23 +125,26 @@ impl Split {
     /// Gives back what parts were charged for nothing, but for what counts denied attempts.
     fn give_back<'a>(&self, admitted: impl Iterator<Item = (&'a Part, &'a Answered)>) -> Vec<JoinHandle<()>> {
         let is_charged = matches!(self.order.op, Op::Check | Op::Acquire { .. });
-        let give_back = |(part, order): (&Part, Order)| {
-            self.inner.runtime.spawn(give_back(self.inner.clone(), part.place, order))
-        };
         let orders = admitted.filter(|_| is_charged).flat_map(|(part, answer)| {
+            let place = part.place;
             let release = match answer.seen.lease {
                 LeaseSeen::Held(lease) => {
-                    Some(Order::new(Op::Release { token: lease.token }, self.lease_charges(part)))
+                    let order = Order::new(Op::Release { token: lease.token }, self.lease_charges(part));
+                    Some(GivenBack { place, order, before: None })
                 }
                 _ => None,
             };
             let is_refunded =
                 |charge: &&OrderCharge| !charge.algorithm.counts_denied() && !holds_leases(charge);
             let charges: Charges = part.charges_of(&self.order).filter(is_refunded).cloned().collect();
-            let refund = Order::new(Op::Refund(Some(answer.seen.at)), charges);
-            [Some(refund), release].into_iter().flatten().map(move |order| (part, order))
+            let order = Order::new(Op::Refund(Some(answer.seen.at)), charges);
+            // Denials are kept only of plans of which every charge is refunded, so there is a state for each.
+            let states = answer.seen.states.clone().filter(|_| self.patience.denials == Denials::Kept);
+            let before = states.map(|states| (states, answer.when));
+            [Some(GivenBack { place, order, before }), release].into_iter().flatten()
         });
-        orders.filter(|(_, order)| !order.charges.is_empty()).map(give_back).collect()
+        let orders = orders.filter(|part| !part.order.charges.is_empty());
+        orders.map(|part| self.inner.runtime.spawn(give_back(self.inner.clone(), part))).collect()
     }
 }
 

@@ -35,6 +35,7 @@ impl RedisServer {
     }
 
     /// A connection that blocks.
+    #[allow(dead_code, reason = "not every test wants it")]
     pub fn connection(&self) -> redis::Connection {
         let client =
             redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).expect("it is an address");
@@ -44,16 +45,16 @@ impl RedisServer {
     fn try_start(arguments: &[&str]) -> Option<Self> {
         let port = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
         let directory = new_directory();
-        let mut process = Command::new("redis-server")
+        let process = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"])
             .arg(&directory)
             .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
             .expect("redis-server is installed");
-        let mut said = BufReader::new(process.stdout.take()?).lines().map_while(Result::ok);
+        let mut server = Self { process, port, directory };
+        let mut said = BufReader::new(server.process.stdout.take()?).lines().map_while(Result::ok);
         let is_ready = said.any(|line| line.contains("Ready to accept connections"));
-        let server = Self { process, port, directory };
         // Whatever else it says has to go somewhere. This ends with the server.
         std::thread::spawn(move || said.for_each(drop));
         is_ready.then_some(server)

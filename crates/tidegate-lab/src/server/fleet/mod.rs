@@ -10,6 +10,10 @@
 //! Contenders take turns, several rounds, on an empty Redis each time. Processor time counts, that of Redis and that of
 //! whoever asks it apart. Whoever asks is a process of its own, so that nothing else is in its figures.
 
+#[cfg_attr(
+    not(feature = "peers"),
+    allow(dead_code, reason = "some of it only workers need, and there are none")
+)]
 mod contender;
 mod racing;
 mod report;
@@ -27,7 +31,7 @@ use super::{Options, Scratch, load_average, turns_bar};
 use crate::bench::print_machine;
 
 /// Decisions that are under way at once.
-const IN_FLIGHT: usize = 64;
+const IN_FLIGHT: u32 = 64;
 
 /// Measures and prints. Fails only if nothing could be measured.
 pub fn run(options: &Options) -> ExitCode {

@@ -133,9 +133,9 @@ impl Drop for Racing {
 }
 
 /// Streams of h2load: as many as workers have decisions in flight.
-const SERVED_WIDTH: Width = Width { connections: 8, at_once: (IN_FLIGHT / 8) as u32 };
+const SERVED_WIDTH: Width = Width { connections: 8, at_once: IN_FLIGHT / 8 };
 /// Connections of redis-benchmark.
-const INCR_WIDTH: Width = Width { connections: IN_FLIGHT as u32, at_once: 1 };
+const INCR_WIDTH: Width = Width { connections: IN_FLIGHT, at_once: 1 };
 
 fn worker(contender: &Contender, redis: &Redis) -> Result<Racing, String> {
     let failed = |error: std::io::Error| error.to_string();

@@ -6,21 +6,19 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tidegate::Clock as _;
-use tidegate::rules::Request;
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::{Sleep, sleep, timeout};
 
-use super::commands::{self, Asked, Context, Later, Step, write_answer};
+use super::commands::{self, Context, Later, Step};
+use super::deciding::Deciding;
 use super::decisions::Decisions;
-use super::held::{self, Ahead, Ended};
 use super::idle::Idle;
 use super::input::Input;
 use super::output::{Gone, Output};
 use super::parse::{Parsed, Parser, Trust};
 use super::protocol_error::{Foreign, ProtocolError};
-use super::reply::Replies;
 use super::session::Session;
-use super::together::{Room, Together};
+use super::together::{Asks, Room, Together};
 use super::{Protocol, Server, Stream};
 
 /// How long answers that a store has yet to give are waited for once the client sends no more. It may have gone.
@@ -43,14 +41,6 @@ struct Connection<'s> {
     late: Option<Pin<Box<Sleep>>>,
 }
 
-/// What a request that is being decided has of its own, for the rest is lent to it.
-#[derive(Debug, Default)]
-struct Deciding {
-    answer: Replies,
-    /// What was read while it was held.
-    ahead: Ahead,
-}
-
 /// What was read behind a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Behind {
@@ -63,8 +53,8 @@ enum Behind {
 /// How long those are waited for that were asked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Until {
-    /// There is room for one more.
-    Room,
+    /// There is room for one more that asks for this.
+    RoomFor(Asks),
     AllAnswered,
 }
 
@@ -254,11 +244,11 @@ impl Connection<'_> {
 
     /// Asks for what is answered later, once there is room for it.
     async fn ask(&mut self, later: Later, behind: Behind) -> Result<(), End> {
-        if self.together.room() == Room::None {
-            self.answer_asked(Until::Room, behind).await?;
+        let (server, asks, bytes) = (self.server, later.asks(), later.bytes());
+        if self.together.room_for(asks) == Room::None {
+            self.answer_asked(Until::RoomFor(asks), behind).await?;
         }
-        let (server, bytes) = (self.server, later.bytes());
-        self.together.ask(Box::pin(later.answer(server)), bytes);
+        self.together.ask(asks, Box::pin(later.answer(server)), bytes);
         Ok(())
     }
 
@@ -272,7 +262,11 @@ impl Connection<'_> {
         }
         poll_fn(|context| {
             together.poll(context, &mut output.replies);
-            if together.is_empty() || (until == Until::Room && together.room() == Room::Some) {
+            let is_over = match until {
+                Until::RoomFor(asks) => together.room_for(asks) == Room::Some,
+                Until::AllAnswered => together.is_empty(),
+            };
+            if is_over {
                 return Poll::Ready(Ok(()));
             }
             if let Poll::Ready(Err(Gone)) = output.poll_write(stream, context) {
@@ -290,43 +284,6 @@ impl Connection<'_> {
         app.metrics.foreign(Protocol::Resp, foreign.as_str());
         self.server.foreigners.add(foreign, app.engine.clock().now());
         End::AtOnce
-    }
-}
-
-impl Deciding {
-    /// Decides a request, which takes a wait if a rule says so.
-    #[inline]
-    async fn decide(
-        &mut self,
-        server: &Server,
-        asked: &Asked<'_>,
-        stream: &mut Stream,
-        output: &mut Output,
-    ) -> Result<(), End> {
-        let Self { answer, ahead } = self;
-        if server.app.drain.is_on() {
-            // What comes now comes too late.
-            ahead.none();
-        }
-        answer.speak(output.replies.version());
-        let descriptors = [asked.descriptor()];
-        let request = Request { domain: asked.domain(), descriptors: &descriptors };
-        let decided = {
-            let answered = |decided: &tidegate::Decided<'_>| write_answer(answer, &decided.answer);
-            let mut deciding = pin!(server.app.check(Protocol::Resp, &request, answered));
-            match poll_fn(|context| Poll::Ready(deciding.as_mut().poll(context))).await {
-                Poll::Ready(decided) => decided,
-                Poll::Pending => match held::wait(deciding.as_mut(), stream, output, ahead).await {
-                    Ended::Answered(decided) => decided,
-                    Ended::Gone => return Err(End::AtOnce),
-                },
-            }
-        };
-        match decided {
-            Ok(()) => output.replies.append(answer),
-            Err(full) => output.replies.error(format_args!("ERR {full}")),
-        }
-        Ok(())
     }
 }
 

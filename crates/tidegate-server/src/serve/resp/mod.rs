@@ -5,7 +5,7 @@
 //! parse.rs        bytes  ->  arguments, which point into what was read; inline.rs for what is typed by hand
 //! commands/       arguments  ->  an answer, or a request to be decided
 //! reply.rs        answers  ->  bytes
-//! held.rs         a request that a rule holds, while its client may go away
+//! deciding.rs     a request that is decided in this process; held.rs while a rule holds it, and its client may go away
 //! together.rs     requests that a store is asked together, where it is not in this process
 //! ```
 
@@ -13,6 +13,7 @@ mod bounds;
 mod buffer;
 mod commands;
 mod connection;
+mod deciding;
 mod decisions;
 mod foreigners;
 mod held;

@@ -25,6 +25,18 @@ pub(super) struct Together<'s> {
     first: u64,
     /// What is kept of them.
     bytes: usize,
+    /// What those are asked for that are not answered.
+    asks: Asks,
+}
+
+/// What a store is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asks {
+    /// To charge.
+    Charges,
+    /// To say what is there. A store may answer what it is asked at the same time in another order, of which this would
+    /// tell: so it is not asked together with what charges.
+    Looks,
 }
 
 struct Asked<'s> {
@@ -48,7 +60,7 @@ pub(super) enum Room {
 impl<'s> Together<'s> {
     /// None yet.
     pub fn new() -> Self {
-        Self { asked: Sleepers::new(), places: VecDeque::new(), first: 0, bytes: 0 }
+        Self { asked: Sleepers::new(), places: VecDeque::new(), first: 0, bytes: 0, asks: Asks::Charges }
     }
 
     /// Whether all are answered.
@@ -62,8 +74,14 @@ impl<'s> Together<'s> {
         if self.places.len() < ASKED_MAX && self.bytes < ASKED_BYTES_MAX { Room::Some } else { Room::None }
     }
 
+    /// Whether there is room for one more that asks for this.
+    pub fn room_for(&self, asks: Asks) -> Room {
+        if self.is_empty() || self.asks == asks { self.room() } else { Room::None }
+    }
+
     /// Asks one more, of which so many bytes are kept, when this is polled next: after those before it.
-    pub fn ask(&mut self, answering: Answering<'s>, bytes: usize) {
+    pub fn ask(&mut self, asks: Asks, answering: Answering<'s>, bytes: usize) {
+        self.asks = asks;
         let number = self.first + self.places.len() as u64;
         self.places.push_back(Place { answer: None, bytes });
         self.bytes += bytes;
@@ -72,7 +90,7 @@ impl<'s> Together<'s> {
 
     /// Asks those that were not, and hands on what is answered, up to the first that is not.
     pub fn poll(&mut self, context: &Context<'_>, replies: &mut Replies) {
-        let Self { asked, places, first, bytes } = self;
+        let Self { asked, places, first, bytes, .. } = self;
         asked.poll(context, |one, context| {
             one.answering.as_mut().poll(context).map(|answer| {
                 let place = usize::try_from(one.number - *first).unwrap_or(usize::MAX);
@@ -116,16 +134,16 @@ mod tests {
     fn answers_come_in_the_order_of_the_requests() {
         let mut together = Together::new();
         let (first, answered) = oneshot::channel();
-        together.ask(Box::pin(ready(said("a"))), 1);
-        together.ask(Box::pin(async { answered.await.unwrap() }), 1);
-        together.ask(Box::pin(ready(said("c"))), 1);
+        together.ask(Asks::Charges, Box::pin(ready(said("a"))), 1);
+        together.ask(Asks::Charges, Box::pin(async { answered.await.unwrap() }), 1);
+        together.ask(Asks::Charges, Box::pin(ready(said("c"))), 1);
         assert_eq!(polled(&mut together), "+a\r\n");
-        together.ask(Box::pin(ready(said("d"))), 1);
+        together.ask(Asks::Charges, Box::pin(ready(said("d"))), 1);
         assert_eq!(polled(&mut together), "");
         first.send(said("b")).unwrap();
         assert_eq!(polled(&mut together), "+b\r\n+c\r\n+d\r\n");
         assert!(together.is_empty() && together.bytes == 0);
-        together.ask(Box::pin(ready(said("e"))), 1);
+        together.ask(Asks::Charges, Box::pin(ready(said("e"))), 1);
         assert_eq!(polled(&mut together), "+e\r\n");
     }
 
@@ -134,12 +152,23 @@ mod tests {
         let mut together = Together::new();
         for _ in 0..ASKED_MAX {
             assert_eq!(together.room(), Room::Some);
-            together.ask(Box::pin(ready(said("x"))), 1);
+            together.ask(Asks::Charges, Box::pin(ready(said("x"))), 1);
         }
         assert_eq!(together.room(), Room::None);
         polled(&mut together);
         assert_eq!(together.room(), Room::Some);
-        together.ask(Box::pin(ready(said("x"))), ASKED_BYTES_MAX);
+        together.ask(Asks::Charges, Box::pin(ready(said("x"))), ASKED_BYTES_MAX);
         assert_eq!(together.room(), Room::None);
+    }
+
+    #[test]
+    fn what_looks_is_not_asked_together_with_what_charges() {
+        let mut together = Together::new();
+        for (asks, other) in [(Asks::Charges, Asks::Looks), (Asks::Looks, Asks::Charges)] {
+            assert_eq!(together.room_for(asks), Room::Some);
+            together.ask(asks, Box::pin(ready(said("x"))), 1);
+            assert_eq!((together.room_for(asks), together.room_for(other)), (Room::Some, Room::None));
+            polled(&mut together);
+        }
     }
 }

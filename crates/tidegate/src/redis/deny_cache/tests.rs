@@ -168,3 +168,28 @@ fn plans_that_count_attempts_or_hold_leases_are_not_kept() {
     assert!(!kept(std::slice::from_ref(&looks_on), Cacheable::ALL));
     assert!(kept(&[looks_on, plain], Cacheable::ALL));
 }
+
+#[test]
+fn what_was_there_before_a_plan_was_charged_and_given_back_is_believed_again() {
+    let cache = DenyCache::new();
+    let charge = charge("key", "10/s burst 10", 6);
+    let (charges, order) = (std::slice::from_ref(&charge), order(std::slice::from_ref(&charge)));
+    let before = [used(&charge, 5, AT)];
+    let before = Before { states: &before, seen: seen_at(AT, SENT) };
+    cache.given_back(charges, seen_at(after(AT, 9), SENT));
+    cache.restore(charges, before, after(AT, 9));
+    assert!(cache.denial(&order, Cacheable::ALL, SENT).is_some());
+    // With what was charged in between another plan was denied, which is heard of later.
+    cache.keep(charges, &[used(&charge, 10, AT)], seen_at(after(AT, 8), SENT));
+    let less = Order::new(Op::Check, [OrderCharge { cost: 5, ..charge.clone() }].into_iter().collect());
+    assert!(cache.denial(&less, Cacheable::ALL, SENT).is_none());
+    // Admitted, and then that reply once more: it is still not to be believed.
+    cache.forget(charges);
+    cache.keep(charges, &[used(&charge, 10, AT)], seen_at(after(AT, 8), SENT));
+    assert!(cache.denial(&less, Cacheable::ALL, SENT).is_none());
+    // Given back by others since, so what was there before is not what is there.
+    cache.given_back(charges, seen_at(after(AT, 20), SENT));
+    cache.restore(charges, before, after(AT, 9));
+    assert!(cache.denial(&order, Cacheable::ALL, SENT).is_none());
+    assert_eq!(cache.len(), 1);
+}

@@ -29,7 +29,8 @@ local function read_fine_arrival(state, limit)
     return us, ns * limit + rest
   elseif tag == 119 and length == 19 then
     local days, ns, rest = struct.unpack('>I7I6I5', state, 2)
-    -- 2^53 us: further ahead than is looked at here in any case, so it does not matter by how much.
+    -- 2^53 us: further ahead than this limit reaches in any case, so it does not matter by how much. Such an arrival time
+    -- is another limit's doing, and stays where it is.
     if days > 104248 then return 2 ^ 53, 0 end
     if rest >= limit then rest = limit - 1 end
     return days * 86400000000 + math.floor(ns / 1000), ns % 1000 * limit + rest
@@ -115,19 +116,18 @@ local function define_gcra(now_us, read_fine_arrival, write)
   end
 
   -- A bucket that only looks on is emptied by what does not fit, and runs into no debt: the arrival time ends up where
-  -- nothing is left, or stays where it is if that is further ahead.
+  -- nothing is left, or stays as it is if that is further ahead.
   local function charge(term, fits, us, fraction, _, state)
     if fits then return write(us, fraction, term.limit) end
     us, fraction = start(state, term.limit)
-    if us > term.bound_us or us == term.bound_us and fraction > term.reach_fraction then
-      return write(us, fraction, term.limit)
-    end
+    if us > term.bound_us or us == term.bound_us and fraction > term.reach_fraction then return nil end
     return write(term.bound_us, term.reach_fraction, term.limit)
   end
 
   local function refund(term, state)
     local us, fraction = start(state, term.limit)
     if not us then return nil end
+    if us == 2 ^ 53 then return true end
     us, fraction = us - term.span_us, fraction - term.span_fraction
     if fraction < 0 then us, fraction = us - 1, fraction + term.unit end
     if us < now_us then return false end

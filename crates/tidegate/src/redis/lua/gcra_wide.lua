@@ -71,10 +71,8 @@ local function define_gcra_wide(now_us, read_fine_arrival)
     if fits then return write(days, ns, rest) end
     days, ns, rest = start(state, term.limit)
     local bound_days, bound_ns, bound_rest = bound(term)
-    if is_before(days, ns, rest, bound_days, bound_ns, bound_rest) then
-      return write(bound_days, bound_ns, bound_rest)
-    end
-    return write(days, ns, rest)
+    if is_before(bound_days, bound_ns, bound_rest, days, ns, rest) then return nil end
+    return write(bound_days, bound_ns, bound_rest)
   end
 
   local function refund(term, state)

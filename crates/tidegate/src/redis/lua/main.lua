@@ -47,7 +47,7 @@ local function check_single(held, term, first_plan, plans, place, stride, writes
     elseif fits or looks_on or counts_denied then
       if charges then
         local left, expires = charge(term, fits, a, b, c, state)
-        -- Nothing is what a limit of 0 leaves as it is.
+        -- Nothing is said of a state that stays as it is.
         if left ~= nil then fresh[place], expires_ms[place] = left, expires end
       end
       if fits or looks_on then bits = bits + bit end

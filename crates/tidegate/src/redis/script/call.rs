@@ -98,11 +98,6 @@ impl Call {
         &self.orders
     }
 
-    /// The same, to do something else with them.
-    pub fn into_orders(self) -> Vec<Order> {
-        self.orders
-    }
-
     /// The command, if this is the hash of the script.
     pub fn command(&self, sha: &str) -> Cmd {
         const ARGUMENTS_BESIDE: usize = 5;

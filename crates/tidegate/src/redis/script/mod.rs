@@ -20,7 +20,9 @@ mod reply;
 mod states;
 mod term;
 
-pub(super) use call::{CALL_KEYS_MAX, CALL_PLANS_MAX, Call, CallTime};
+#[cfg(test)]
+use call::{CALL_KEYS_MAX, CALL_PLANS_MAX};
+pub(super) use call::{Call, CallTime};
 pub(super) use leases::{LeaseSeen, is_owner_of, owner_for};
 pub(super) use line::outcomes_of;
 pub(super) use replay::{NotSeen, Seen};

@@ -9,7 +9,7 @@ use super::connect_error::ConnectError;
 use super::finder::Finder;
 use super::jitter::Between;
 use super::probe::Patience;
-use super::server::{Line, Server};
+use super::server::Server;
 use super::stats::BreakerState;
 use super::task::Task;
 

@@ -52,7 +52,7 @@ use task::Task;
 
 pub use connect_error::{ConnectError, ConnectErrorKind};
 pub use event::{EventHook, StoreEvent};
-pub(super) use place::{Place, SERVERS_MAX, ServerId};
+pub(super) use place::{Place, ServerId};
 pub(super) use sent::{SendError, Sent};
 pub use stats::{BreakerState, ServerCounts, ServerStats, ServersStats};
 

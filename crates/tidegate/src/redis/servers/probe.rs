@@ -140,9 +140,13 @@ async fn try_out(server: &Server, address: &Address, connection: &Connection) ->
     };
     let mut pipeline = Pipeline::new();
     pipeline.cmd("EVALSHA").arg(means.probe.sha()).arg(1).arg(format!("{}:1{{{tag}}}probe", means.namespace));
+    if means.wait_replicas.is_some() {
+        // For none: it is the right to do so that is tried.
+        pipeline.cmd("WAIT").arg(0).arg(1);
+    }
     let answer = async || {
         let replies = connection.ask(&pipeline).await.map_err(|error| closed(address, &error))?;
-        can_be_used(address, replies.into_iter().next())
+        replies.into_iter().try_for_each(|reply| can_be_used(address, reply))
     };
     if server.breaker.state() == BreakerState::Closed {
         return answer().await;
@@ -161,8 +165,8 @@ async fn try_out(server: &Server, address: &Address, connection: &Connection) ->
     ))
 }
 
-fn can_be_used(address: &Address, reply: Option<Value>) -> Result<(), ConnectError> {
-    match judged(reply) {
+fn can_be_used(address: &Address, reply: Value) -> Result<(), ConnectError> {
+    match judged(Some(reply)) {
         Ok(_) => Ok(()),
         // The slot is elsewhere, or on its way: that is no fault of this server.
         Err(error) => match Reply::of(Value::ServerError(error.clone())) {

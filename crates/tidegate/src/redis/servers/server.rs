@@ -19,8 +19,8 @@ use super::sent::SendError;
 use super::stats::{BreakerState, Counters, ServerStats};
 use crate::redis::url::Address;
 
-/// The most rounds that are in flight to one server. There are seldom more than a few: what comes meanwhile is gathered into
-/// the next one.
+/// The most rounds that are in flight to one server, and waited for: of those that nobody waits for any more there are fewer
+/// than the breaker counts. There are seldom more than a few, since what comes meanwhile is gathered into the next one.
 const ROUNDS_IN_FLIGHT_MAX: usize = 32;
 
 /// One server. A [`keep`](super::keeper::keep) looks after its connection.
@@ -104,6 +104,10 @@ impl Server {
             self.failed(self.breaker.generation(), "there is no connection to it");
             return Err(SendError::Away);
         };
+        // Whoever asked has gone: it would be charged for nothing.
+        if Instant::now() >= deadline {
+            return Err(SendError::Crowded);
+        }
         self.count(|counters| &counters.rounds, 1);
         self.count(|counters| &counters.commands, pipeline.len());
         match timeout_at(deadline, line.connection.ask(pipeline)).await {

@@ -62,7 +62,7 @@ impl Tls {
             wrong(
                 format!("no secure connection: {error}"),
                 "the server has to speak TLS on that port, and its certificate to be signed by someone in the CA file \
-                 (or known to the system) and to name this host; redis:// is without TLS",
+                 (`ca_file`, or `--store-ca`), or known to the system, and to name this host; redis:// is without TLS",
             )
         })
     }

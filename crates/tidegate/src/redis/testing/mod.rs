@@ -5,6 +5,7 @@
 mod cluster;
 mod process;
 mod sentinel;
+mod slow_link;
 
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tokio::time::{Instant, sleep};
 pub(super) use cluster::RedisCluster;
 pub(super) use process::{RedisProcess, Scratch, cli, free_port};
 pub(super) use sentinel::RedisSentinels;
+pub(super) use slow_link::SlowLink;
 
 /// Long enough for a machine that is busy with other things.
 pub(super) const PATIENCE: Duration = Duration::from_secs(90);

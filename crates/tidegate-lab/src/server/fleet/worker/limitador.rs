@@ -6,7 +6,7 @@ use limitador::AsyncRateLimiter;
 use limitador::limit::{Context, Expression, Limit, Namespace};
 use limitador::storage::redis::AsyncRedisStorage;
 
-use super::Decider;
+use super::rounds::Decider;
 
 /// The limiter with one limit.
 pub(super) struct Limitador {

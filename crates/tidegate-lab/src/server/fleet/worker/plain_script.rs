@@ -2,7 +2,7 @@
 
 use redis::aio::MultiplexedConnection;
 
-use super::Decider;
+use super::rounds::Decider;
 use crate::server::fleet::contender::Over;
 
 const SCRIPT: &str = "

@@ -1,19 +1,18 @@
 //! Tidegate's store, with one limit.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::redis::{RedisSettings, RedisStore};
 use tidegate::{Cacheable, Charge, Counter, Limit, Plan, Role, SharedStore as _};
 
-use super::Decider;
+use super::rounds::Decider;
 
 /// A turn is not to end because the machine was busy.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The store, and the limit that is asked.
 pub(super) struct Tidegate {
-    store: Arc<RedisStore>,
+    store: RedisStore,
     counter: Counter,
 }
 

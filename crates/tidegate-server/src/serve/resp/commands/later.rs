@@ -6,6 +6,7 @@ use crate::serve::resp::Server;
 use crate::serve::resp::parse::{Arguments, OwnedArguments, Trust};
 use crate::serve::resp::reply::{Replies, Version};
 use crate::serve::resp::session::Session;
+use crate::serve::resp::together::Asks;
 
 /// A command whose answer comes later, with nothing borrowed of what was read.
 pub(in crate::serve::resp) struct Later {
@@ -33,6 +34,14 @@ impl Later {
         };
         let is_asked = session.trust == Trust::Known && described.takes(arguments.len());
         is_asked.then(|| Self { command, arguments: arguments.kept(), version })
+    }
+
+    /// What the store is asked for.
+    pub fn asks(&self) -> Asks {
+        match self.command {
+            Command::Throttle | Command::Check => Asks::Charges,
+            Command::Peek => Asks::Looks,
+        }
     }
 
     /// How many bytes it keeps.

@@ -13,7 +13,7 @@ mod redis_server;
 
 use redis::{Connection, RedisResult, Value};
 use redis_server::RedisServer;
-use tidegate_core::{Counter, Limit, Outcome, Role, Timestamp};
+use tidegate_core::{Counter, Limit, Role, Timestamp};
 
 use super::*;
 use crate::redis::order::{KeyName, Op, Order, OrderCharge};

@@ -54,6 +54,10 @@ const LIMITS: &[&str] = &[
 
 /// No sum is exact after this, and long windows are not to end with it.
 const LATEST_US: u64 = 3 * START_US / 2;
+/// Redis can hold no later one, nor would it matter.
+const EXPIRES_MS_MAX: u128 = 1 << 52;
+/// L as it was written.
+const QUARTERS: u64 = 4;
 /// Limits of a case, which are in plans together.
 const LIMITS_MAX: usize = 4;
 
@@ -135,7 +139,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => proptest::option::of(0..3_u64).prop_map(Kind::Refund),
         1 => Just(Kind::Reset),
     ];
-    let quarters = prop_oneof![8 => Just(4_u64), 1 => 1..12_u64];
+    let quarters = prop_oneof![8 => Just(QUARTERS), 1 => 1..12_u64];
     let times = prop_oneof![4 => Just(1_usize), 2 => 2..5_usize, 1 => Just(40_usize)];
     let observed = prop_oneof![3 => Just(0_u8), 1 => any::<u8>()];
     let asked =
@@ -161,11 +165,51 @@ proptest! {
     fn redis_counts_as_memory_does(
         limits in prop::collection::vec(prop::sample::select(LIMITS), 1..=LIMITS_MAX),
         from_epoch in prop::bool::weighted(0.1),
+        limits_change in any::<bool>(),
         steps in steps(),
     ) {
         SHARED.with_borrow_mut(|world| {
             world.flush();
-            Case::new(&limits, from_epoch).play(world, &steps)
+            Case { limits_change, ..Case::new(&limits, from_epoch) }.play(world, &steps)
+        })?;
+    }
+}
+
+/// Rates that one arrival time is asked with, from narrow to wide.
+const RATES: &[&str] = &[
+    "{algorithm: gcra, limit: 10, per: 1s, burst: 5}",
+    "{algorithm: gcra, limit: 7, per: 1s, burst: 20}",
+    "{algorithm: gcra, limit: 1000003, per: 1s, burst: 3}",
+    "{algorithm: gcra, limit: 3, per: 3000001ns, burst: 2}",
+    "{algorithm: gcra, limit: 1099511627775, per: 3650d, burst: 1099511627775}",
+    "{algorithm: gcra, limit: 1, per: 365d, burst: 60}",
+    "{algorithm: gcra, limit: 1, per: 365d, burst: 1000}",
+    "{algorithm: gcra, limit: 7, per: 3650d, burst: 1000}",
+    "{algorithm: gcra, limit: 1, per: 3650d, burst: 1099511627775}",
+    "{algorithm: gcra, limit: 0, per: 1s, burst: 3}",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_arrival_time_means_the_same_under_every_rate(
+        asked in prop::collection::vec((0..RATES.len(), 0..4_u64, any::<bool>(), 0..3_000_000_u64), 1..60),
+    ) {
+        let (memory, mut now_us) = (MemoryStore::unbounded(), START_US);
+        SHARED.with_borrow_mut(|world| {
+            world.flush();
+            for (rate, cost, is_enforced, on_us) in asked {
+                now_us += on_us;
+                let counter = Counter::of_arrivals("random", limit(RATES[rate])).expect("it is gcra");
+                let role = if is_enforced { Role::Enforced } else { Role::Observed };
+                let mut plan = Plan::new();
+                plan.add(Charge { key: b"key", counter: &counter, cost, role }).expect("there is room");
+                let charge = OrderCharge { role, ..charge("key", counter.limit(), cost) };
+                let seen = world.one_at(now_us, order(Op::Check, [charge]));
+                prop_assert_eq!(seen.outcomes, memory.check(&plan, Timestamp::from_nanos(now_us * 1_000)));
+            }
+            Ok(())
         })?;
     }
 }
@@ -178,6 +222,7 @@ struct Case {
     limits: Vec<Limit>,
     memory: MemoryStore,
     now_us: u64,
+    limits_change: bool,
 }
 
 /// A plan as both stores get it.
@@ -194,6 +239,7 @@ impl Case {
             limits: limits.iter().map(|text| limit(text)).collect(),
             memory: MemoryStore::unbounded(),
             now_us,
+            limits_change: false,
         }
     }
 
@@ -218,6 +264,33 @@ impl Case {
                     prop_assert_eq!(foretold, expected, "{:?} at {}", both.order, self.now_us);
                 }
             }
+            // What is left of a nanosecond, on which an expiry may depend, is another thing under another L.
+            if !self.limits_change {
+                for (counter, key) in plans.iter().flat_map(|both| &both.counters) {
+                    self.compare_expiry(world, counter, key)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A key is there until it is as if never seen, and no longer than the millisecond in which that is.
+    fn compare_expiry(&self, world: &mut World, counter: &Counter, key: &str) -> Result<(), TestCaseError> {
+        let mut plan = Plan::new();
+        plan.add(Charge { key: key.as_bytes(), counter, cost: 0, role: Role::Enforced })
+            .expect("there is room");
+        let now = Timestamp::from_nanos(self.now_us * 1_000);
+        let reset_after = self.memory.peek(&plan, now)[0].reset_after;
+        if reset_after.get() > 0 {
+            let resets_ns = u128::from(now.as_nanos()) + reset_after.get();
+            let expected = i64::try_from(resets_ns.div_ceil(1_000_000).min(EXPIRES_MS_MAX)).ok();
+            prop_assert_eq!(
+                world.expires_ms(key.as_bytes()),
+                expected,
+                "{} at {}",
+                counter.limit(),
+                self.now_us
+            );
         }
         Ok(())
     }
@@ -256,7 +329,8 @@ impl Case {
                 continue;
             }
             let counter = Counter::new("random", place, limit.clone());
-            let units = u128::from(limit.rate().limit()) * u128::from(asked.quarters) / 4;
+            let quarters = if self.limits_change { asked.quarters } else { QUARTERS };
+            let units = u128::from(limit.rate().limit()) * u128::from(quarters) / u128::from(QUARTERS);
             let counter = counter.resized(u64::try_from(units).unwrap_or(UNITS_MAX));
             let units = counter.limit().rate().limit();
             let cost = match asked.costs[place] {
@@ -277,7 +351,7 @@ impl Case {
             Kind::Refund(ago) => Op::Refund(self.charged(ago)),
             Kind::Reset => Op::Reset,
         };
-        let order = Order { keeps_states: time % 2 == 0, ..order(op, charges) };
+        let order = Order { keeps_states: time.is_multiple_of(2), ..order(op, charges) };
         (!counters.is_empty()).then_some(Both { kind: asked.kind, counters, order })
     }
 

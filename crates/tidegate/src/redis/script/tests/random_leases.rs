@@ -78,12 +78,17 @@ thread_local! {
     static SHARED: std::cell::RefCell<World> = World::new().into();
 }
 
+/// A lease as memory and as Redis know it.
+type Twin = (Lease, Lease);
+/// What is done, how it is put to Redis, and which lease it is about.
+type Put = (LeaseOp, Order, Option<Twin>);
+
 struct Case {
     counters: Vec<Counter>,
     memory: MemoryStore,
     now_us: u64,
-    /// Leases that were handed out, as memory and as Redis know them.
-    leases: Vec<(Lease, Lease)>,
+    /// Those that were handed out.
+    leases: Vec<Twin>,
     drawn: u64,
 }
 
@@ -98,8 +103,7 @@ impl Case {
     fn play(&mut self, world: &mut World, steps: &[Step], together: usize) -> Result<(), TestCaseError> {
         for steps in steps.chunks(together) {
             self.now_us += steps[0].on_us;
-            let orders: Vec<(LeaseOp, Order, Option<(Lease, Lease)>)> =
-                steps.iter().filter_map(|step| self.order(&step.op)).collect();
+            let orders: Vec<Put> = steps.iter().filter_map(|step| self.order(&step.op)).collect();
             if orders.is_empty() {
                 continue;
             }
@@ -112,7 +116,7 @@ impl Case {
         Ok(())
     }
 
-    fn order(&mut self, op: &LeaseOp) -> Option<(LeaseOp, Order, Option<(Lease, Lease)>)> {
+    fn order(&mut self, op: &LeaseOp) -> Option<Put> {
         let lease = match op {
             LeaseOp::Renew { which, .. } | LeaseOp::Release { which } | LeaseOp::Guess { which } => {
                 (!self.leases.is_empty()).then(|| *which.get(&self.leases))
@@ -153,7 +157,7 @@ impl Case {
         &mut self,
         op: &LeaseOp,
         order: &Order,
-        lease: Option<(Lease, Lease)>,
+        lease: Option<Twin>,
         seen: &Seen,
     ) -> Result<(), TestCaseError> {
         let now = Timestamp::from_nanos(self.now_us * 1_000);
@@ -181,7 +185,7 @@ impl Case {
                     (crate::Renewal::Renewed(one), crate::Renewal::Renewed(other)) => {
                         prop_assert_eq!(terms(Some(one)), terms(Some(other)));
                         // Every other holder takes no note of it.
-                        if self.drawn % 2 == 0 {
+                        if self.drawn.is_multiple_of(2) {
                             self.leases.push((one, other));
                         }
                     }

@@ -135,3 +135,45 @@ impl Cluster {
         Server::new(self.means.clone(), Finder::At(address), part)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{Address, Cluster, Means, NOBODY, SERVERS_MAX, slot_of};
+    use crate::redis::RedisSettings;
+
+    fn cluster() -> Cluster {
+        let settings = RedisSettings::new("redis-cluster://127.0.0.1:1".parse().expect("a URL"));
+        Cluster::new(Arc::new(Means::new(&settings, &[]).expect("means")), Vec::new())
+    }
+
+    fn address(number: usize) -> Address {
+        Address { host: format!("host-{number}").into(), port: 1 }
+    }
+
+    #[tokio::test]
+    async fn a_slot_that_moved_is_noted_at_once() {
+        let cluster = cluster();
+        let slot = slot_of(b"user");
+        assert_eq!(cluster.owners[usize::from(slot)].load(std::sync::atomic::Ordering::Relaxed), NOBODY);
+        for number in [0, 1, 0] {
+            let server = cluster.moved(slot, &address(number)).expect("a server");
+            let placed = cluster.place(b"user");
+            assert!(Arc::ptr_eq(&server, &cluster.server(placed.server).expect("a server")));
+            assert_eq!((placed.slot, server.address()), (slot, address(number)));
+        }
+        assert_eq!(cluster.servers().len(), 2);
+    }
+
+    #[tokio::test]
+    async fn there_are_never_too_many_servers() {
+        let cluster = cluster();
+        for number in 0..SERVERS_MAX {
+            assert!(cluster.at(&address(number)).is_some());
+        }
+        assert!(cluster.at(&address(SERVERS_MAX)).is_none());
+        assert!(cluster.at(&address(7)).is_some());
+        assert_eq!(cluster.servers().len(), SERVERS_MAX);
+    }
+}

@@ -6,17 +6,17 @@ use std::sync::{Arc, PoisonError};
 
 use tokio::time::{sleep, timeout};
 
+use super::Cluster;
 use super::view::{self, Share};
-use super::{Cluster, ServerId};
 use crate::redis::servers::connect_error::{ConnectError, ConnectErrorKind as Kind};
 use crate::redis::servers::connection::Connection;
 use crate::redis::servers::event::StoreEvent;
 use crate::redis::servers::greeting::{Mode, greet};
 use crate::redis::servers::jitter::{Between, draw};
-use crate::redis::servers::keeper::{self, Kept};
+use crate::redis::servers::keeper;
 use crate::redis::servers::means::Means;
 use crate::redis::servers::probe::{Patience, late};
-use crate::redis::servers::server::{Part, Server};
+use crate::redis::servers::server::Part;
 use crate::redis::url::Address;
 
 /// How often it is asked without any reason.

@@ -1,3 +1,5 @@
+use std::num::NonZeroU32;
+
 use super::{NEVER_LATE, add, connected, refused, settings};
 use crate::redis::ConnectErrorKind as Kind;
 use crate::redis::servers::Servers;
@@ -35,9 +37,12 @@ async fn a_password_that_nobody_asked_for() {
 async fn as_a_user_with_just_enough_rights() {
     let redis = RedisProcess::start().await;
     // As the hint says.
-    let rights = "+@connection +@scripting +@read +@write +@keyspace +time +wait +cluster|slots";
+    let rights = "+evalsha +script|load +time +mget +mset +exists +del +pexpireat +pexpire +zadd +zcard \
+                  +zremrangebyscore +wait +cluster|slots +asking";
     let mut command = vec!["ACL", "SETUSER", "alice", "on", ">pw", "~tg:*"];
     command.extend(rights.split(' '));
+    // What this test itself does.
+    command.push("+incrby");
     assert_eq!(redis.cli(&command).trim(), "OK");
     let servers = connected(&format!("redis://alice:pw@{}", redis.address())).await;
     assert_eq!(add(&servers, "a", 1).await, Ok(1));
@@ -48,11 +53,22 @@ async fn as_a_user_with_just_enough_rights() {
     let error = Servers::connect(&elsewhere, &[]).await.err().expect("an error");
     assert_eq!(error.kind(), Kind::Denied, "{error}");
 
-    // Without writing nothing can be counted.
-    redis.cli(&["ACL", "SETUSER", "alice", "-mset"]);
-    let error = refused(&format!("redis://alice:pw@{}", redis.address())).await;
-    assert_eq!(error.kind(), Kind::Denied);
-    assert!(error.hint().contains(rights), "{error}");
+    // Without writing nothing can be counted, and without heartbeats nobody knows how many there are.
+    for (without, with) in [("-mset", "+mset"), ("-zadd", "+zadd")] {
+        redis.cli(&["ACL", "SETUSER", "alice", without]);
+        let error = refused(&format!("redis://alice:pw@{}", redis.address())).await;
+        assert_eq!(error.kind(), Kind::Denied);
+        assert!(error.hint().contains(rights), "{error}");
+        redis.cli(&["ACL", "SETUSER", "alice", with]);
+    }
+
+    // Only who wants to wait for replicas has to be allowed to.
+    redis.cli(&["ACL", "SETUSER", "alice", "-wait"]);
+    let mut waiting = settings(&format!("redis://alice:pw@{}", redis.address()), NEVER_LATE);
+    assert!(Servers::connect(&waiting, &[]).await.is_ok());
+    waiting.wait_replicas = NonZeroU32::new(1);
+    let error = Servers::connect(&waiting, &[]).await.err().expect("an error");
+    assert_eq!(error.kind(), Kind::Denied, "{error}");
 }
 
 #[tokio::test]

@@ -1,0 +1,66 @@
+//! Decisions, so many at a time.
+
+use std::io::{BufRead as _, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::limitador::Limitador;
+use super::plain_script::PlainScript;
+use super::tidegate::Tidegate;
+use crate::server::fleet::IN_FLIGHT;
+use crate::server::fleet::contender::{By, Contender, KEYS, Keys};
+use crate::stopwatch::WallTime;
+
+/// Somebody who decides. The error says what went wrong; a denial is no error.
+pub(super) trait Decider: Send + Sync + 'static {
+    /// Decides once for this key.
+    fn decide(&self, key: &str) -> impl Future<Output = Result<(), String>> + Send;
+}
+
+pub(super) async fn work(contender: &Contender, redis_port: u16) -> Result<(), String> {
+    match contender.by {
+        By::Tidegate(limit) => rounds(Tidegate::connect(redis_port, limit).await?, contender.keys).await,
+        By::PlainScript(over) => rounds(PlainScript::connect(redis_port, over).await?, contender.keys).await,
+        By::Limitador => rounds(Limitador::connect(redis_port).await?, contender.keys).await,
+        By::Incr | By::TidegateServer | By::Ratelimit => Err("it needs no worker".to_owned()),
+    }
+}
+
+async fn rounds(decider: impl Decider, keys: Keys) -> Result<(), String> {
+    let decider = Arc::new(decider);
+    decider.decide("first").await?;
+    let mut lines = std::io::stdin().lock().lines();
+    println!("ready");
+    while let Some(line) = lines.next() {
+        let line = line.map_err(|error| error.to_string())?;
+        let decisions: u64 =
+            line.trim().parse().map_err(|_| format!("`{line}` is no number of decisions"))?;
+        let took = round(&decider, keys, decisions).await?;
+        println!("{took}");
+        std::io::stdout().flush().map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// Makes so many decisions and says how many nanoseconds that took.
+async fn round(decider: &Arc<impl Decider>, keys: Keys, decisions: u64) -> Result<u64, String> {
+    let wall = WallTime::start();
+    let next = Arc::new(AtomicU64::new(0));
+    let tasks = (0..IN_FLIGHT).map(|_| {
+        let (decider, next) = (Arc::clone(decider), Arc::clone(&next));
+        tokio::spawn(async move {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= decisions {
+                    return Ok(());
+                }
+                let number = if keys == Keys::Hot { 0 } else { number % KEYS };
+                decider.decide(&format!("user:{number:05}")).await?;
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.map_err(|error| error.to_string())??;
+    }
+    Ok(wall.elapsed_ns())
+}

@@ -1,0 +1,63 @@
+//! Orders that wait together share calls, and are answered as if each had come alone.
+
+use std::collections::BTreeSet;
+
+use tidegate::{Cacheable, SharedStore};
+
+use super::server::RedisServer;
+use super::setup::{charge, counter, decision, plan, store};
+
+#[tokio::test]
+async fn identical_plans_share_a_call_and_are_told_apart_exactly() {
+    let server = RedisServer::start();
+    let (store, counter) = (store(&server.url()).await, counter("hot", "100 per 1000d"));
+    let asked: Vec<_> =
+        (0..300).map(|_| store.check(&plan(&[charge("hot", &counter, 1)]), Cacheable::NONE)).collect();
+    let mut left = Vec::new();
+    for (at, asked) in asked.into_iter().enumerate() {
+        let decision = decision(asked.await);
+        // In the order in which they were asked.
+        assert_eq!(decision.is_allowed(), at < 100, "{at}");
+        left.extend(decision.is_allowed().then_some(decision.remaining));
+    }
+    assert_eq!(left, (0..100).rev().collect::<Vec<u64>>());
+    let stats = store.stats();
+    assert_eq!(stats.orders, 300);
+    assert!(stats.calls < 10, "{stats:?}");
+    assert!(stats.coalesced > 250, "{stats:?}");
+}
+
+#[tokio::test]
+async fn plans_of_one_key_with_different_costs_are_decided_in_order() {
+    let server = RedisServer::start();
+    let (store, counter) = (store(&server.url()).await, counter("mixed", "30 per 1000d"));
+    let costs = [7, 20, 5, 1, 3, 0, 2, 30];
+    let asked: Vec<_> = costs
+        .iter()
+        .map(|cost| store.check(&plan(&[charge("hot", &counter, *cost)]), Cacheable::NONE))
+        .collect();
+    let mut used = 0;
+    for (cost, asked) in costs.iter().zip(asked) {
+        let decision = decision(asked.await);
+        assert_eq!(decision.is_allowed(), used + cost <= 30, "{cost}");
+        used += if decision.is_allowed() { *cost } else { 0 };
+        assert_eq!(decision.remaining, 30 - used, "{cost}");
+    }
+}
+
+#[tokio::test]
+async fn more_orders_than_fit_in_a_call_are_all_answered() {
+    let server = RedisServer::start();
+    let (store, counter) = (store(&server.url()).await, counter("many", "1 per 1000d"));
+    let keys: Vec<String> = (0..5_000).map(|number| format!("user:{number}")).collect();
+    for expected in [true, false] {
+        let asked: Vec<_> =
+            keys.iter().map(|key| store.check(&plan(&[charge(key, &counter, 1)]), Cacheable::NONE)).collect();
+        let mut answers = BTreeSet::new();
+        for asked in asked {
+            answers.insert(decision(asked.await).is_allowed());
+        }
+        assert_eq!(answers, BTreeSet::from([expected]));
+    }
+    assert_eq!(store.stats().orders, 10_000);
+}

@@ -1,0 +1,41 @@
+//! Processes know of each other.
+
+use std::time::Duration;
+
+use tidegate::SharedStore;
+
+use super::server::{RedisServer, wait_until};
+use super::setup::{store_with, stores};
+
+#[tokio::test]
+async fn every_store_knows_how_many_there_are_and_when_one_is_gone() {
+    let server = RedisServer::start();
+    let mut all = stores(&server.url(), 3).await;
+    let knows = async |store: &tidegate::redis::RedisStore, count: u32| {
+        wait_until(async || (store.live_nodes().get() == count).then_some(())).await;
+        assert_eq!(store.stats().live_nodes, count);
+    };
+    for store in &all {
+        knows(store, 3).await;
+    }
+    drop(all.pop());
+    for store in &all {
+        knows(store, 2).await;
+    }
+    let ttl_ms: i64 = server.ask("PTTL tg:1nodes").await;
+    assert!(ttl_ms > 0 && ttl_ms <= 20_000, "{ttl_ms}");
+}
+
+#[tokio::test]
+async fn what_was_known_last_stays_while_redis_does_not_answer() {
+    let server = RedisServer::start();
+    let timeout = Duration::from_secs(3);
+    let (one, _other) = (store_with(&server.url(), timeout).await, store_with(&server.url(), timeout).await);
+    wait_until(async || (one.live_nodes().get() == 2).then_some(())).await;
+    let failures = one.stats().servers.total.failures;
+    server.stop();
+    // Heartbeats are all that is sent.
+    wait_until(async || (one.stats().servers.total.failures > failures).then_some(())).await;
+    assert_eq!(one.live_nodes().get(), 2);
+    server.go_on();
+}

@@ -1,0 +1,140 @@
+//! Leases that are kept in Redis: who has the token has the lease, from whichever process.
+
+use std::time::Duration;
+
+use tidegate::redis::RedisStore;
+use tidegate::{Cacheable, Counter, Fence, Lease, Nanos, Plan, Release, Renewal, SharedStore};
+
+use super::cluster::RedisCluster;
+use super::server::{RedisServer, wait_until};
+use super::setup::{charge, counter, decision, plan, remaining, stores};
+
+async fn acquire(store: &RedisStore, plan: &Plan<'_>) -> Option<Lease> {
+    store.acquire(plan, None).await.unwrap().lease
+}
+
+fn lock() -> Counter {
+    counter("lock", "{algorithm: concurrency, limit: 1, ttl: 1h}")
+}
+
+#[tokio::test]
+async fn one_process_acquires_and_another_renews_and_releases() {
+    let server = RedisServer::start();
+    let (stores, lock) = (stores(&server.url(), 2).await, lock());
+    let door = plan(&[charge("door", &lock, 1)]);
+    let lease = acquire(&stores[0], &door).await.unwrap();
+    assert_eq!(acquire(&stores[1], &door).await, None);
+    let Renewal::Renewed(renewed) = stores[1].renew(&door, &lease.token, None).await.unwrap() else {
+        panic!("it is held")
+    };
+    assert!(renewed.expires > lease.expires && renewed.fence == lease.fence);
+    // The token from before the renewal is as good.
+    assert_eq!(stores[1].release(&door, &lease.token).await.unwrap(), Release::Released);
+    assert_eq!(stores[0].release(&door, &renewed.token).await.unwrap(), Release::AlreadyReleased);
+    assert_eq!(stores[0].renew(&door, &renewed.token, None).await.unwrap(), Renewal::AlreadyReleased);
+    let next = acquire(&stores[1], &door).await.unwrap();
+    assert!(next.fence > lease.fence);
+    // A token that was handed out for another lease, or for another key, is of no use.
+    assert_eq!(stores[0].release(&door, &lease.token).await.unwrap(), Release::AlreadyReleased);
+    let window = plan(&[charge("window", &lock, 1)]);
+    assert_eq!(stores[0].release(&window, &next.token).await.unwrap(), Release::WrongOwner);
+    assert_eq!(stores[0].renew(&window, &next.token, None).await.unwrap(), Renewal::WrongOwner);
+    assert_eq!(remaining(&stores[0], "door", &lock).await, 0);
+}
+
+#[tokio::test]
+async fn a_token_with_another_fence_is_the_same_lease_and_changes_none() {
+    let server = RedisServer::start();
+    let (stores, lock) = (stores(&server.url(), 1).await, lock());
+    let door = plan(&[charge("door", &lock, 1)]);
+    let lease = acquire(&stores[0], &door).await.unwrap();
+    let text = lease.token.to_string();
+    let forged = format!("{}{:016x}{}", &text[..16], u64::MAX >> 12, &text[32..]).parse().unwrap();
+    let Renewal::Renewed(renewed) = stores[0].renew(&door, &forged, None).await.unwrap() else {
+        panic!("its owner is known")
+    };
+    assert_eq!(renewed.fence, lease.fence);
+    assert_eq!(stores[0].release(&door, &forged).await.unwrap(), Release::Released);
+    assert!(acquire(&stores[0], &door).await.unwrap().fence < Fence::new(u64::MAX >> 12));
+}
+
+#[tokio::test]
+async fn a_lease_whose_time_is_over_is_free_again() {
+    let server = RedisServer::start();
+    let (stores, lock) = (stores(&server.url(), 1).await, lock());
+    let door = plan(&[charge("door", &lock, 1)]);
+    let short = Some(Nanos::new(20_000_000));
+    let lease = stores[0].acquire(&door, short).await.unwrap().lease.unwrap();
+    let next = wait_until(async || acquire(&stores[0], &door).await).await;
+    assert!(next.fence > lease.fence);
+    assert_eq!(stores[0].release(&door, &lease.token).await.unwrap(), Release::Expired);
+    assert_eq!(stores[0].renew(&door, &lease.token, None).await.unwrap(), Renewal::Expired);
+}
+
+#[tokio::test]
+async fn a_plan_without_leases_is_decided_and_holds_nothing() {
+    let server = RedisServer::start();
+    let (stores, rate) = (stores(&server.url(), 1).await, counter("rate", "2 per 1000d"));
+    let one = plan(&[charge("key", &rate, 1)]);
+    let settled = stores[0].acquire(&one, None).await.unwrap();
+    assert_eq!((settled.lease, settled.outcomes[0].remaining), (None, 1));
+    let lock = lock();
+    let lease = acquire(&stores[0], &plan(&[charge("door", &lock, 1)])).await.unwrap();
+    assert_eq!(stores[0].release(&one, &lease.token).await.unwrap(), Release::WrongOwner);
+}
+
+/// Two locks in different places of a cluster, taken together and alone, by many at once. Each key's fences grow from one
+/// holder to the next, and nobody holds one of them beside somebody else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_in_several_places_is_one_with_the_highest_fence() {
+    let cluster = RedisCluster::start().await;
+    let stores = stores(&cluster.url(), 3).await;
+    let lock: &'static Counter = Box::leak(Box::new(lock()));
+    let (a, b) = (charge("a", lock, 1), charge("b", lock, 1));
+    let last: &'static [std::sync::Mutex<Fence>; 2] = Box::leak(Box::default());
+    let mut tasks = tokio::task::JoinSet::new();
+    for (number, store) in stores.iter().cycle().take(6).cloned().enumerate() {
+        tasks.spawn(async move {
+            let charges = [vec![a, b], vec![a], vec![b]];
+            let mut held = 0;
+            while held < 15 {
+                let charges = &charges[(number + held) % 3];
+                let doors = plan(charges);
+                let Some(lease) = acquire(&store, &doors).await else {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    continue;
+                };
+                held += 1;
+                for charge in charges {
+                    let door = usize::from(charge.key == b"b");
+                    let mut last = last[door].try_lock().expect("nobody else holds it");
+                    assert!(lease.fence > *last, "{:?} after {last:?}", lease.fence);
+                    *last = lease.fence;
+                }
+                let renewed = store.renew(&doors, &lease.token, None).await.unwrap();
+                assert!(matches!(renewed, Renewal::Renewed(renewed) if renewed.fence == lease.fence));
+                assert_eq!(store.release(&doors, &lease.token).await.unwrap(), Release::Released);
+                assert_eq!(store.release(&doors, &lease.token).await.unwrap(), Release::AlreadyReleased);
+            }
+        });
+    }
+    // Whichever ends first: who fails leaves its lease behind, and the others wait for it.
+    while let Some(task) = tasks.join_next().await {
+        task.unwrap();
+    }
+    assert!(stores.iter().all(|store| store.stats().split_refunds_lost == 0));
+    // Nothing is left behind by those who had one of two.
+    for key in ["a", "b"] {
+        wait_until(async || (remaining(&stores[0], key, lock).await == 1).then_some(())).await;
+    }
+}
+
+#[tokio::test]
+async fn a_check_that_holds_something_in_one_place_and_is_denied_in_another_gives_it_back() {
+    let cluster = RedisCluster::start().await;
+    let (stores, lock) = (stores(&cluster.url(), 1).await, lock());
+    let over = counter("over", "{algorithm: gcra, limit: 0, per: 1h}");
+    let both = plan(&[charge("a", &lock, 1), charge("b", &over, 1)]);
+    assert!(!decision(stores[0].check(&both, Cacheable::NONE).await).is_allowed());
+    wait_until(async || (remaining(&stores[0], "a", &lock).await == 1).then_some(())).await;
+}

@@ -1,0 +1,41 @@
+//! A ring of servers that know nothing of each other: plans whose keys are at several of them.
+
+use tidegate::{Cacheable, Counter, SharedStore};
+
+use super::server::{RedisServer, wait_until};
+use super::setup::{charge, counter, decision, plan, remaining, store, stores};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plans_across_a_ring_pass_exactly_as_often_as_the_narrow_limit_lets() {
+    let servers: Vec<RedisServer> = (0..3).map(|_| RedisServer::start()).collect();
+    let addresses: Vec<String> =
+        servers.iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
+    let url = format!("redis+ring://{}", addresses.join(","));
+    let stores = stores(&url, 2).await;
+    let wide: &'static Counter = Box::leak(Box::new(counter("wide", "1000 per 1000d")));
+    let narrow: &'static Counter = Box::leak(Box::new(counter("narrow", "20 per 1000d")));
+    // Of so many users some are at another server than the one that all share.
+    let tasks: Vec<_> = (0..40)
+        .map(|user| {
+            let store = stores[user % 2].clone();
+            tokio::spawn(async move {
+                let user: &'static str = Box::leak(format!("user:{user}").into_boxed_str());
+                let asked =
+                    store.check(&plan(&[charge(user, wide, 1), charge("all", narrow, 1)]), Cacheable::ALL);
+                (user, decision(asked.await).is_allowed())
+            })
+        })
+        .collect();
+    let mut admitted = 0;
+    for task in tasks {
+        let (user, is_allowed) = task.await.unwrap();
+        admitted += usize::from(is_allowed);
+        let left = if is_allowed { 999 } else { 1000 };
+        wait_until(async || (remaining(&stores[0], user, wide).await == left).then_some(())).await;
+    }
+    assert_eq!(admitted, 20);
+    let splits: u64 = stores.iter().map(|store| store.stats().splits).sum();
+    assert!(splits > 0 && splits < 40, "{splits}");
+    // Who comes later finds the same keys at the same servers.
+    assert_eq!(remaining(&store(&url).await, "all", narrow).await, 0);
+}
