@@ -12,6 +12,9 @@ use super::stages::Watch;
 use crate::{Clock, Lease, Outcomes};
 
 /// The rules that were in force when this was taken. Answers point into them.
+///
+/// What is asked here is asked of this process's memory, at once, also where the engine is [sharing](Engine::sharing)
+/// another store: that one answers later, so [`Engine`] has futures of the same names.
 pub struct InForce<'e, C> {
     engine: &'e Engine<C>,
     rules: Guard<Arc<Ruleset>>,

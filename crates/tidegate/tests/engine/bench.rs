@@ -25,6 +25,7 @@ pub struct Told {
     /// Of each limit: the rule, the fate it would have had alone, and what it has left.
     pub limits: Vec<(String, Fate, u64)>,
     pub candidates: Vec<(String, Fate)>,
+    pub degraded: bool,
 }
 
 pub fn domains(file: &str) -> Vec<Domain> {
@@ -91,6 +92,7 @@ impl Told {
             rule: answer.decider().map(name),
             limits: answer.limits.iter().map(|one| (name(one), one.fate, one.outcome.remaining)).collect(),
             candidates: answer.candidates.iter().map(|one| (name(one), one.fate)).collect(),
+            degraded: answer.degraded,
         }
     }
 }

@@ -39,6 +39,24 @@ fn what_comes_back_while_it_is_asked_is_asked_for_again() {
     assert_eq!(server.clock.sleepers(), 0);
 }
 
+/// What it hears from before that is no reason to refuse those behind it.
+#[test]
+fn what_comes_back_while_it_is_asked_counts_for_those_behind_it_too() {
+    let fleet = Fleet::of(1, &rules(SLOW));
+    let server = fleet.first();
+    assert_eq!(server.passing("user=1", 1), 1);
+    let mut tasks = Executor::new(&server.clock);
+    fleet.remote.is(Mood::Dawdles);
+    let all: Vec<_> = (0..7).map(|_| tasks.spawn(decide(&server.engine, "user=1", 1))).collect();
+    tasks.run_woken();
+    *fleet.remote.mood() = Mood::Answers;
+    refund(server);
+    fleet.remote.answer();
+    tasks.run();
+    assert_eq!(done_ms(&tasks, &all), [0, 1000, 2000, 3000, 4000, 5000, 0].map(Some));
+    assert_eq!(passed(&tasks, &all), [true, true, true, true, true, true, false]);
+}
+
 #[test]
 fn rules_that_change_while_it_is_asked_are_seen_before_it_sleeps() {
     let fleet = Fleet::of(1, &rules(SLOW));

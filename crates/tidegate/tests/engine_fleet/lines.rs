@@ -107,6 +107,8 @@ fn those_who_wait_go_on_at_this_server_s_share() {
     fleet.mend();
     tasks.run();
     assert_eq!(done_ms(&tasks, &all)[3], Some(3000));
+    let marked: Vec<bool> = all.iter().map(|task| ended(&tasks, *task).told.degraded).collect();
+    assert_eq!(marked, [true, true, true, false]);
 }
 
 /// One that is due is asked for once, not again and again.

@@ -49,6 +49,19 @@ fn a_share_follows_the_number_of_servers_and_is_never_nothing() {
     }
 }
 
+/// It will fit when the store is back, so it is not told that it never does.
+#[test]
+fn who_asks_for_more_than_a_share_is_told_to_try_again() {
+    let fleet = Fleet::of(4, POLICIES);
+    fleet.cut_off();
+    let told = fleet.first().ask_for("is=local user=1", 4);
+    assert_eq!((told.fate, told.retry_after_ms), (Fate::Denied, Some(1000)));
+    let told = fleet.first().ask_for("is=local user=1", 13);
+    assert_eq!((told.fate, told.retry_after_ms), (Fate::Denied, None), "more than there ever is");
+    fleet.mend();
+    assert_eq!(fleet.first().ask_for("is=local user=1", 4).fate, Fate::Allowed);
+}
+
 #[test]
 fn limits_are_left_out_where_the_rule_says_so() {
     let fleet = Fleet::of(2, POLICIES);

@@ -13,8 +13,8 @@ use super::Want;
 use crate::engine::Engine;
 use crate::{Clock, Lease, Outcomes};
 
-/// When to come again after a request was turned away: by then the store may be back.
-const TURNED_AWAY_NS: u128 = 1_000_000_000;
+/// When to come again for what only the shared store can admit: by then it may be back.
+const TRY_AGAIN_AFTER: Wait = Wait::of(Nanos::new(1_000_000_000));
 
 /// What this process alone says of all that a request touches.
 pub(super) fn settle<C: Clock>(
@@ -54,9 +54,16 @@ pub(super) fn settle_plan<C: Clock>(
     let (said, lease) = stands_in_for(engine, &local, want);
     let mut outcomes: Outcomes = charges.iter().map(|charge| of_everything(charge.counter.limit())).collect();
     for (place, outcome) in places.into_iter().zip(said) {
-        outcomes[place] = outcome;
+        outcomes[place] = until_it_is_back(&charges[place], outcome);
     }
     (outcomes, lease)
+}
+
+/// A share may never admit what the whole limit would: then it is to be tried again when the store may be back.
+fn until_it_is_back(charge: &Charge<'_>, outcome: Outcome) -> Outcome {
+    let is_too_much = outcome.retry_after == Wait::NEVER && charge.cost <= charge.counter.limit().capacity();
+    let retry_after = if is_too_much { TRY_AGAIN_AFTER } else { outcome.retry_after };
+    Outcome { retry_after, ..outcome }
 }
 
 /// What the engine's own store says of a plan.
@@ -80,7 +87,7 @@ pub(super) fn mark(answer: &mut Answer<'_>) {
     };
     answer.degraded = !answer.limits.is_empty();
     if answer.limits.iter().any(turns_away) {
-        answer.turn_away(Wait::of(Nanos::new(TURNED_AWAY_NS)), turns_away);
+        answer.turn_away(TRY_AGAIN_AFTER, turns_away);
     }
 }
 
