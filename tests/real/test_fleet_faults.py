@@ -114,10 +114,12 @@ def test_each_server_goes_on_with_its_share(fleet, redis_server):
     assert not clients[0].ask({"by": "local", "user": "bob"}).degraded
     for client in clients:
         client.close()
+    changes = ("is away", "is back", "decided without it")
     for server in running.servers:
+        # What is decided without the store is looked at once a second.
+        wait_for("a line for each change", lambda: all(change in server.process.stderr() for change in changes))
         log = server.process.stderr()
-        for change in ("is away", "is back", "decided without it"):
-            assert log.count(change) == 1, log
+        assert [log.count(change) for change in changes] == [1, 1, 1], log
 
 
 def test_connections_are_reset_under_load(fleet, redis_server, fault_proxy):
