@@ -3,6 +3,8 @@
 use std::fmt;
 use std::num::NonZeroU32;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_core::{Nanos, Plan, Timestamp};
 
@@ -43,6 +45,9 @@ pub trait SharedStore: Send + Sync {
 
     /// Forgets what the plan's keys used.
     fn reset(&self, plan: &Plan<'_>) -> Later<Result<(), StoreFailure>>;
+
+    /// The same store for a further question of a decision that has spent so much of the budget already: it has the rest.
+    fn having_spent(&self, spent: Duration) -> Arc<dyn SharedStore>;
 
     /// How many processes share it, this one included, as far as is known: each of them has that share of a limit while the
     /// store does not answer.

@@ -3,6 +3,7 @@
 //! With its own store each is done when it is first polled.
 
 use std::fmt;
+use std::time::Duration;
 
 use tidegate_core::rules::{Answer, Request};
 use tidegate_core::{Charge, Decision, Nanos, Plan, PlanFull, Role};
@@ -155,7 +156,7 @@ impl<C: Clock> Engine<C> {
                 degraded: false,
             };
         };
-        let settled = shared.put(&plan, Cacheable::ALL, want).await;
+        let settled = shared.put(&plan, Cacheable::ALL, want, Duration::ZERO).await;
         match settled.map(|settled| Decision::merge(&settled.outcomes)) {
             Ok(decision) => CheckedOne { decision, degraded: false },
             Err(_) => {

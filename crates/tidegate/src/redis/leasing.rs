@@ -11,13 +11,12 @@ use smallvec::SmallVec;
 use tidegate_core::{Algorithm, Fence, Grant, Nanos, Timestamp};
 use tokio::task::JoinHandle;
 
-use super::deny_cache::Denials;
 use super::desk::Answered;
 use super::order::{Op, Order, OrderCharge};
 use super::parts::{Part, Parted};
 use super::script::{LeaseSeen, is_owner_of, owner_for};
 use super::split::{Split, all};
-use super::store::Inner;
+use super::store::{Inner, Patience};
 use crate::{Later, Lease, LeaseToken, Settled, StoreFailure};
 
 impl Inner {
@@ -26,11 +25,12 @@ impl Inner {
         self: &Arc<Self>,
         mut order: Order,
         ttl: Option<Nanos>,
+        patience: Patience,
     ) -> Later<Result<Settled, StoreFailure>> {
         if let Some(owner) = owner_for(self.random(), &order.charges) {
             order.op = Op::Acquire { owner, ttl };
         }
-        self.decide(order, Denials::NotKept)
+        self.decide(order, patience)
     }
 
     /// Renews or releases a lease, as the order's op says.
@@ -38,12 +38,12 @@ impl Inner {
         self: &Arc<Self>,
         mut order: Order,
         token: &LeaseToken,
+        patience: Patience,
     ) -> Later<Result<Changed, StoreFailure>> {
         order.charges.retain(|charge| holds_leases(charge));
         if !is_owner_of(token, &order.charges) {
             return Box::pin(std::future::ready(Ok(Changed::WrongOwner)));
         }
-        let patience = self.patience(Denials::NotKept);
         match self.parted(&order) {
             None => Box::pin(std::future::ready(Ok(Changed::WrongOwner))),
             Some(Parted::Whole(place)) => {

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
@@ -38,6 +39,8 @@ use crate::{
 #[derive(Clone)]
 pub struct RedisStore {
     inner: Arc<Inner>,
+    /// What the decisions that it is asked for have taken of their budget before.
+    spent: Duration,
 }
 
 /// Places of the scripts in [`SCRIPTS`].
@@ -90,7 +93,13 @@ impl RedisStore {
             hasher: RandomState::default(),
             secrets: (std::hash::RandomState::new(), AtomicU64::new(0)),
         };
-        Ok(Self { inner: Arc::new(inner) })
+        Ok(Self { inner: Arc::new(inner), spent: Duration::ZERO })
+    }
+
+    /// What is left of the budget, from now on.
+    fn patience(&self, denials: Denials) -> Patience {
+        let left = self.inner.settings.timeout.saturating_sub(self.spent);
+        Patience { deadline: Instant::now() + left, denials }
     }
 
     /// What it has done so far.
@@ -123,15 +132,15 @@ impl SharedStore for RedisStore {
             inner.office.counters.deny_cache_hits.add(1);
             return Box::pin(std::future::ready(Ok(denied)));
         }
-        inner.decide(order, denials)
+        inner.decide(order, self.patience(denials))
     }
 
     fn peek(&self, plan: &Plan<'_>) -> Later<Result<Settled, StoreFailure>> {
-        self.inner.decide(self.inner.order(Op::Peek, plan), Denials::NotKept)
+        self.inner.decide(self.inner.order(Op::Peek, plan), self.patience(Denials::NotKept))
     }
 
     fn acquire(&self, plan: &Plan<'_>, ttl: Option<Nanos>) -> Later<Result<Settled, StoreFailure>> {
-        self.inner.acquire(self.inner.order(Op::Check, plan), ttl)
+        self.inner.acquire(self.inner.order(Op::Check, plan), ttl, self.patience(Denials::NotKept))
     }
 
     fn renew(
@@ -141,7 +150,7 @@ impl SharedStore for RedisStore {
         ttl: Option<Nanos>,
     ) -> Later<Result<Renewal, StoreFailure>> {
         let order = self.inner.order(Op::Renew { token: *token, ttl }, plan);
-        let changed = self.inner.change_lease(order, token);
+        let changed = self.inner.change_lease(order, token, self.patience(Denials::NotKept));
         Box::pin(async move {
             changed.await.map(|changed| match changed {
                 Changed::Seen(seen) => seen.renewal(),
@@ -152,7 +161,7 @@ impl SharedStore for RedisStore {
 
     fn release(&self, plan: &Plan<'_>, token: &LeaseToken) -> Later<Result<Release, StoreFailure>> {
         let order = self.inner.order(Op::Release { token: *token }, plan);
-        let changed = self.inner.change_lease(order, token);
+        let changed = self.inner.change_lease(order, token, self.patience(Denials::NotKept));
         Box::pin(async move {
             changed.await.map(|changed| match changed {
                 Changed::Seen(seen) => seen.release(),
@@ -162,11 +171,15 @@ impl SharedStore for RedisStore {
     }
 
     fn refund(&self, plan: &Plan<'_>) -> Later<Result<(), StoreFailure>> {
-        self.inner.change(self.inner.order(Op::Refund(None), plan))
+        self.inner.change(self.inner.order(Op::Refund(None), plan), self.patience(Denials::NotKept))
     }
 
     fn reset(&self, plan: &Plan<'_>) -> Later<Result<(), StoreFailure>> {
-        self.inner.change(self.inner.order(Op::Reset, plan))
+        self.inner.change(self.inner.order(Op::Reset, plan), self.patience(Denials::NotKept))
+    }
+
+    fn having_spent(&self, spent: Duration) -> Arc<dyn SharedStore> {
+        Arc::new(Self { inner: self.inner.clone(), spent })
     }
 
     fn live_nodes(&self) -> NonZeroU32 {
@@ -189,9 +202,8 @@ impl Inner {
     pub(super) fn decide(
         self: &Arc<Self>,
         order: Order,
-        denials: Denials,
+        patience: Patience,
     ) -> Later<Result<Settled, StoreFailure>> {
-        let patience = self.patience(denials);
         match self.parted(&order) {
             None => {
                 let nothing = Settled { outcomes: SmallVec::new(), at: self.office.clock.now(), lease: None };
@@ -219,8 +231,7 @@ impl Inner {
     }
 
     /// Does to a plan's keys what is answered by having been done.
-    fn change(self: &Arc<Self>, order: Order) -> Later<Result<(), StoreFailure>> {
-        let patience = self.patience(Denials::NotKept);
+    fn change(self: &Arc<Self>, order: Order, patience: Patience) -> Later<Result<(), StoreFailure>> {
         match self.parted(&order) {
             None => Box::pin(std::future::ready(Ok(()))),
             Some(Parted::Whole(place)) => {
@@ -256,10 +267,6 @@ impl Inner {
 
     pub(super) fn parted(&self, order: &Order) -> Option<Parted> {
         Parted::of(&order.charges, |tag| self.office.servers.place(tag))
-    }
-
-    pub(super) fn patience(&self, denials: Denials) -> Patience {
-        Patience { deadline: Instant::now() + self.settings.timeout, denials }
     }
 
     /// What comes of a question, or that it did not come in time.

@@ -19,7 +19,7 @@ pub fn engine<C: Timer + Clone + Send + Sync + 'static>(domains: Vec<Domain>, cl
 pub fn engine_sharing<C, D>(domains: Vec<Domain>, clock: C, remote: Remote<D>) -> Engine<C>
 where
     C: Timer,
-    D: Timer + Send + Sync + 'static,
+    D: Timer + Clone + Send + Sync + 'static,
 {
     let own = Arc::new(MemoryStore::bounded(1 << 20));
     Engine::over(domains, own, clock).unwrap().sharing(Arc::new(remote))

@@ -1,5 +1,7 @@
 //! What happens while the shared store is asked.
 
+use std::time::Duration;
+
 use tidegate::Timestamp;
 
 use crate::bench::{Bench, with_request};
@@ -123,4 +125,26 @@ fn a_request_that_no_limit_holds_waits_for_the_store_alone() {
     tasks.run_woken();
     assert_eq!(passed(&tasks, &all), [true, false]);
     assert_eq!(tasks.polls_of_all(), 4);
+}
+
+/// What a candidate is asked after an answer that took long has the rest of the budget and no more; whoever comes next has
+/// all of it.
+#[test]
+fn all_questions_about_a_request_share_one_budget() {
+    let fleet = Fleet::of(1, &rules("key: [user], limit: 5 per second, candidate: 1 per second"));
+    let server = fleet.first();
+    let mut tasks = Executor::new(&server.clock);
+    fleet.remote.is(Mood::Dawdles);
+    tasks.spawn(decide(&server.engine, "user=1", 1));
+    tasks.run_woken();
+    assert_eq!((fleet.remote.questions(), fleet.remote.spent().len()), (1, 0));
+    server.clock.advance(Duration::from_millis(7));
+    fleet.remote.answer();
+    tasks.run_woken();
+    assert_eq!((fleet.remote.questions(), fleet.remote.spent()), (2, vec![Duration::from_millis(7)]));
+    fleet.remote.is(Mood::Answers);
+    tasks.run_woken();
+    tasks.spawn(decide(&server.engine, "user=1", 1));
+    tasks.run_woken();
+    assert_eq!((fleet.remote.questions(), fleet.remote.spent().len()), (4, 1));
 }

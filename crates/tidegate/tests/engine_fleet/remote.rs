@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use tidegate::{
     Cacheable, Clock, Later, LeaseToken, MemoryStore, Nanos, Plan, Release, Renewal, Settled, SharedStore,
@@ -43,6 +44,7 @@ struct State {
     questions: AtomicU64,
     nodes: AtomicU32,
     cacheable: Mutex<Vec<Cacheable>>,
+    spent: Mutex<Vec<Duration>>,
 }
 
 impl<C: Clock> Remote<C> {
@@ -54,6 +56,7 @@ impl<C: Clock> Remote<C> {
             questions: AtomicU64::new(0),
             nodes: AtomicU32::new(1),
             cacheable: Mutex::default(),
+            spent: Mutex::default(),
         };
         let store = Arc::new(MemoryStore::bounded(1 << 20));
         Self { store, clock, ahead_ns: 0, state: Arc::new(state) }
@@ -97,6 +100,11 @@ impl<C: Clock> Remote<C> {
     /// What may be denied from memory, of each plan that was to be charged.
     pub fn cacheable(&self) -> Vec<Cacheable> {
         self.state.cacheable.lock().unwrap().clone()
+    }
+
+    /// What further questions had spent of the budget.
+    pub fn spent(&self) -> Vec<Duration> {
+        self.state.spent.lock().unwrap().clone()
     }
 
     fn now(&self) -> Timestamp {
@@ -147,7 +155,7 @@ impl<T> Future for Dawdling<T> {
     }
 }
 
-impl<C: Clock + Send + Sync> SharedStore for Remote<C> {
+impl<C: Clock + Clone + Send + Sync + 'static> SharedStore for Remote<C> {
     fn check(&self, plan: &Plan<'_>, cacheable: Cacheable) -> Later<Result<Settled, StoreFailure>> {
         self.state.cacheable.lock().unwrap().push(cacheable);
         self.put(|at| Settled { outcomes: self.store.check(plan, at), at, lease: None })
@@ -183,6 +191,11 @@ impl<C: Clock + Send + Sync> SharedStore for Remote<C> {
 
     fn reset(&self, plan: &Plan<'_>) -> Later<Result<(), StoreFailure>> {
         self.put(|_| self.store.reset(plan))
+    }
+
+    fn having_spent(&self, spent: Duration) -> Arc<dyn SharedStore> {
+        self.state.spent.lock().unwrap().push(spent);
+        Arc::new(self.clone())
     }
 
     fn live_nodes(&self) -> NonZeroU32 {

@@ -1,5 +1,7 @@
 //! Asking the shared store about all that a request touches.
 
+use std::time::Duration;
+
 use tidegate_core::rules::{Answer, DenyCache, Drawn, LimitAnswer, Request, Ruleset, Touch, Touches};
 use tidegate_core::{Nanos, Plan, PlanFull, Timestamp};
 
@@ -22,6 +24,8 @@ pub(in crate::engine) enum Want {
 pub(in crate::engine) struct Asker<'e, C> {
     pub engine: &'e Engine<C>,
     shared: &'e Shared,
+    /// When it was first asked: all that it is asked about one request has one budget.
+    asked_since: Option<Timestamp>,
     /// Why the store did not answer, if it did not.
     pub failure: Option<StoreFailure>,
     /// What is held.
@@ -32,12 +36,12 @@ pub(in crate::engine) struct Asker<'e, C> {
 
 impl<'e, C: Clock> Asker<'e, C> {
     pub fn new(engine: &'e Engine<C>, shared: &'e Shared, stages: Option<StageTimes>) -> Self {
-        Self { engine, shared, failure: None, lease: None, stages }
+        Self { engine, shared, asked_since: None, failure: None, lease: None, stages }
     }
 
-    /// Has the store asked again that did not answer before.
+    /// Has the store asked again after a wait, with a new budget, also if it did not answer before.
     pub fn ask_anew(&mut self) {
-        self.failure = None;
+        (self.failure, self.asked_since) = (None, None);
     }
 
     /// What a request touches by these rules.
@@ -86,7 +90,11 @@ impl<'e, C: Clock> Asker<'e, C> {
     /// Asks the limits that are only tried out what they would have said in place of their rule's own, all at once.
     pub async fn try_candidates<'r>(&mut self, touches: &Touches<'r>, answer: &mut Answer<'r>, want: Want) {
         let want = if let Want::Hold(_) = want { Want::Charge } else { want };
-        let put = |candidate| self.put_candidate(touches, answer, candidate, want);
+        if touches.candidates().is_empty() {
+            return;
+        }
+        let spent = self.spent();
+        let put = |candidate| self.put_candidate(touches, answer, candidate, want, spent);
         let tried: Vec<Tried<'_, 'r>> = touches.candidates().iter().map(put).collect();
         for Tried { candidate, plan, want, later } in tried {
             let outcomes = match (&plan, later) {
@@ -111,7 +119,8 @@ impl<'e, C: Clock> Asker<'e, C> {
             return Outcomes::new();
         }
         if self.failure.is_none() {
-            let later = self.shared.put(plan, cacheable(touches, drawn), want);
+            let spent = self.spent();
+            let later = self.shared.put(plan, cacheable(touches, drawn), want, spent);
             if let Some(settled) = self.wait_for(plan, later).await {
                 self.lease = settled.lease.map(|lease| self.shared.by_our_clock(lease));
                 return settled.outcomes;
@@ -151,6 +160,7 @@ impl<'e, C: Clock> Asker<'e, C> {
         answer: &Answer<'r>,
         candidate: &'t Touch<'r>,
         want: Want,
+        spent: Duration,
     ) -> Tried<'t, 'r> {
         let is_other = |limit: &&LimitAnswer<'_>| !std::ptr::eq(limit.rule, candidate.rule);
         let blocked = answer.limits.iter().filter(is_other).any(|limit| !limit.fate.passes());
@@ -164,7 +174,7 @@ impl<'e, C: Clock> Asker<'e, C> {
         let is_cacheable = candidate.rule.deny_cache == DenyCache::On;
         let cacheable = if is_cacheable { Cacheable::ALL } else { Cacheable::NONE };
         let asked = plan.as_ref().filter(|_| self.failure.is_none());
-        let later = asked.map(|plan| self.shared.put(plan, cacheable, want));
+        let later = asked.map(|plan| self.shared.put(plan, cacheable, want, spent));
         Tried { candidate, plan, want, later }
     }
 
@@ -172,6 +182,13 @@ impl<'e, C: Clock> Asker<'e, C> {
         let nodes = self.shared.store.live_nodes();
         let is_left_out = |_| without::is_left_out(candidate);
         without::settle_plan(self.engine, nodes, plan, want, is_left_out).0
+    }
+
+    /// What this request has taken of the store's budget.
+    fn spent(&mut self) -> Duration {
+        let now = self.engine.clock.now();
+        let since = *self.asked_since.get_or_insert(now);
+        Duration::from_nanos(now.as_nanos().saturating_sub(since.as_nanos()))
     }
 
     fn began(&self) -> Option<Timestamp> {
@@ -196,17 +213,21 @@ struct Tried<'t, 'r> {
 }
 
 impl Shared {
-    /// Puts a question.
+    /// Puts a question about a request that has spent so much of the budget already.
     pub fn put(
         &self,
         plan: &Plan<'_>,
         cacheable: Cacheable,
         want: Want,
+        spent: Duration,
     ) -> Later<Result<Settled, StoreFailure>> {
+        // Most requests are one question.
+        let further = (!spent.is_zero()).then(|| self.store.having_spent(spent));
+        let store = further.as_ref().unwrap_or(&self.store);
         match want {
-            Want::Charge => self.store.check(plan, cacheable),
-            Want::Look => self.store.peek(plan),
-            Want::Hold(ttl) => self.store.acquire(plan, ttl),
+            Want::Charge => store.check(plan, cacheable),
+            Want::Look => store.peek(plan),
+            Want::Hold(ttl) => store.acquire(plan, ttl),
         }
     }
 }
