@@ -9,6 +9,8 @@ mod degraded;
 #[allow(dead_code, reason = "what other tests of the binary have use for")]
 mod process;
 mod redis;
+#[path = "../../../tidegate/tests/common/redis_server.rs"]
+mod redis_server;
 mod server;
 mod sharing;
 mod starting;

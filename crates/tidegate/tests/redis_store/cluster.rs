@@ -14,7 +14,7 @@ impl RedisCluster {
         for _ in 0..3 {
             servers.push(RedisServer::start_with(&["--cluster-enabled", "yes"]));
         }
-        let addresses = servers.iter().map(|server| format!("127.0.0.1:{}", server.port()));
+        let addresses = servers.iter().map(|server| server.address());
         let status = Command::new("redis-cli")
             .args(["--cluster", "create"])
             .args(addresses)
@@ -34,8 +34,7 @@ impl RedisCluster {
     }
 
     pub fn url(&self) -> String {
-        let addresses: Vec<String> =
-            self.servers.iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
+        let addresses: Vec<String> = self.servers.iter().map(|server| server.address()).collect();
         format!("redis-cluster://{}", addresses.join(","))
     }
 

@@ -8,8 +8,7 @@ use super::setup::{charge, counter, decision, plan, remaining, store, stores};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plans_across_a_ring_pass_exactly_as_often_as_the_narrow_limit_lets() {
     let servers: Vec<RedisServer> = (0..3).map(|_| RedisServer::start()).collect();
-    let addresses: Vec<String> =
-        servers.iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
+    let addresses: Vec<String> = servers.iter().map(|server| server.address()).collect();
     let url = format!("redis+ring://{}", addresses.join(","));
     let stores = stores(&url, 2).await;
     let wide: &'static Counter = Box::leak(Box::new(counter("wide", "1000 per 1000d")));

@@ -1,6 +1,6 @@
 //! A Redis server of a test's own, and waiting for what comes about.
 
-use std::process::Command;
+use std::ops::Deref;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -25,14 +25,6 @@ impl RedisServer {
         Self { server: common::RedisServer::start(settings) }
     }
 
-    pub fn port(&self) -> u16 {
-        self.server.port()
-    }
-
-    pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port())
-    }
-
     pub async fn connection(&self) -> MultiplexedConnection {
         let client = redis::Client::open(self.url()).unwrap();
         let config = redis::AsyncConnectionConfig::new()
@@ -51,19 +43,13 @@ impl RedisServer {
         let mut connection = self.connection().await;
         asked.query_async(&mut connection).await.unwrap()
     }
+}
 
-    /// It stands still, and its connections stay open.
-    pub fn stop(&self) {
-        self.signal("-STOP");
-    }
+impl Deref for RedisServer {
+    type Target = common::RedisServer;
 
-    pub fn go_on(&self) {
-        self.signal("-CONT");
-    }
-
-    fn signal(&self, signal: &str) {
-        let process = self.server.process_id().to_string();
-        assert!(Command::new("kill").args([signal, &process]).status().unwrap().success());
+    fn deref(&self) -> &common::RedisServer {
+        &self.server
     }
 }
 

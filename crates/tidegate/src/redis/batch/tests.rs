@@ -49,7 +49,7 @@ async fn ask(server: &RedisProcess, batch: &Batch) -> Vec<Reply> {
 /// This process's clock is years behind that of Redis, so the windows that it works out are not around Redis' time.
 #[tokio::test]
 async fn windows_of_a_calendar_are_asked_for_once_more_around_the_time_of_redis() {
-    let server = RedisProcess::start().await;
+    let server = RedisProcess::start();
     let later = Instant::now() + Duration::from_secs(600);
     let cache = DenyCache::new();
     let (job, mut asking) = job("day", DAILY, later);

@@ -17,12 +17,12 @@ impl RedisCluster {
             let bus = free_port().to_string();
             let settings =
                 ["--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-port", &bus];
-            nodes.push(RedisProcess::with(&settings).await);
+            nodes.push(RedisProcess::with(&settings));
         }
         let cluster = Self { nodes };
         let created = Command::new("redis-cli")
             .args(["--cluster", "create", "--cluster-replicas", "1", "--cluster-yes"])
-            .args(cluster.nodes.iter().map(RedisProcess::address))
+            .args(cluster.nodes.iter().map(|node| node.address()))
             .output()
             .expect("redis-cli");
         assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stdout));
@@ -54,7 +54,7 @@ impl RedisCluster {
     }
 
     pub fn url(&self) -> String {
-        let seeds: Vec<_> = self.nodes.iter().map(RedisProcess::address).collect();
+        let seeds: Vec<_> = self.nodes.iter().map(|node| node.address()).collect();
         format!("redis-cluster://{}", seeds.join(","))
     }
 

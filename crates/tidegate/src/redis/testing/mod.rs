@@ -4,6 +4,8 @@
 
 mod cluster;
 mod process;
+#[path = "../../../tests/common/redis_server.rs"]
+mod redis_server;
 mod sentinel;
 mod slow_link;
 
@@ -12,7 +14,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 pub(super) use cluster::RedisCluster;
-pub(super) use process::{RedisProcess, Scratch, cli, free_port};
+pub(super) use process::{RedisProcess, cli};
+pub(super) use redis_server::{RedisServer, Scratch, free_port};
 pub(super) use sentinel::RedisSentinels;
 pub(super) use slow_link::SlowLink;
 

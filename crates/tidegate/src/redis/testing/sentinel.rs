@@ -15,8 +15,8 @@ impl RedisSentinels {
     pub const MASTER: &str = "the-master";
 
     pub async fn start() -> Self {
-        let master = RedisProcess::start().await;
-        let replica = RedisProcess::with(&["--replicaof", "127.0.0.1", &master.port.to_string()]).await;
+        let master = RedisProcess::start();
+        let replica = RedisProcess::with(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
         let sentinels = (0..3).map(|_| sentinel(master.port)).collect();
         let watched = Self { servers: vec![master, replica], sentinels };
         until("the sentinels know of each other and of the replica", async || {

@@ -8,15 +8,12 @@ mod random_leases;
 mod sizes;
 mod unreadable;
 
-#[path = "../../../../tests/common/redis_server.rs"]
-mod redis_server;
-
 use redis::{Connection, RedisResult, Value};
-use redis_server::RedisServer;
 use tidegate_core::{Counter, Limit, Role, Timestamp};
 
 use super::*;
 use crate::redis::order::{KeyName, Op, Order, OrderCharge};
+use crate::redis::testing::RedisServer;
 
 const START_US: u64 = 1_750_000_000_000_000;
 
@@ -35,7 +32,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let server = RedisServer::start(&[]);
-        let mut connection = server.connection();
+        let mut connection = connection_to(&server);
         let sha =
             redis::cmd("SCRIPT").arg("LOAD").arg(SCRIPT).query(&mut connection).expect("the script loads");
         let (seconds, _): (i64, i64) = redis::cmd("TIME").query(&mut connection).expect("a time");
@@ -82,6 +79,11 @@ impl World {
             at => Some(at - self.expiry_shift_ms),
         }
     }
+}
+
+fn connection_to(server: &RedisServer) -> Connection {
+    let client = redis::Client::open(server.url()).expect("it is an address");
+    client.get_connection().expect("the server is there")
 }
 
 fn limit(text: &str) -> Limit {

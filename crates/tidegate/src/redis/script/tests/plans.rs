@@ -127,7 +127,7 @@ fn a_server_without_memory_refuses_all_of_a_call() {
 #[test]
 fn a_replica_has_the_same_states_and_expiries() {
     let mut world = World::new();
-    let replica = RedisServer::start(&["--replicaof", &format!("127.0.0.1 {}", world.server.port())]);
+    let replica = RedisServer::start(&["--replicaof", &format!("127.0.0.1 {}", world.server.port)]);
     for _ in 0..3 {
         let orders = EVERY_KIND.iter().map(|text| check(text, &limit(text), 1)).collect();
         assert_eq!(admitted(&world.call_at(START_US, orders)), vec![true; EVERY_KIND.len()]);
@@ -135,7 +135,7 @@ fn a_replica_has_the_same_states_and_expiries() {
     // Answers when the replica has what was written before.
     let replicas: i64 = world.ask("WAIT", &[b"1", b"60000"]);
     assert_eq!(replicas, 1);
-    let mut copy = replica.connection();
+    let mut copy = connection_to(&replica);
     for text in EVERY_KIND {
         let dump: Vec<u8> = world.ask("DUMP", &[text.as_bytes()]);
         assert_eq!(dump, redis::cmd("DUMP").arg(text).query::<Vec<u8>>(&mut copy).unwrap(), "{text}");

@@ -8,7 +8,7 @@ const SOON: Duration = Duration::from_millis(400);
 
 #[tokio::test]
 async fn a_stopped_server_is_left_alone_until_it_goes_on() {
-    let redis = RedisProcess::start().await;
+    let redis = RedisProcess::start();
     let (settings, told) = heard(&redis.url(), SOON);
     let servers = connected_with(&settings).await;
     until("it works", async || add(&servers, "a", 1).await.is_ok()).await;
@@ -41,7 +41,7 @@ async fn a_stopped_server_is_left_alone_until_it_goes_on() {
 
 #[tokio::test]
 async fn a_killed_server_is_left_alone_and_found_again() {
-    let mut redis = RedisProcess::start().await;
+    let mut redis = RedisProcess::start();
     let (settings, told) = heard(&redis.url(), SOON);
     let servers = connected_with(&settings).await;
     redis.kill();
@@ -51,7 +51,7 @@ async fn a_killed_server_is_left_alone_and_found_again() {
         super::breakers(&servers) == [BreakerState::Open]
     })
     .await;
-    redis.restart().await;
+    redis.restart();
     until_all_are(&servers, BreakerState::Closed).await;
     until("it works again", async || add(&servers, "a", 1).await.is_ok()).await;
     let told = told.lock().expect("a lock").clone();
@@ -63,7 +63,7 @@ async fn a_killed_server_is_left_alone_and_found_again() {
 
 #[tokio::test]
 async fn out_of_memory_opens_the_breaker_and_it_stays_open_until_there_is_some() {
-    let redis = RedisProcess::start().await;
+    let redis = RedisProcess::start();
     let (settings, told) = heard(&redis.url(), Duration::from_secs(5));
     let servers = connected_with(&settings).await;
     redis.cli(&["CONFIG", "SET", "maxmemory", "1"]);
@@ -87,7 +87,7 @@ async fn out_of_memory_opens_the_breaker_and_it_stays_open_until_there_is_some()
 
 #[tokio::test]
 async fn a_master_that_became_a_replica_is_not_used() {
-    let (redis, other) = (RedisProcess::start().await, RedisProcess::start().await);
+    let (redis, other) = (RedisProcess::start(), RedisProcess::start());
     let (settings, _) = heard(&redis.url(), Duration::from_secs(5));
     let servers = connected_with(&settings).await;
     assert_eq!(add(&servers, "a", 1).await, Ok(1));
@@ -102,7 +102,7 @@ async fn a_master_that_became_a_replica_is_not_used() {
 
 #[tokio::test]
 async fn a_stopped_server_does_not_gather_rounds() {
-    let redis = RedisProcess::start().await;
+    let redis = RedisProcess::start();
     let (settings, _) = heard(&redis.url(), SOON);
     let servers = connected_with(&settings).await;
     redis.stop();
@@ -126,7 +126,7 @@ async fn a_stopped_server_does_not_gather_rounds() {
 
 #[tokio::test]
 async fn a_server_that_answers_too_late_is_not_taken_to_be_back() {
-    let redis = RedisProcess::start().await;
+    let redis = RedisProcess::start();
     let link = SlowLink::to(redis.port).await;
     let (settings, told) = heard(&link.url(), Duration::from_millis(50));
     let servers = connected_with(&settings).await;
@@ -143,7 +143,7 @@ async fn a_server_that_answers_too_late_is_not_taken_to_be_back() {
 
 #[tokio::test]
 async fn what_may_have_been_run_is_not_sent_again() {
-    let redis = RedisProcess::start().await;
+    let redis = RedisProcess::start();
     let link = SlowLink::to(redis.port).await;
     let (settings, _) = heard(&link.url(), super::NEVER_LATE);
     let servers = connected_with(&settings).await;

@@ -7,7 +7,7 @@ use crate::redis::testing::{RedisProcess, free_port, until};
 
 #[tokio::test]
 async fn a_cluster_url_on_a_single_server() {
-    let redis = RedisProcess::start().await;
+    let redis = RedisProcess::start();
     let error = refused(&format!("redis-cluster://{}", redis.address())).await;
     assert_eq!(error.kind(), Kind::WrongKind);
     assert!(error.hint().contains("redis://"), "{error}");
@@ -19,7 +19,7 @@ async fn a_cluster_url_on_a_single_server() {
 #[tokio::test]
 async fn a_single_url_on_a_cluster_and_a_cluster_that_was_never_made() {
     let bus = free_port().to_string();
-    let redis = RedisProcess::with(&["--cluster-enabled", "yes", "--cluster-port", &bus]).await;
+    let redis = RedisProcess::with(&["--cluster-enabled", "yes", "--cluster-port", &bus]);
     for scheme in ["redis", "redis+ring"] {
         let error = refused(&format!("{scheme}://{}", redis.address())).await;
         assert_eq!(error.kind(), Kind::WrongKind);
@@ -32,8 +32,8 @@ async fn a_single_url_on_a_cluster_and_a_cluster_that_was_never_made() {
 
 #[tokio::test]
 async fn a_replica() {
-    let master = RedisProcess::start().await;
-    let replica = RedisProcess::with(&["--replicaof", "127.0.0.1", &master.port.to_string()]).await;
+    let master = RedisProcess::start();
+    let replica = RedisProcess::with(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
     let error = refused(&replica.url()).await;
     assert_eq!(error.kind(), Kind::WrongKind);
     assert!(error.what().contains("replica"), "{error}");
@@ -41,7 +41,7 @@ async fn a_replica() {
 
 #[tokio::test]
 async fn a_database_that_there_is_not() {
-    let redis = RedisProcess::with(&["--databases", "2"]).await;
+    let redis = RedisProcess::with(&["--databases", "2"]);
     let error = refused(&format!("{}/2", redis.url())).await;
     assert_eq!(error.kind(), Kind::WrongKind);
     assert!(error.what().contains("no database 2"), "{error}");
@@ -49,7 +49,7 @@ async fn a_database_that_there_is_not() {
 
 #[tokio::test]
 async fn a_server_without_room_for_one_more() {
-    let redis = RedisProcess::with(&["--maxclients", "1"]).await;
+    let redis = RedisProcess::with(&["--maxclients", "1"]);
     let _taken = tokio::net::TcpStream::connect(redis.address()).await.expect("a connection");
     until("the place is taken", async || redis.cli(&["PING"]).contains("max number")).await;
     let error = refused(&redis.url()).await;
@@ -59,7 +59,7 @@ async fn a_server_without_room_for_one_more() {
 
 #[tokio::test]
 async fn a_server_out_of_memory() {
-    let redis = RedisProcess::with(&["--maxmemory", "1", "--maxmemory-policy", "noeviction"]).await;
+    let redis = RedisProcess::with(&["--maxmemory", "1", "--maxmemory-policy", "noeviction"]);
     let error = refused(&redis.url()).await;
     assert_eq!(error.kind(), Kind::NotReady);
     assert!(error.hint().contains("maxmemory"), "{error}");

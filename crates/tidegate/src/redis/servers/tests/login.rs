@@ -10,7 +10,7 @@ const SECRET_IN_URL: &str = "s3cret%40%2F%3A%23";
 
 #[tokio::test]
 async fn with_a_password() {
-    let redis = RedisProcess::with(&["--requirepass", SECRET]).await;
+    let redis = RedisProcess::with(&["--requirepass", SECRET]);
     let address = redis.address();
     let servers = connected(&format!("redis://:{SECRET_IN_URL}@{address}")).await;
     assert_eq!(add(&servers, "a", 1).await, Ok(1));
@@ -27,7 +27,7 @@ async fn with_a_password() {
 
 #[tokio::test]
 async fn a_password_that_nobody_asked_for() {
-    let redis = RedisProcess::start().await;
+    let redis = RedisProcess::start();
     let error = refused(&format!("redis://:wr0ng@{}", redis.address())).await;
     assert_eq!(error.kind(), Kind::Denied);
     assert!(error.hint().contains("leave it out"), "{error}");
@@ -35,7 +35,7 @@ async fn a_password_that_nobody_asked_for() {
 
 #[tokio::test]
 async fn as_a_user_with_just_enough_rights() {
-    let redis = RedisProcess::start().await;
+    let redis = RedisProcess::start();
     // As the hint says.
     let rights = "+evalsha +script|load +time +mget +mset +exists +del +pexpireat +pexpire +zadd +zcard \
                   +zremrangebyscore +wait +cluster|slots +asking";
@@ -84,7 +84,7 @@ async fn nobody_is_there() {
 
 #[tokio::test]
 async fn a_server_that_does_not_answer_at_the_start() {
-    let redis = RedisProcess::start().await;
+    let redis = RedisProcess::start();
     redis.stop();
     let error = refused(&redis.url()).await;
     redis.go_on();

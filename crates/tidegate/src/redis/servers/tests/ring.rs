@@ -15,7 +15,7 @@ fn tags() -> impl Iterator<Item = String> {
 async fn every_member_has_its_share_and_the_next_takes_over() {
     let mut members = Vec::new();
     for _ in 0..3 {
-        members.push(RedisProcess::start().await);
+        members.push(RedisProcess::start());
     }
     let url =
         format!("redis+ring://{}", members.iter().map(|one| one.address()).collect::<Vec<_>>().join(","));
@@ -67,7 +67,7 @@ async fn every_member_has_its_share_and_the_next_takes_over() {
     assert!(servers.stats().moved_to_next > moved);
     assert!(!told.lock().expect("a lock").is_empty());
 
-    members[1].restart().await;
+    members[1].restart();
     until("the member is back", async || !super::breakers(&servers).contains(&BreakerState::Open)).await;
     let again: Vec<_> = tags().map(|tag| servers.place(tag.as_bytes()).server).collect();
     assert_eq!(again, places);
@@ -76,7 +76,7 @@ async fn every_member_has_its_share_and_the_next_takes_over() {
 
 #[tokio::test]
 async fn a_member_that_is_away_at_the_start() {
-    let there = RedisProcess::start().await;
+    let there = RedisProcess::start();
     let nobody = free_port();
     let (settings, told) =
         heard(&format!("redis+ring://{},127.0.0.1:{nobody}", there.address()), Duration::from_secs(5));
@@ -90,7 +90,7 @@ async fn a_member_that_is_away_at_the_start() {
     let error = refused(&format!("redis+ring://127.0.0.1:{nobody}")).await;
     assert_eq!(error.kind(), Kind::Unreachable);
     // A wrong password does not go away by itself.
-    let locked = RedisProcess::with(&["--requirepass", "pw"]).await;
+    let locked = RedisProcess::with(&["--requirepass", "pw"]);
     let error = refused(&format!("redis+ring://{},{}", there.address(), locked.address())).await;
     assert_eq!(error.kind(), Kind::Denied);
     assert!(error.to_string().contains(&locked.address()), "{error}");

@@ -4,7 +4,7 @@ use crate::redis::testing::{RedisProcess, until};
 
 #[tokio::test]
 async fn commands_of_a_round_are_answered_in_order() {
-    let redis = RedisProcess::start().await;
+    let redis = RedisProcess::start();
     let servers = connected(&redis.url()).await;
     assert_eq!(servers.place(b"anything"), Place { server: ServerId::FIRST, slot: 0 });
     let sums = add_all(&servers, &[("a", 1), ("b", 20), ("a", 300), ("b", 4000)]).await;
@@ -21,7 +21,7 @@ async fn commands_of_a_round_are_answered_in_order() {
 
 #[tokio::test]
 async fn a_database_is_chosen() {
-    let redis = RedisProcess::start().await;
+    let redis = RedisProcess::start();
     let servers = connected(&format!("{}/7", redis.url())).await;
     assert_eq!(add(&servers, "a", 5).await, Ok(5));
     assert_eq!(redis.cli(&["-n", "7", "GET", &key("a")]).trim(), "5");
@@ -30,7 +30,7 @@ async fn a_database_is_chosen() {
 
 #[tokio::test]
 async fn a_script_that_was_lost_is_loaded_again_and_nothing_is_run_twice() {
-    let redis = RedisProcess::start().await;
+    let redis = RedisProcess::start();
     let servers = connected(&redis.url()).await;
     assert_eq!(add(&servers, "a", 1).await, Ok(1));
     redis.cli(&["SCRIPT", "FLUSH"]);
@@ -52,10 +52,10 @@ async fn a_script_that_was_lost_is_loaded_again_and_nothing_is_run_twice() {
 
 #[tokio::test]
 async fn a_server_that_was_restarted_is_found_again() {
-    let mut redis = RedisProcess::start().await;
+    let mut redis = RedisProcess::start();
     let servers = connected(&redis.url()).await;
     assert_eq!(add(&servers, "a", 1).await, Ok(1));
-    redis.restart().await;
+    redis.restart();
     until("it works again", async || add(&servers, "a", 1).await.is_ok()).await;
     assert_eq!(add(&servers, "a", 0).await, Ok(1));
     assert!(servers.stats().total.reconnects > 0);
@@ -63,7 +63,7 @@ async fn a_server_that_was_restarted_is_found_again() {
 
 #[tokio::test]
 async fn an_error_of_one_key_is_no_fault_of_the_server() {
-    let redis = RedisProcess::start().await;
+    let redis = RedisProcess::start();
     redis.cli(&["RPUSH", &key("list"), "x"]);
     let servers = connected(&redis.url()).await;
     for _ in 0..5 {
@@ -79,8 +79,8 @@ async fn an_error_of_one_key_is_no_fault_of_the_server() {
 
 #[tokio::test]
 async fn replicas_that_did_not_receive_it_are_counted() {
-    let master = RedisProcess::start().await;
-    let replica = RedisProcess::with(&["--replicaof", "127.0.0.1", &master.port.to_string()]).await;
+    let master = RedisProcess::start();
+    let replica = RedisProcess::with(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
     until("the replica is in step", async || master.cli(&["INFO", "replication"]).contains("state=online"))
         .await;
     let mut wanted = settings(&master.url(), NEVER_LATE);
@@ -101,7 +101,7 @@ async fn replicas_that_did_not_receive_it_are_counted() {
 
 #[tokio::test]
 async fn what_was_started_ends_with_it() {
-    let redis = RedisProcess::start().await;
+    let redis = RedisProcess::start();
     let clients = || redis.cli(&["CLIENT", "LIST"]).matches("cmd=evalsha").count();
     let servers: std::sync::Arc<Servers> = connected(&redis.url()).await;
     assert_eq!(clients(), 1);

@@ -47,8 +47,7 @@ async fn redis(papers: &Papers, clients: &str) -> (RedisProcess, u16) {
         &text(&papers.key),
         "--tls-auth-clients",
         clients,
-    ])
-    .await;
+    ]);
     (process, port)
 }
 
