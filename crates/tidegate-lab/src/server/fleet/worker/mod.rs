@@ -2,7 +2,7 @@
 //!
 //! It is told a number on a line, and answers with the nanoseconds that so many decisions took, on a line.
 
-#[cfg(feature = "peers")]
+#[cfg(feature = "limitador-redis")]
 mod limitador;
 #[cfg(feature = "peers")]
 mod plain_script;

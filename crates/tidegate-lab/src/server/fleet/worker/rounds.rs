@@ -4,6 +4,7 @@ use std::io::{BufRead as _, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+#[cfg(feature = "limitador-redis")]
 use super::limitador::Limitador;
 use super::plain_script::PlainScript;
 use super::tidegate::Tidegate;
@@ -26,7 +27,12 @@ pub(super) async fn work(contender: &Contender, redis_port: u16) -> Result<(), S
             rounds(Tidegate::connect("redis-cluster", redis_port, limits).await?, contender.keys).await
         }
         By::PlainScript(over) => rounds(PlainScript::connect(redis_port, over).await?, contender.keys).await,
+        #[cfg(feature = "limitador-redis")]
         By::Limitador => rounds(Limitador::connect(redis_port).await?, contender.keys).await,
+        #[cfg(not(feature = "limitador-redis"))]
+        By::Limitador => {
+            Err("built without limitador over Redis (hint: build with --features limitador-redis)".to_owned())
+        }
         By::Incr | By::TidegateServer | By::Ratelimit => Err("it needs no worker".to_owned()),
     }
 }
