@@ -14,9 +14,9 @@ use super::shape::Wire;
 use crate::stopwatch::WallTime;
 
 /// How long a server may take until it listens.
-const START_MAX_NS: u64 = 20_000_000_000;
+pub(super) const START_MAX_NS: u64 = 20_000_000_000;
 /// Between two looks whether it listens.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Of the log of a server that did not start, as much as this is shown.
 const LOG_LINES_MAX: usize = 4;
 

@@ -69,17 +69,26 @@ const fn one(name: &'static str, by: By, keys: Keys) -> Contender {
 static ALL: [Contender; 20] = {
     use By::{Incr, Limitador, PlainScript, Ratelimit, Tidegate, TidegateOnCluster, TidegateServer};
     use Keys::{Each, Hot};
-    // Limits that no turn meets, but for those of a log and of leases, whose size is part of what they cost.
-    const GCRA_LIMIT: &str = "{algorithm: gcra, limit: 1000000, per: 1s}";
+    // Every request is admitted, by a burst and not by a high rate, so that states stay live. A log and leases, whose size
+    // is part of what they cost, have limits as people set them.
+    const GCRA_LIMIT: &str = "{algorithm: gcra, limit: 1000, per: 1h, burst: 10000000}";
     const FIXED_LIMIT: &str = "{algorithm: fixed_window, limit: 1000000, per: 1m}";
     [
         one(PLAIN, PlainScript(Over::Never), Each),
         one(GCRA, Tidegate(&[GCRA_LIMIT]), Each),
-        one(GCRA_WITH_REMAINDER, Tidegate(&["{algorithm: gcra, limit: 999999, per: 1s}"]), Each),
-        one(TOKEN_BUCKET, Tidegate(&["{algorithm: token_bucket, limit: 1000000, per: 1s}"]), Each),
+        one(
+            GCRA_WITH_REMAINDER,
+            Tidegate(&["{algorithm: gcra, limit: 1001, per: 1h, burst: 10000000}"]),
+            Each,
+        ),
+        one(
+            TOKEN_BUCKET,
+            Tidegate(&["{algorithm: token_bucket, limit: 1000, per: 1h, burst: 10000000}"]),
+            Each,
+        ),
         one(
             LEAKY_BUCKET,
-            Tidegate(&["{algorithm: leaky_bucket, limit: 1000000, per: 1s, queue: 1000000}"]),
+            Tidegate(&["{algorithm: leaky_bucket, limit: 1000, per: 1h, queue: 10000000}"]),
             Each,
         ),
         one(FIXED_WINDOW, Tidegate(&[FIXED_LIMIT]), Each),
@@ -90,7 +99,7 @@ static ALL: [Contender; 20] = {
         one("tidegate gcra and fixed_window, a key each", Tidegate(&[GCRA_LIMIT, FIXED_LIMIT]), Each),
         one("tidegate gcra, a key each, in a cluster", TidegateOnCluster(&[GCRA_LIMIT]), Each),
         one(PLAIN_HOT, PlainScript(Over::Never), Hot),
-        one(GCRA_HOT, Tidegate(&["{algorithm: gcra, limit: 1000000, per: 1s, burst: 1000000000}"]), Hot),
+        one(GCRA_HOT, Tidegate(&[GCRA_LIMIT]), Hot),
         one(PLAIN_DENIED, PlainScript(Over::Always), Hot),
         one(GCRA_DENIED, Tidegate(&["{algorithm: gcra, limit: 1, per: 1d}"]), Hot),
         one(LIMITADOR, Limitador, Each),

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
 
 use super::IN_FLIGHT;
 use super::contender::{By, Contender};
@@ -9,9 +10,10 @@ use crate::server::contender::{Contender as Served, DOMAIN, KEY, Question};
 use crate::server::cpu::Cpu;
 use crate::server::load::{self, Done};
 use crate::server::program::{self, Program};
-use crate::server::running::{OneProcess, Ports};
+use crate::server::running::{LOOK_EVERY, OneProcess, Ports, START_MAX_NS};
 use crate::server::shape::{Shape, Width};
 use crate::server::{Options, Scratch};
+use crate::stopwatch::WallTime;
 
 /// The Redis that all of them use.
 pub(super) struct Redis {
@@ -44,6 +46,14 @@ impl Redis {
     pub(super) fn start_cluster(scratch: &Scratch) -> Result<Self, String> {
         let cluster = Self::running(scratch, "redis-cluster", &["--cluster-enabled", "yes"])?;
         cluster.tell(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"])?;
+        // It is up a moment after it has all slots.
+        let wall = WallTime::start();
+        while !cluster.tell(&["CLUSTER", "INFO"])?.contains("cluster_state:ok") {
+            if wall.elapsed_ns() > START_MAX_NS {
+                return Err("the cluster does not come up".to_owned());
+            }
+            thread::park_timeout(LOOK_EVERY);
+        }
         Ok(cluster)
     }
 
@@ -57,20 +67,16 @@ impl Redis {
 
     /// Forgets everything but scripts.
     pub(super) fn flush(&self) -> Result<(), String> {
-        self.tell(&["FLUSHALL"])
+        self.tell(&["FLUSHALL"]).map(drop)
     }
 
-    fn tell(&self, words: &[&str]) -> Result<(), String> {
-        let status = Command::new("redis-cli")
-            .args(["-e", "-p", &self.port.to_string()])
-            .args(words)
-            .stdout(Stdio::null())
-            .status();
-        match status {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(format!("redis-cli ended with {status}")),
-            Err(error) => Err(format!("cannot start redis-cli (hint: it is in redis-tools): {error}")),
-        }
+    /// What it says to a command.
+    fn tell(&self, words: &[&str]) -> Result<String, String> {
+        let told = Command::new("redis-cli").args(["-e", "-p", &self.port.to_string()]).args(words).output();
+        let told =
+            told.map_err(|error| format!("cannot start redis-cli (hint: it is in redis-tools): {error}"))?;
+        let said = String::from_utf8_lossy(&told.stdout).into_owned();
+        if told.status.success() { Ok(said) } else { Err(format!("redis-cli: {}: {said}", told.status)) }
     }
 
     fn cpu(&self) -> Result<Cpu, String> {

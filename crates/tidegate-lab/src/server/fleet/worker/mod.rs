@@ -13,6 +13,10 @@ mod tidegate;
 
 use std::process::ExitCode;
 
+/// A turn is not to end because the machine was busy.
+#[cfg(feature = "peers")]
+const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// Decides until it is told nothing more.
 #[cfg(feature = "peers")]
 pub fn run(name: &str, redis_port: u16) -> ExitCode {

@@ -1,7 +1,9 @@
 //! What people write first: gcra in a dozen lines of Lua, one key in a call.
 
+use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 
+use super::TIMEOUT;
 use super::rounds::Decider;
 use crate::server::fleet::contender::Over;
 
@@ -33,11 +35,13 @@ impl PlainScript {
     pub(super) async fn connect(redis_port: u16, over: Over) -> Result<Self, String> {
         let failed = |error: redis::RedisError| error.to_string();
         let client = redis::Client::open(format!("redis://127.0.0.1:{redis_port}")).map_err(failed)?;
-        let mut connection = client.get_multiplexed_async_connection().await.map_err(failed)?;
+        let patient = AsyncConnectionConfig::new().set_response_timeout(Some(TIMEOUT));
+        let connection = client.get_multiplexed_async_connection_with_config(&patient).await;
+        let mut connection = connection.map_err(failed)?;
         let load = redis::cmd("SCRIPT").arg("LOAD").arg(SCRIPT).to_owned();
         let hash: String = load.query_async(&mut connection).await.map_err(failed)?;
         let (interval_us, burst) = match over {
-            Over::Never => (1_000, 1_000_000_000),
+            Over::Never => (3_600_000, 10_000_000),
             Over::Always => (86_400_000_000, 1),
         };
         Ok(Self { connection, hash, interval_us, burst })

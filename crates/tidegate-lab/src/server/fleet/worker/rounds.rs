@@ -63,7 +63,7 @@ async fn round(decider: &Arc<impl Decider>, keys: Keys, decisions: u64) -> Resul
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 if number >= decisions {
-                    return Ok(());
+                    return Ok::<(), String>(());
                 }
                 let number = if keys == Keys::Hot { 0 } else { number % KEYS };
                 decider.decide(&format!("user:{number:05}")).await?;

@@ -1,14 +1,10 @@
 //! Tidegate's store, with a limit or several.
 
-use std::time::Duration;
-
 use tidegate::redis::{RedisSettings, RedisStore};
 use tidegate::{Cacheable, Charge, Counter, Limit, Plan, Role, SharedStore as _};
 
+use super::TIMEOUT;
 use super::rounds::Decider;
-
-/// A turn is not to end because the machine was busy.
-const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The store, and the limits that are asked.
 pub(super) struct Tidegate {
