@@ -15,6 +15,7 @@ rules:
       on_store_failure: deny }
   - { name: small, match: { user: eve, job: { exists: true } }, key: [user],
       limit: { limit: 2, per: day, algorithm: sliding_log } }
+  - { name: slots, match: { user: joe }, key: [user], limit: { limit: 2, algorithm: concurrency, ttl: 1h } }
 ";
 
 /// Long enough for a Redis that runs on a busy machine to answer within, most of the time; nothing here depends on it.
@@ -132,6 +133,24 @@ fn whoever_is_turned_away_is_told_when_to_come_again() {
     assert_eq!((answer.status, &answer.json()["decision"]), (503, &"unavailable".into()), "{answer:?}");
     assert_eq!(answer.json()["retry_after_ms"], serde_json::Value::Null, "{answer:?}");
     assert!(answer.has_header("retry-after: 1"), "{answer:?}");
+}
+
+/// No other server knows of it, then or later.
+#[test]
+fn a_lease_is_of_the_server_that_gave_it() {
+    let (redis, [server, other]) = stopped();
+    let body = of_user("joe");
+    let answer = post(server.http, "/v1/acquire", &body);
+    assert_eq!((answer.status, &answer.json()["degraded"]), (200, &true.into()), "{answer:?}");
+    let with_token = body.replace("}}", &format!("}}, \"token\": {}}}", answer.json()["lease"]["token"]));
+    redis.go_on();
+    wait_until("the store decides again", || !check(&other, "ann").head.contains("x-tidegate-degraded"));
+    for path in ["/v1/renew", "/v1/release"] {
+        let answer = post(other.http, path, &with_token);
+        assert_eq!((answer.status, &answer.json()["result"]), (409, &"wrong_owner".into()), "{answer:?}");
+    }
+    let answer = post(server.http, "/v1/release", &with_token);
+    assert_eq!((answer.status, &answer.json()["result"]), (200, &"released".into()), "{answer:?}");
 }
 
 /// What needs no decision is not made up.
