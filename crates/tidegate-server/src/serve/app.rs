@@ -1,6 +1,7 @@
 //! What all listeners share: the engine, and what is counted and logged around each of its decisions.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate::rules::{Answer, OnStoreFailure, Request};
 use tidegate::{
@@ -63,7 +64,7 @@ impl App {
     /// Decides a request and hands the answer to `answered`: at once, unless a rule with the action `delay` holds it.
     ///
     /// Most requests are decided by the first poll. Dropped while it is held, the request leaves its line and has
-    /// charged nothing.
+    /// charged nothing, unless a store was asked that is not in this process: what that was asked for may be charged.
     ///
     /// What a concurrency limit gives to a check nobody can give back: it is held for the limit's ttl.
     pub async fn check<R>(
@@ -161,7 +162,12 @@ impl App {
 
     /// Gives back what a request was charged and did not use.
     pub async fn refund(&self, request: &Request<'_>) -> Result<(), Unsettled> {
-        self.operated("refund", self.engine.refund(request).await)
+        self.refund_having_spent(Duration::ZERO, request).await
+    }
+
+    /// The same for a request that was asked about before, and has spent so much of the time that the store has for it.
+    pub async fn refund_having_spent(&self, spent: Duration, request: &Request<'_>) -> Result<(), Unsettled> {
+        self.operated("refund", self.engine.refund_having_spent(spent, request).await)
     }
 
     /// Forgets all that the keys of a request used.

@@ -58,6 +58,9 @@ impl LimitHeader {
 /// The most limits that one header lists. The one that decided is always among them.
 pub const LISTED_MAX: usize = 8;
 
+/// After how many seconds a store that does not answer may be there again, about.
+const UNAVAILABLE_SECONDS: u64 = 1;
+
 /// The largest whole number of a structured field. No limit is larger; a time may be.
 const INTEGER_MAX: u64 = 999_999_999_999_999;
 
@@ -88,6 +91,18 @@ pub fn is_shown(limit: &LimitAnswer<'_>) -> bool {
     !matches!(limit.limit.action, Action::Shadow | Action::Quota | Action::ShadowBan)
 }
 
+/// Seconds after which to come again: of what is denied, unless that is for ever, and of all that nobody could be asked
+/// about.
+pub fn retry_after_seconds(answer: &Answer<'_>) -> Option<u64> {
+    let seconds = answer.retry_after.span().map(rounded::seconds);
+    match answer.fate {
+        Fate::Denied => seconds,
+        // Whatever else is in its way may be gone when the store is back.
+        Fate::Unavailable => seconds.or(Some(UNAVAILABLE_SECONDS)),
+        _ => None,
+    }
+}
+
 /// Hands each header that an answer has to `add`. None if no limit was touched that clients are told of.
 pub fn each(answer: &Answer<'_>, mut add: impl FnMut(LimitHeader, &str)) {
     let shown = || answer.limits.iter().filter(|limit| is_shown(limit));
@@ -96,8 +111,8 @@ pub fn each(answer: &Answer<'_>, mut add: impl FnMut(LimitHeader, &str)) {
     let Some(first) = answer.decider().filter(|limit| is_shown(limit)).or_else(least) else { return };
     let mut text = String::with_capacity(TEXT_BYTES);
     let mut number = itoa::Buffer::new();
-    if let (Fate::Denied | Fate::Unavailable, Some(wait)) = (answer.fate, answer.retry_after.span()) {
-        let wait = number.format(rounded::seconds(wait));
+    if let Some(seconds) = retry_after_seconds(answer) {
+        let wait = number.format(seconds);
         add(LimitHeader::RetryAfter, wait);
         add(LimitHeader::XRetryAfter, wait);
     }

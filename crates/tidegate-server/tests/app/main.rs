@@ -1,8 +1,12 @@
 //! What is counted and logged around decisions, and what listeners can ask for.
 
+mod given_back;
 mod leases;
 mod logged;
 mod metrics;
+#[path = "../../../tidegate/tests/engine_fleet/remote.rs"]
+#[allow(dead_code, reason = "what tests of the engine have use for")]
+mod remote;
 
 use std::collections::BTreeMap;
 use std::pin::pin;

@@ -107,6 +107,19 @@ impl Resp {
         self.0.shutdown(std::net::Shutdown::Write).expect("a socket");
     }
 
+    /// Nothing more comes, and the connection is closed.
+    #[track_caller]
+    pub fn expect_end(&mut self) {
+        assert_eq!(self.until_end(), "");
+    }
+
+    /// All that comes until the connection is closed.
+    pub fn until_end(&mut self) -> String {
+        let mut rest = String::new();
+        self.0.read_to_string(&mut rest).expect("it is closed");
+        rest
+    }
+
     /// One whole answer, its parts with a space between them.
     pub fn answer(&mut self) -> String {
         let line = self.line();

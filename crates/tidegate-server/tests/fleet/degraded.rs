@@ -13,6 +13,9 @@ rules:
       on_store_failure: allow }
   - { name: closed, match: { user: eve }, key: [user], limit: { limit: 9, per: day, algorithm: sliding_log },
       on_store_failure: deny }
+  - { name: small, match: { user: eve, job: { exists: true } }, key: [user],
+      limit: { limit: 2, per: day, algorithm: sliding_log } }
+  - { name: slots, match: { user: joe }, key: [user], limit: { limit: 2, algorithm: concurrency, ttl: 1h } }
 ";
 
 /// Long enough for a Redis that runs on a busy machine to answer within, most of the time; nothing here depends on it.
@@ -96,6 +99,58 @@ fn a_rule_says_what_happens_instead() {
     check(&server, "bob");
     assert!(server.sample("tidegate_store_failures_total{reason=\"away\"}") > 0);
     assert!(server.sample("tidegate_store_failures_total{reason=\"timed_out\"}") > 0);
+}
+
+/// As envoyproxy/ratelimit's users ask it.
+#[test]
+fn the_rate_limit_service_as_json_says_so_too() {
+    let (_redis, [server, _other]) = stopped();
+    let asked = |user: &str| {
+        let entries = format!(r#"[{{"entries": [{{"key": "user", "value": "{user}"}}]}}]"#);
+        post(server.http, "/json", &format!(r#"{{"domain": "api", "descriptors": {entries}}}"#))
+    };
+    let answer = asked("eve");
+    assert_eq!((answer.status, &answer.json()["overallCode"]), (503, &"OVER_LIMIT".into()), "{answer:?}");
+    assert!(
+        answer.has_header("retry-after: 1") && answer.has_header("x-tidegate-degraded: true"),
+        "{answer:?}"
+    );
+    for (user, status) in [("ann", 200), ("ann", 200), ("ann", 200), ("ann", 429), ("bob", 200)] {
+        let answer = asked(user);
+        assert_eq!(answer.status, status, "{answer:?}");
+        assert!(answer.has_header("x-tidegate-degraded: true"), "{answer:?}");
+        assert!(!answer.head.contains("retry-after"), "{answer:?}");
+    }
+    assert!(!asked("nobody").head.contains("x-tidegate-degraded"), "no limit is touched");
+}
+
+/// Even if what would be decided is that it never passes.
+#[test]
+fn whoever_is_turned_away_is_told_when_to_come_again() {
+    let (_redis, [server, _other]) = stopped();
+    let body = r#"{"domain": "api", "attributes": {"user": "eve", "job": "1"}, "cost": 5}"#;
+    let answer = post(server.http, "/v1/check", body);
+    assert_eq!((answer.status, &answer.json()["decision"]), (503, &"unavailable".into()), "{answer:?}");
+    assert_eq!(answer.json()["retry_after_ms"], serde_json::Value::Null, "{answer:?}");
+    assert!(answer.has_header("retry-after: 1"), "{answer:?}");
+}
+
+/// No other server knows of it, then or later.
+#[test]
+fn a_lease_is_of_the_server_that_gave_it() {
+    let (redis, [server, other]) = stopped();
+    let body = of_user("joe");
+    let answer = post(server.http, "/v1/acquire", &body);
+    assert_eq!((answer.status, &answer.json()["degraded"]), (200, &true.into()), "{answer:?}");
+    let with_token = body.replace("}}", &format!("}}, \"token\": {}}}", answer.json()["lease"]["token"]));
+    redis.go_on();
+    wait_until("the store decides again", || !check(&other, "ann").head.contains("x-tidegate-degraded"));
+    for path in ["/v1/renew", "/v1/release"] {
+        let answer = post(other.http, path, &with_token);
+        assert_eq!((answer.status, &answer.json()["result"]), (409, &"wrong_owner".into()), "{answer:?}");
+    }
+    let answer = post(server.http, "/v1/release", &with_token);
+    assert_eq!((answer.status, &answer.json()["result"]), (200, &"released".into()), "{answer:?}");
 }
 
 /// What needs no decision is not made up.

@@ -4,6 +4,7 @@ mod asking;
 #[path = "../tool/mod.rs"]
 #[allow(dead_code, reason = "what other tests of the binary have use for")]
 mod binary;
+mod deaf;
 mod degraded;
 #[path = "../serve/server.rs"]
 #[allow(dead_code, reason = "what other tests of the binary have use for")]

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::redis::{RedisSettings, RedisStore};
+use tidegate::rules::Domain;
 use tidegate::{Engine, rules};
 use tidegate_server::serve::admin::Admin;
 use tidegate_server::serve::grpc::Grpc;
 use tidegate_server::serve::http::Http;
 use tidegate_server::serve::listening::{Address, LettingIn, Listener, Serves};
-use tidegate_server::serve::resp::Resp;
+use tidegate_server::serve::resp::{Resp, RespBounds};
 use tidegate_server::serve::{App, Fleet};
 use tokio::runtime::Runtime;
 use tokio_util::task::TaskTracker;
@@ -18,7 +19,16 @@ use tokio_util::task::TaskTracker;
 use crate::Redis;
 
 /// As long as a decision may wait where a Redis is to answer, however busy the machine is.
-const PATIENT: Duration = Duration::from_secs(30);
+pub const PATIENT: Duration = Duration::from_secs(30);
+
+/// What a server is started with.
+pub struct Options {
+    pub domains: Vec<Domain>,
+    /// How long its decisions wait for the Redis at most.
+    pub timeout: Duration,
+    /// What connections that speak the protocol of Redis may take.
+    pub resp: RespBounds,
+}
 
 /// All listeners in front of an engine whose counters are in a Redis.
 pub struct Server {
@@ -38,19 +48,22 @@ impl Server {
 
     /// One whose decisions wait for so long at most.
     pub fn start(redis: &Redis, rules: &str, timeout: Duration) -> Self {
+        Self::with(redis, Options { domains: domains(rules), timeout, resp: RespBounds::default() })
+    }
+
+    pub fn with(redis: &Redis, options: Options) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.expect("a runtime");
         let mut settings = RedisSettings::new(redis.url().parse().expect("it is an address"));
-        settings.timeout = timeout;
+        settings.timeout = options.timeout;
         let store = runtime.block_on(RedisStore::connect(settings)).unwrap_or_else(|error| panic!("{error}"));
         let store = Arc::new(store);
-        let domains = rules::parse("rules.yaml", rules).unwrap_or_else(|report| panic!("{report}")).domains;
-        let engine = Engine::new(domains).expect("they go together").sharing(Arc::clone(&store) as _);
+        let engine = Engine::new(options.domains).expect("they go together").sharing(Arc::clone(&store) as _);
         let app = Arc::new(App::new(Arc::new(engine)).with_fleet(Fleet::new(store, redis.url())));
         let serving = Serving { runtime: &runtime, app: &app };
         let http = serving.with(Http::new(Arc::clone(&app)));
         let grpc = serving.with(Grpc::new(Arc::clone(&app)));
-        let resp = serving.with(Resp::new(Arc::clone(&app)));
+        let resp = serving.with(Resp::with(Arc::clone(&app), options.resp, None));
         let admin = serving.with(Admin::new(Arc::clone(&app)));
         Self { app, http, grpc, resp, admin, runtime }
     }
@@ -61,6 +74,11 @@ impl Server {
         let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.unwrap_or_else(|| panic!("no {name}: {page}")).parse().expect("a whole number")
     }
+}
+
+/// What these rules say.
+pub fn domains(rules: &str) -> Vec<Domain> {
+    rules::parse("rules.yaml", rules).unwrap_or_else(|report| panic!("{report}")).domains
 }
 
 struct Serving<'a> {

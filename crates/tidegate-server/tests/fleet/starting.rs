@@ -86,8 +86,17 @@ fn the_log_and_health_say_that_the_store_is_away() {
     assert!(health["fleet"]["degraded_since_ms"].is_u64(), "{health}");
     assert_eq!((server.get("/healthz").status, server.get("/readyz").status), (200, 200));
     server.wait_for_log("is away: ");
-    redis.go_on();
     let ended = "requests are decided by the shared store again";
+    // That it is asked for what is no decision does not mean that it is back: for several seconds, which is several looks.
+    let mut peeks = 0;
+    wait_until("it is asked often", || {
+        assert_eq!(server.post("/v1/peek", check).status, 503);
+        peeks += 1;
+        peeks == 1_000
+    });
+    assert!(!server.log().contains(ended), "{}", server.log());
+    assert_eq!(server.health()["fleet"]["degraded"], true);
+    redis.go_on();
     wait_until("it is said that it is over", || {
         server.post("/v1/check", check);
         server.log().contains(ended)

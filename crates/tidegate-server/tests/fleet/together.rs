@@ -90,6 +90,38 @@ fn who_says_no_more_still_hears_the_answers() {
     assert!(client.answer().starts_with("allowed 4999 "));
 }
 
+/// It says so while the first of them are waited for, because there are more than are asked together, or because what comes
+/// behind them is answered at once.
+#[test]
+fn who_says_no_more_before_all_is_asked_still_hears_the_answers() {
+    const TIMES: usize = 20;
+    let redis = Redis::start(&[]);
+    let server = Server::patient(&redis, RULES);
+    for time in 0..TIMES {
+        let mut client = Resp::to(&server);
+        client
+            .send(&format!("TIDEGATE.CHECK api user a{time}\r\nPING\r\nTIDEGATE.CHECK api user b{time}\r\n"));
+        client.stop_sending();
+        assert!(client.answer().starts_with("allowed 4999 "));
+        assert_eq!(client.answer(), "PONG");
+        assert!(client.answer().starts_with("allowed 4999 "));
+        client.expect_end();
+    }
+    // A pipeline that is asked for in several portions.
+    const COMMANDS: usize = 600;
+    for time in 0..TIMES {
+        let mut client = Resp::to(&server);
+        let command = format!("TIDEGATE.CHECK api user c{time}\r\n");
+        client.send(&command.repeat(COMMANDS));
+        client.stop_sending();
+        for used in 1..=COMMANDS {
+            let answer = client.answer();
+            assert!(answer.starts_with(&format!("allowed {} ", 5_000 - used)), "{used}: {answer}");
+        }
+        client.expect_end();
+    }
+}
+
 /// Their answers wait for its, and their decisions do not.
 #[test]
 fn those_behind_a_request_that_is_held_are_decided() {

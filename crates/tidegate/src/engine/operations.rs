@@ -47,9 +47,20 @@ impl<C: Clock> Engine<C> {
         request: &Request<'_>,
         answered: impl FnOnce(&Answer<'_>) -> R,
     ) -> Result<R, Unsettled> {
+        self.peek_having_spent(Duration::ZERO, request, answered).await
+    }
+
+    /// As [`peek`](Self::peek), if the shared store was asked for something before that this goes with: so much of its budget
+    /// is spent.
+    pub async fn peek_having_spent<R>(
+        &self,
+        spent: Duration,
+        request: &Request<'_>,
+        answered: impl FnOnce(&Answer<'_>) -> R,
+    ) -> Result<R, Unsettled> {
         let Some(shared) = &self.shared else { return Ok(answered(&self.in_force().peek(request)?)) };
         let rules = self.rules.load_full();
-        let answer = self.look(shared, &rules, request).await?;
+        let answer = self.look(shared, &rules, request, spent).await?;
         Ok(answered(&answer))
     }
 
@@ -61,7 +72,7 @@ impl<C: Clock> Engine<C> {
     ) -> Result<R, Unsettled> {
         let Some(shared) = &self.shared else { return Ok(explained(&self.in_force().explain(request)?)) };
         let rules = self.rules.load_full();
-        let answer = self.look(shared, &rules, request).await?;
+        let answer = self.look(shared, &rules, request, Duration::ZERO).await?;
         Ok(explained(&explanation(&rules, request, answer)))
     }
 
@@ -70,10 +81,17 @@ impl<C: Clock> Engine<C> {
     /// In the shared store. What a request was charged while that did not answer stays charged in this process, so who
     /// gives it back afterwards gives back what others used.
     pub async fn refund(&self, request: &Request<'_>) -> Result<(), Unsettled> {
+        self.refund_having_spent(Duration::ZERO, request).await
+    }
+
+    /// As [`refund`](Self::refund), if the shared store was asked for something before that this goes with: so much of its
+    /// budget is spent.
+    pub async fn refund_having_spent(&self, spent: Duration, request: &Request<'_>) -> Result<(), Unsettled> {
         let Some(shared) = &self.shared else { return Ok(self.in_force().refund(request)?) };
         let rules = self.rules.load_full();
         let touches = rules.touched_by(request);
-        let refunded = of_any(&touches.plan(self.clock.now())?.plan, |plan| shared.store.refund(plan));
+        let refunded =
+            of_any(&touches.plan(self.clock.now())?.plan, |plan| shared.having_spent(spent).refund(plan));
         if let Some(refunded) = refunded {
             refunded.await?;
         }
@@ -174,8 +192,9 @@ impl<C: Clock> Engine<C> {
         shared: &Shared,
         rules: &'r tidegate_core::rules::Ruleset,
         request: &Request<'_>,
+        spent: Duration,
     ) -> Result<Answer<'r>, Unsettled> {
-        let mut asker = Asker::new(self, shared, None);
+        let mut asker = Asker::new(self, shared, None).having_spent(spent);
         let touches = asker.touched_by(rules, request);
         let mut answer = asker.settle(&touches, self.clock.now(), Want::Look).await?;
         asker.try_candidates(&touches, &mut answer, Want::Look).await;

@@ -186,6 +186,7 @@ impl Clerk {
         batch.count(counters);
         let replies = servers.send(self.server, batch.commands(servers.sha(DECIDES))).await;
         let (again, at) = batch.answer(replies, sent, deny_cache);
+        counters.rounds_answered.add(usize::from(at.is_some()));
         self.last_seen = at.map(|at| SeenAt { at, sent }).or(self.last_seen);
         again
     }

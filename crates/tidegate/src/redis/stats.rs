@@ -13,6 +13,8 @@ pub struct StoreStats {
     pub orders: u64,
     /// Calls of the script that they were put into.
     pub calls: u64,
+    /// Rounds, pipelines of calls, that brought an answer.
+    pub rounds_answered: u64,
     /// Orders that went along with another one in the same call that has the same keys and limits.
     pub coalesced: u64,
     /// Denials from memory.
@@ -73,6 +75,7 @@ impl FailureCounts {
 pub(super) struct Counters {
     pub orders: Count,
     pub calls: Count,
+    pub rounds_answered: Count,
     pub coalesced: Count,
     pub deny_cache_hits: Count,
     pub splits: Count,

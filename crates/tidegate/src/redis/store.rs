@@ -108,6 +108,7 @@ impl RedisStore {
         StoreStats {
             orders: counters.orders.get(),
             calls: counters.calls.get(),
+            rounds_answered: counters.rounds_answered.get(),
             coalesced: counters.coalesced.get(),
             deny_cache_hits: counters.deny_cache_hits.get(),
             deny_cache_entries: deny_cache.len() as u64,

@@ -74,8 +74,10 @@ pub(super) fn reply(answer: &Answer<'_>, waited: Nanos, more: &[u8]) -> Reply {
 fn mark_degraded(headers: &mut HeaderMap, answer: &Answer<'_>) {
     headers.insert(DEGRADED_HEADER, HeaderValue::from_static("true"));
     // Which is there already unless the limit is one that clients are not told of.
-    if let (Fate::Unavailable, Some(wait)) = (answer.fate, answer.retry_after.span()) {
-        headers.insert(RETRY_AFTER, rounded::seconds(wait).into());
+    if answer.fate == Fate::Unavailable
+        && let Some(seconds) = limit_headers::retry_after_seconds(answer)
+    {
+        headers.insert(RETRY_AFTER, seconds.into());
     }
 }
 

@@ -1,13 +1,15 @@
 //! `/json`, as envoyproxy/ratelimit has it: the rate limit service as protojson.
 
 use hyper::StatusCode;
+use hyper::header::{HeaderValue, RETRY_AFTER};
 
+use super::answered::DEGRADED_HEADER;
 use super::asking;
 use super::reply::{Kind, Problem, Reply, reply};
-use crate::serve::rls::{self, Code, Details, RlsResponse};
+use crate::serve::rls::{self, Code, Details, Overall, RlsResponse};
 use crate::serve::{App, Protocol};
 
-/// Decides what the body asks: 200, or 429 if it is over a limit.
+/// Decides what the body asks: 200; 429 if it is over a limit, or 503 if nobody could be asked.
 pub(super) async fn decide(app: &App, details: Details, body: &[u8]) -> Reply {
     let read = match rls::json::read(body) {
         Ok(read) => read,
@@ -20,14 +22,26 @@ pub(super) async fn decide(app: &App, details: Details, body: &[u8]) -> Reply {
     let answered = |response: &RlsResponse<'_>| {
         let mut out = String::new();
         rls::json::write(response, &mut out);
-        let status = match response.overall {
-            Code::Ok => StatusCode::OK,
-            Code::OverLimit => StatusCode::TOO_MANY_REQUESTS,
-        };
-        reply(status, Kind::Json, out)
+        of(response.overall, out)
     };
     match rls::decide(app, Protocol::Http, &request, details, answered).await {
         Ok(reply) => reply,
         Err(full) => asking::of_plan(&full),
     }
+}
+
+fn of(overall: Overall, body: String) -> Reply {
+    let status = match (overall.code, overall.unavailable_seconds) {
+        (Code::Ok, _) => StatusCode::OK,
+        (Code::OverLimit, None) => StatusCode::TOO_MANY_REQUESTS,
+        (Code::OverLimit, Some(_)) => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let mut reply = reply(status, Kind::Json, body);
+    if let Some(seconds) = overall.unavailable_seconds {
+        reply.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    if overall.degraded {
+        reply.headers_mut().insert(DEGRADED_HEADER, HeaderValue::from_static("true"));
+    }
+    reply
 }

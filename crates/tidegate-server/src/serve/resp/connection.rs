@@ -12,6 +12,7 @@ use tokio::time::{Sleep, sleep, timeout};
 use super::commands::{self, Context, Later, Step};
 use super::deciding::Deciding;
 use super::decisions::Decisions;
+use super::held::NoMore;
 use super::idle::Idle;
 use super::input::Input;
 use super::output::{Gone, Output};
@@ -39,6 +40,8 @@ struct Connection<'s> {
     idle: Idle,
     /// When the beginning of a command has waited too long for its end.
     late: Option<Pin<Box<Sleep>>>,
+    /// When a client that sends no more has waited long enough for what it asked before.
+    last: Option<Pin<Box<Sleep>>>,
 }
 
 /// What was read behind a command.
@@ -82,18 +85,23 @@ pub(super) async fn serve(server: &Server, stream: Stream, id: u64) {
         decisions: Decisions::default(),
         idle: Idle::after(server.bounds.unused_timeout),
         late: None,
+        last: None,
     };
-    let end = connection.run().await;
+    let mut end = connection.run().await;
     connection.decisions.count(&server.app.metrics);
-    if let End::Answered = end {
-        // Nor are they given to who has gone.
-        let _ = timeout(LAST_ANSWERS_MAX, connection.answer_asked(Until::AllAnswered, Behind::Nothing)).await;
+    if let End::Answered = end
+        && let Err(other) = connection.answer_asked(Until::AllAnswered, Behind::Nothing).await
+    {
+        end = other;
     }
+    let Connection { mut output, mut stream, together, .. } = connection;
+    // What is not answered by now never is. It stands in no line while the client takes its time to read.
+    drop(together);
     if let End::Due | End::Answered = end
-        && let Ok(()) = connection.output.write(&mut connection.stream).await
+        && let Ok(()) = output.write(&mut stream).await
     {
         // Says good-bye where that is done, as in TLS. The connection ends either way.
-        let _ = timeout(server.bounds.write_timeout, connection.stream.shutdown()).await;
+        let _ = timeout(server.bounds.write_timeout, stream.shutdown()).await;
     }
 }
 
@@ -116,7 +124,7 @@ impl Connection<'_> {
 
     /// Writes what waits to be written, and reads what there is as soon as there is something, unless too much waits.
     async fn read(&mut self, mut draining: Pin<&mut impl Future<Output = ()>>) -> Result<(), End> {
-        let Self { server, stream, input, session, output, together, idle, late, .. } = self;
+        let Self { server, stream, input, session, output, together, idle, late, last, .. } = self;
         input.make_room();
         match input.rest() {
             [] => *late = None,
@@ -140,8 +148,11 @@ impl Connection<'_> {
             {
                 return Poll::Ready(match read {
                     Ok(1..) => Ok(()),
-                    Ok(0) if !together.is_empty() => Err(End::Answered),
-                    Ok(0) | Err(_) => Err(End::AtOnce),
+                    Ok(0) => {
+                        last.get_or_insert_with(last_answers);
+                        Err(End::Answered)
+                    }
+                    Err(_) => Err(End::AtOnce),
                 });
             }
             if !together.is_empty() {
@@ -176,11 +187,11 @@ impl Connection<'_> {
             in_a_row += 1;
             is_any_answered = true;
             if self.output.waiting() >= bounds.output_bytes_max {
-                self.output.write_down_to(bounds.output_bytes_max, &mut self.stream).await?;
+                self.write_down().await?;
             }
             if in_a_row == bounds.commands_in_a_row_max {
                 in_a_row = 0;
-                self.output.write_down_to(bounds.output_bytes_max, &mut self.stream).await?;
+                self.write_down().await?;
                 tokio::task::yield_now().await;
             }
         }
@@ -254,10 +265,10 @@ impl Connection<'_> {
 
     /// Gives answers that come later, as they come.
     async fn answer_asked(&mut self, until: Until, behind: Behind) -> Result<(), End> {
-        let Self { server, stream, output, together, deciding: Deciding { ahead, .. }, .. } = self;
+        let Self { server, stream, output, together, deciding: Deciding { ahead, .. }, last, .. } = self;
         match behind {
-            Behind::Bytes(bytes) if !server.app.drain.is_on() => ahead.behind(bytes),
-            // What comes now comes too late.
+            Behind::Bytes(bytes) if last.is_none() && !server.app.drain.is_on() => ahead.behind(bytes),
+            // Nothing comes, or what comes now comes too late.
             _ => ahead.none(),
         }
         poll_fn(|context| {
@@ -272,9 +283,33 @@ impl Connection<'_> {
             if let Poll::Ready(Err(Gone)) = output.poll_write(stream, context) {
                 return Poll::Ready(Err(End::AtOnce));
             }
-            ahead.poll(stream, context).map(|()| Err(End::AtOnce))
+            match ahead.poll(stream, context) {
+                Poll::Ready(NoMore::Said) => {
+                    ahead.none();
+                    last.get_or_insert_with(last_answers);
+                }
+                Poll::Ready(NoMore::Gone) => return Poll::Ready(Err(End::AtOnce)),
+                Poll::Pending => {}
+            }
+            match last {
+                Some(last) => last.as_mut().poll(context).map(|()| Err(End::Due)),
+                None => Poll::Pending,
+            }
         })
         .await
+    }
+
+    /// Writes until no more waits than may.
+    async fn write_down(&mut self) -> Result<(), End> {
+        let Self { server, stream, output, together, .. } = self;
+        poll_fn(|context| {
+            // Before all else, whatever the client does: others may stand in line behind them. No more are asked meanwhile, so
+            // no more answers come of it than of those.
+            together.poll(context, &mut output.replies);
+            output.poll_write_down_to(server.bounds.output_bytes_max, stream, context)
+        })
+        .await?;
+        Ok(())
     }
 
     /// Another protocol is spoken.
@@ -285,6 +320,10 @@ impl Connection<'_> {
         self.server.foreigners.add(foreign, app.engine.clock().now());
         End::AtOnce
     }
+}
+
+fn last_answers() -> Pin<Box<Sleep>> {
+    Box::pin(sleep(LAST_ANSWERS_MAX))
 }
 
 impl From<Gone> for End {

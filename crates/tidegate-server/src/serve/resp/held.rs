@@ -24,6 +24,15 @@ pub(super) enum Ended<R> {
     Gone,
 }
 
+/// Why nothing more comes of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoMore {
+    /// It says so, and may go on listening.
+    Said,
+    /// It has gone.
+    Gone,
+}
+
 /// What is read while a request is held: that is how a client's leaving is noticed.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
@@ -43,14 +52,15 @@ impl Ahead {
         self.bytes_max = 0;
     }
 
-    /// Reads as far as there is room; ready when the client has gone.
-    pub fn poll(&mut self, stream: &mut Stream, context: &mut Context<'_>) -> Poll<()> {
+    /// Reads as far as there is room; ready when nothing more comes.
+    pub fn poll(&mut self, stream: &mut Stream, context: &mut Context<'_>) -> Poll<NoMore> {
         while let room @ 1.. = self.bytes_max.saturating_sub(self.bytes.len()) {
             // A vector may have more room than it was asked for.
             let mut read = (&mut self.bytes).limit(room.min(READ_BYTES_MAX));
             match pin!(stream.read_buf(&mut read)).poll(context) {
                 Poll::Ready(Ok(1..)) => {}
-                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(()),
+                Poll::Ready(Ok(0)) => return Poll::Ready(NoMore::Said),
+                Poll::Ready(Err(_)) => return Poll::Ready(NoMore::Gone),
                 Poll::Pending => break,
             }
         }
@@ -73,7 +83,7 @@ pub(super) async fn wait<F: Future>(
         if let Poll::Ready(Err(Gone)) = output.poll_write(stream, context) {
             return Poll::Ready(Ended::Gone);
         }
-        ahead.poll(stream, context).map(|()| Ended::Gone)
+        ahead.poll(stream, context).map(|_| Ended::Gone)
     })
     .await
 }

@@ -67,17 +67,17 @@ impl Output {
         poll_fn(|context| self.poll_write(stream, context)).await
     }
 
-    /// Writes until no more than so many bytes are left.
-    pub async fn write_down_to(
+    /// Writes what the stream takes; ready when no more than so many bytes are left.
+    pub fn poll_write_down_to(
         &mut self,
         bytes_max: usize,
         stream: &mut (impl AsyncWrite + Unpin),
-    ) -> Result<(), Gone> {
-        poll_fn(|context| match self.poll_write(stream, context) {
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Gone>> {
+        match self.poll_write(stream, context) {
             Poll::Pending if self.waiting() <= bytes_max => Poll::Ready(Ok(())),
             other => other,
-        })
-        .await
+        }
     }
 
     #[inline]

@@ -1,19 +1,24 @@
 //! From a request to its answer.
 
+use std::time::Duration;
+
 use smallvec::SmallVec;
 use tidegate::rules::{Answer, Descriptor, Request};
-use tidegate::{Decided, PlanFull};
+use tidegate::{Clock as _, Decided, Nanos, PlanFull, Timestamp, Unsettled};
 
 use super::kept::Kept;
-use super::{Code, Details, Hits, RlsRequest, RlsResponse, Status, Statuses};
+use super::{Code, Details, Hits, Overall, RlsRequest, RlsResponse, Status, Statuses};
 use crate::serve::app::TOO_MANY_LIMITS;
 use crate::serve::{App, Protocol};
 
 /// Decides a request and hands the answer to `answered`: at once, unless a rule with the action `delay` holds it.
 ///
 /// Hits that are given back are given back once the other descriptors are decided, whatever becomes of those, and are
-/// answered with how their limits stand then. Not before: a request that is held, and whose client goes away, has changed
-/// nothing.
+/// answered with how their limits stand then. Not before: a request that is held, and whose client goes away, has given
+/// nothing back; nor charged anything, unless a store was asked that is not in this process.
+///
+/// All that such a store is asked for a request has one budget of time. Once it did not take something back, it is not asked
+/// how that stands, and the answer is marked.
 ///
 /// A request that touches too many limits, be it with what it charges or with what it gives back, changes nothing either:
 /// there is no error once something was charged.
@@ -32,17 +37,48 @@ pub async fn decide<R>(
     }
     let given_back = GivenBack::of(request);
     given_back.check_room(app, by)?;
+    let mut budget = Budget { app, since: app.engine.clock().now(), held: Nanos::ZERO };
     let charged = match charged.is_empty() {
         true => Kept::default(),
-        false => app.check(by, &asked, |decided| Kept::of(&decided.answer, request, details)).await?,
+        false => {
+            let keep = |decided: &Decided<'_>| {
+                budget.held = decided.waited;
+                Kept::of(&decided.answer, request, details)
+            };
+            app.check(by, &asked, keep).await?
+        }
     };
-    given_back.give(app).await;
-    let answered = |answer: Option<&Answer<'_>>| {
-        let stood = answer.map_or_else(Statuses::new, |answer| GivenBack::stand(request, answer));
+    let answered = |stand: Result<&Answer<'_>, &Unsettled>| {
+        let (mut overall, mut marks) = (charged.overall(), charged.marks());
+        if let Err(Unsettled::Store(_)) = stand {
+            overall = Overall { degraded: true, ..overall };
+            marks.degrade(details);
+        }
+        let stood = stand.map_or_else(|_| Statuses::new(), |answer| GivenBack::stand(request, answer));
         let statuses = in_order(request, &Answered { charged: &charged.statuses(), given_back: &stood });
-        answered(&RlsResponse::of(charged.fate(), charged.marks(), statuses))
+        answered(&RlsResponse::of(overall, marks, statuses))
     };
-    Ok(given_back.look(app, answered).await)
+    Ok(match given_back.give(&budget).await {
+        Ok(()) => given_back.look(&budget, answered).await,
+        Err(unsettled) => answered(Err(&unsettled)),
+    })
+}
+
+/// The time that a store which is not in this process has for all that it is asked for a request.
+struct Budget<'a> {
+    app: &'a App,
+    since: Timestamp,
+    /// How long the request was held meanwhile: that is none of the store's.
+    held: Nanos,
+}
+
+impl Budget<'_> {
+    /// How much of it is spent.
+    fn spent(&self) -> Duration {
+        let asked_since = self.since.saturating_add(self.held);
+        let now = self.app.engine.clock().now();
+        Duration::from_nanos(now.as_nanos().saturating_sub(asked_since.as_nanos()))
+    }
 }
 
 /// The descriptors whose hits are given back.
@@ -75,20 +111,26 @@ impl<'q> GivenBack<'q> {
     /// Gives them back, by the rules that are now in force.
     ///
     /// There was room for them. If there is none any more, because other rules came into force while the request was held,
-    /// or if the store does not answer, they are not given back, which is counted; what was decided stands, and is answered.
-    async fn give(&self, app: &App) {
-        let _ = app.refund(&self.asked(&self.hits)).await;
+    /// or if the store does not answer, they are not given back, as far as is known, which is counted; what was decided
+    /// stands, and is answered.
+    async fn give(&self, budget: &Budget<'_>) -> Result<(), Unsettled> {
+        budget.app.refund_having_spent(budget.spent(), &self.asked(&self.hits)).await
     }
 
-    /// Hands on how their limits stand, if that can be told. It is the server that looks, not the client, so nobody counts
-    /// it.
-    async fn look<R>(&self, app: &App, looked: impl FnOnce(Option<&Answer<'_>>) -> R) -> R {
+    /// Hands on how their limits stand, or why that cannot be told. It is the server that looks, not the client, so nobody
+    /// counts it.
+    async fn look<R>(
+        &self,
+        budget: &Budget<'_>,
+        looked: impl FnOnce(Result<&Answer<'_>, &Unsettled>) -> R,
+    ) -> R {
         let mut looked = Some(looked);
-        let hand = |answer: &Answer<'_>| looked.take().map(|looked| looked(Some(answer)));
-        let peeked = app.engine.peek(&self.asked(&self.looks), hand).await;
+        let hand = |answer: &Answer<'_>| looked.take().map(|looked| looked(Ok(answer)));
+        let engine = &budget.app.engine;
+        let peeked = engine.peek_having_spent(budget.spent(), &self.asked(&self.looks), hand).await;
         match (peeked, looked) {
             (Ok(Some(handed)), _) => handed,
-            (_, Some(looked)) => looked(None),
+            (Err(unsettled), Some(looked)) => looked(Err(&unsettled)),
             _ => unreachable!("it is handed on once"),
         }
     }

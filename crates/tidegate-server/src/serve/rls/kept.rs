@@ -1,9 +1,10 @@
 //! What was decided, kept while hits are given back: an answer points into rules that may be replaced meanwhile.
 
-use tidegate::rules::{Answer, Fate, LimitId};
+use tidegate::rules::{Answer, LimitId};
 
 use super::{
-    Code, CurrentLimit, Details, Header, Hits, MarksOf, Metadata, RlsRequest, RlsUnit, Status, Statuses,
+    Code, CurrentLimit, Details, Header, Hits, MarksOf, Metadata, Overall, RlsRequest, RlsUnit, Status,
+    Statuses,
 };
 
 /// What was decided of the descriptors that were charged; of none, nothing.
@@ -13,7 +14,7 @@ pub(super) struct Kept {
 }
 
 struct Decided {
-    fate: Fate,
+    overall: Overall,
     statuses: Vec<KeptStatus>,
     response_headers: Vec<Header>,
     request_headers: Vec<Header>,
@@ -50,7 +51,7 @@ impl Kept {
         let statuses = Status::all(answer, request, Hits::Charged);
         Self {
             decided: Some(Decided {
-                fate: answer.fate,
+                overall: Overall::of(answer),
                 statuses: statuses.iter().map(KeptStatus::of).collect(),
                 response_headers,
                 request_headers,
@@ -60,8 +61,8 @@ impl Kept {
     }
 
     /// What became of the request.
-    pub fn fate(&self) -> Fate {
-        self.decided.as_ref().map_or(Fate::Allowed, |decided| decided.fate)
+    pub fn overall(&self) -> Overall {
+        self.decided.as_ref().map_or(Overall::OK, |decided| decided.overall)
     }
 
     /// What became of the descriptors.

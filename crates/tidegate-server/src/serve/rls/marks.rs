@@ -102,15 +102,41 @@ impl<'r> MarksOf<'r> {
             }
         }
         if answer.degraded {
-            let degraded = || Header { name: DEGRADED_HEADER, value: "true".to_owned() };
-            marks.response_headers.push(degraded());
-            marks.request_headers.push(degraded());
+            marks.push_degraded();
         }
         marks
+    }
+
+    /// Marks an answer, too, for which the store that a fleet shares was asked for more than a decision, and did not
+    /// answer that.
+    pub fn degrade(&mut self, details: Details) {
+        let is_marked = self.metadata.as_ref().is_some_and(|metadata| metadata.degraded);
+        if details != Details::Off && !is_marked {
+            self.push_degraded();
+            // Only what is plainly allowed has none.
+            self.metadata.get_or_insert(Metadata::ALLOWED).degraded = true;
+        }
+    }
+
+    fn push_degraded(&mut self) {
+        let degraded = || Header { name: DEGRADED_HEADER, value: "true".to_owned() };
+        self.response_headers.push(degraded());
+        self.request_headers.push(degraded());
     }
 }
 
 impl<'r> Metadata<'r> {
+    /// That nothing was in the way.
+    const ALLOWED: Self = Self {
+        decision: Fate::Allowed.as_str(),
+        rule: None,
+        limit: None,
+        delay_ms: 0,
+        retry_after_ms: None,
+        degraded: false,
+        carried: Vec::new(),
+    };
+
     fn of(answer: &Answer<'r>) -> Self {
         let decider = answer.decider();
         let is_denied = matches!(answer.fate, Fate::Denied | Fate::Unavailable);

@@ -20,7 +20,7 @@ pub use decide::decide;
 pub use error::RlsError;
 pub use marks::{DECISION_HEADER, DEGRADED_HEADER, DELAY_HEADER, Header, MarksOf, Metadata, RULE_HEADER};
 pub use request::{Hits, RlsDescriptor, RlsRequest};
-pub use response::{Code, CurrentLimit, DURATION_SECONDS_MAX, RlsResponse, Status, Statuses};
+pub use response::{Code, CurrentLimit, DURATION_SECONDS_MAX, Overall, RlsResponse, Status, Statuses};
 pub use unit::RlsUnit;
 
 pub use super::settings::RlsDetails as Details;

@@ -5,7 +5,7 @@ use tidegate::rules::{Action, Answer, Fate, LimitAnswer};
 use tidegate::{AlgorithmName, Wait};
 
 use super::{Details, Header, Hits, MarksOf, Metadata, RlsDescriptor, RlsRequest, RlsUnit};
-use crate::serve::limit_headers::is_shown;
+use crate::serve::limit_headers::{is_shown, retry_after_seconds};
 use crate::serve::rounded;
 
 /// The longest duration that protobuf has, in seconds: about ten thousand years.
@@ -24,8 +24,8 @@ pub enum Code {
 /// The answer. It points into the rules that were in force.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RlsResponse<'r> {
-    /// Whether the request is to be turned away.
-    pub overall: Code,
+    /// What becomes of the request.
+    pub overall: Overall,
     /// What became of each descriptor, in the order of the request.
     pub statuses: Statuses<'r>,
     /// For the client.
@@ -34,6 +34,17 @@ pub struct RlsResponse<'r> {
     pub request_headers: Vec<Header>,
     /// For the filters behind.
     pub metadata: Option<Metadata<'r>>,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overall {
+    /// Whether it is to be turned away.
+    pub code: Code,
+    /// If it is because the store that a fleet shares does not answer: seconds after which to come again.
+    pub unavailable_seconds: Option<u64>,
+    /// Whether that store did not answer, be it that it was asked for a decision or to take something back.
+    pub degraded: bool,
 }
 
 /// What became of several descriptors.
@@ -74,19 +85,31 @@ impl Code {
     }
 }
 
+impl Overall {
+    /// Of a request that nothing was asked about.
+    pub const OK: Self = Self { code: Code::Ok, unavailable_seconds: None, degraded: false };
+
+    /// What this answer says.
+    pub fn of(answer: &Answer<'_>) -> Self {
+        let code = match answer.fate {
+            Fate::Denied | Fate::Unavailable => Code::OverLimit,
+            _ => Code::Ok,
+        };
+        let is_unavailable = answer.fate == Fate::Unavailable;
+        let unavailable_seconds = retry_after_seconds(answer).filter(|_| is_unavailable);
+        Self { code, unavailable_seconds, degraded: answer.degraded }
+    }
+}
+
 impl<'r> RlsResponse<'r> {
     /// The answer to a request of which all hits were charged.
     pub fn new(answer: &Answer<'r>, request: &RlsRequest<'_>, details: Details) -> Self {
         let statuses = Status::all(answer, request, Hits::Charged);
-        Self::of(answer.fate, MarksOf::answer(answer, details), statuses)
+        Self::of(Overall::of(answer), MarksOf::answer(answer, details), statuses)
     }
 
     /// Made of its parts.
-    pub fn of(fate: Fate, marks: MarksOf<'r>, statuses: Statuses<'r>) -> Self {
-        let overall = match fate {
-            Fate::Denied | Fate::Unavailable => Code::OverLimit,
-            _ => Code::Ok,
-        };
+    pub fn of(overall: Overall, marks: MarksOf<'r>, statuses: Statuses<'r>) -> Self {
         let MarksOf { response_headers, request_headers, metadata } = marks;
         Self { overall, statuses, response_headers, request_headers, metadata }
     }

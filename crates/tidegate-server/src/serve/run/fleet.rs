@@ -34,7 +34,7 @@ pub async fn connect(settings: &RedisSettings) -> Result<(Fleet, Events), Failur
 pub async fn watch(app: Arc<App>, mut events: Events) {
     let Some(fleet) = &app.fleet else { return };
     let mut degraded = Degraded::No;
-    let (mut seen, mut calls) = (app.metrics.degraded_decisions(), 0);
+    let (mut seen, mut answered) = (app.metrics.degraded_decisions(), 0);
     let mut looks = tokio::time::interval(LOOK_EVERY);
     loop {
         tokio::select! {
@@ -45,7 +45,7 @@ pub async fn watch(app: Arc<App>, mut events: Events) {
                 let new = decisions - std::mem::replace(&mut seen, decisions);
                 let stats = fleet.store.stats();
                 let is_open = |server: &ServerStats| server.breaker == BreakerState::Open;
-                let answers = stats.calls > std::mem::replace(&mut calls, stats.calls);
+                let answers = stats.rounds_answered > std::mem::replace(&mut answered, stats.rounds_answered);
                 let servers = match stats.servers.servers.iter().any(is_open) && !answers {
                     true => Servers::Away,
                     false => Servers::There,
@@ -83,7 +83,7 @@ struct Look {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Servers {
-    /// One is away, and no other was asked for what it has.
+    /// One is away, and no other has answered anything.
     Away,
     There,
 }

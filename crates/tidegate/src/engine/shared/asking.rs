@@ -1,5 +1,7 @@
 //! Asking the shared store about all that a request touches.
 
+use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::rules::{Answer, DenyCache, Drawn, LimitAnswer, Request, Ruleset, Touch, Touches};
@@ -7,7 +9,7 @@ use tidegate_core::{Nanos, Plan, PlanFull, Timestamp};
 
 use super::{Shared, without};
 use crate::engine::{Engine, StageTimes};
-use crate::{Cacheable, Clock, Later, Lease, Outcomes, Settled, StoreFailure};
+use crate::{Cacheable, Clock, Later, Lease, Outcomes, Settled, SharedStore, StoreFailure};
 
 /// What is wanted of a plan.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,6 +39,14 @@ pub(in crate::engine) struct Asker<'e, C> {
 impl<'e, C: Clock> Asker<'e, C> {
     pub fn new(engine: &'e Engine<C>, shared: &'e Shared, stages: Option<StageTimes>) -> Self {
         Self { engine, shared, asked_since: None, failure: None, lease: None, stages }
+    }
+
+    /// The same for a request that was asked about before, and has spent so much of the budget.
+    pub fn having_spent(mut self, spent: Duration) -> Self {
+        let spent_ns = u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX);
+        let since_ns = self.engine.clock.now().as_nanos().saturating_sub(spent_ns);
+        self.asked_since = (spent_ns > 0).then(|| Timestamp::from_nanos(since_ns));
+        self
     }
 
     /// Has the store asked again after a wait, with a new budget, also if it did not answer before.
@@ -213,6 +223,15 @@ struct Tried<'t, 'r> {
 }
 
 impl Shared {
+    /// The store for a request that has spent so much of the budget already.
+    pub fn having_spent(&self, spent: Duration) -> Cow<'_, Arc<dyn SharedStore>> {
+        match spent.is_zero() {
+            // Most requests are one question.
+            true => Cow::Borrowed(&self.store),
+            false => Cow::Owned(self.store.having_spent(spent)),
+        }
+    }
+
     /// Puts a question about a request that has spent so much of the budget already.
     pub fn put(
         &self,
@@ -221,9 +240,7 @@ impl Shared {
         want: Want,
         spent: Duration,
     ) -> Later<Result<Settled, StoreFailure>> {
-        // Most requests are one question.
-        let further = (!spent.is_zero()).then(|| self.store.having_spent(spent));
-        let store = further.as_ref().unwrap_or(&self.store);
+        let store = self.having_spent(spent);
         match want {
             Want::Charge => store.check(plan, cacheable),
             Want::Look => store.peek(plan),

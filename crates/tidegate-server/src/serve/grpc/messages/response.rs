@@ -5,7 +5,7 @@ use crate::serve::rls::{CurrentLimit, Header, Metadata, RlsResponse, Status};
 
 /// Writes an answer.
 pub fn write_response(out: &mut Writer<'_>, response: &RlsResponse<'_>) {
-    out.varint(1, response.overall as u64);
+    out.varint(1, response.overall.code as u64);
     for status in &response.statuses {
         out.message(2, |out| write_status(out, status));
     }

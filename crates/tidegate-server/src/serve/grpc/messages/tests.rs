@@ -15,7 +15,9 @@ use tidegate::rules::LimitId;
 
 use super::*;
 use crate::serve::grpc::wire::Writer;
-use crate::serve::rls::{Code, CurrentLimit, Header, Hits, Metadata, RlsError, RlsResponse, RlsUnit, Status};
+use crate::serve::rls::{
+    Code, CurrentLimit, Header, Hits, Metadata, Overall, RlsError, RlsResponse, RlsUnit, Status,
+};
 
 fn entry() -> impl Strategy<Value = Entry> {
     (".{0,20}", ".{0,200}").prop_map(|(key, value)| Entry { key, value })
@@ -141,7 +143,7 @@ fn answers_are_read_as_they_are_meant() {
     let limit = CurrentLimit { name: "few", requests_per_unit: 5, unit: RlsUnit::Week };
     let header = |name, value: &str| Header { name, value: value.to_owned() };
     let response = RlsResponse {
-        overall: Code::OverLimit,
+        overall: Overall { code: Code::OverLimit, ..Overall::OK },
         statuses: [
             Status {
                 code: Code::OverLimit,

@@ -4,7 +4,7 @@ use tidegate::rules::LimitId;
 use tidegate_core::rules::{RequestLimit, Unit};
 
 use super::*;
-use crate::serve::rls::{Code, CurrentLimit, Header, Metadata, RlsResponse, RlsUnit, Status};
+use crate::serve::rls::{Code, CurrentLimit, Header, Metadata, Overall, RlsResponse, RlsUnit, Status};
 
 #[track_caller]
 fn assert_same(one: &str, other: &str) {
@@ -100,7 +100,7 @@ fn answers_as_go_writes_them() {
         Status { code: Code::OverLimit, limit: Some(limit), remaining: 0, until_reset_seconds: Some(12) };
     let bare = CurrentLimit { name: "", requests_per_unit: 0, unit: RlsUnit::Unknown };
     let response = RlsResponse {
-        overall: Code::OverLimit,
+        overall: Overall { code: Code::OverLimit, ..Overall::OK },
         statuses: [
             status,
             Status::UNLIMITED,

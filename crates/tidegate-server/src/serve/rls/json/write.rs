@@ -7,7 +7,7 @@ use crate::serve::rls::{CurrentLimit, Header, Metadata, RlsResponse, RlsUnit, St
 /// Writes an answer at the end of `json`.
 pub fn write(response: &RlsResponse<'_>, json: &mut String) {
     let mut object = Object::begin(json);
-    object.text("overallCode", response.overall.as_str());
+    object.text("overallCode", response.overall.code.as_str());
     object.list("statuses", &response.statuses, write_status);
     object.list("responseHeadersToAdd", &response.response_headers, write_header);
     object.list("requestHeadersToAdd", &response.request_headers, write_header);
