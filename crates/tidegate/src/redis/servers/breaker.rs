@@ -83,13 +83,16 @@ impl Breaker {
         if self.is_open.swap(true, Relaxed) { Effect::None } else { Effect::Opened }
     }
 
-    /// Another connection was made, and works.
+    /// Another connection was made, and works as far as was tried. That alone makes up for nothing while the breaker is
+    /// closed: a server that lets everybody in and then answers nobody is to be left alone as well.
     pub fn renew(&self) -> Renewed {
         let mut tally = self.tally();
         tally.generation.0 += 1;
-        tally.failures_in_a_row = 0;
         let before = self.state();
-        self.is_open.store(false, Relaxed);
+        if before == BreakerState::Open {
+            tally.failures_in_a_row = 0;
+            self.is_open.store(false, Relaxed);
+        }
         Renewed { generation: tally.generation, before }
     }
 
@@ -136,5 +139,21 @@ mod tests {
         assert_eq!(breaker.state(), BreakerState::Closed);
         assert_eq!(breaker.renew().before, BreakerState::Closed);
         assert_eq!(breaker.failed(renewed.generation), Effect::None);
+    }
+    #[test]
+    fn failures_in_a_row_may_be_of_several_connections() {
+        let breaker = Breaker::default();
+        for expected in [Effect::None, Effect::None, Effect::Opened] {
+            let generation = breaker.renew().generation;
+            assert_eq!(breaker.failed(generation), expected);
+        }
+        // It starts anew when it was open.
+        let generation = breaker.renew().generation;
+        assert_eq!(breaker.failed(generation), Effect::None);
+        assert_eq!(breaker.failed(generation), Effect::None);
+        let generation = breaker.renew().generation;
+        breaker.succeeded(generation);
+        assert_eq!(breaker.failed(generation), Effect::None);
+        assert_eq!(breaker.state(), BreakerState::Closed);
     }
 }

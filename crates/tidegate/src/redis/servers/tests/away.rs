@@ -160,6 +160,42 @@ async fn what_may_have_been_run_is_not_sent_again() {
     assert_eq!(add(&servers, "a", 0).await, Ok(1));
 }
 
+#[tokio::test]
+async fn a_server_that_lets_everybody_in_and_then_hangs_up_is_left_alone() {
+    let redis = RedisProcess::start();
+    let link = SlowLink::to(redis.port).await;
+    let (settings, _) = heard(&link.url(), SOON);
+    let servers = connected_with(&settings).await;
+    until("it works", async || add(&servers, "fine", 1).await.is_ok()).await;
+    link.cut_off_who_sends(&key("cut"));
+    for failure in 1..=3 {
+        let failed = add(&servers, "cut", 1).await.expect_err("it is cut off");
+        assert!(matches!(failed, SendError::Lost | SendError::Away), "{failure}: {failed:?}");
+    }
+    assert_eq!(super::breakers(&servers), [BreakerState::Open]);
+    link.forgive();
+    until_all_are(&servers, BreakerState::Closed).await;
+    until("it works again", async || add(&servers, "cut", 1).await.is_ok()).await;
+}
+
+#[tokio::test]
+async fn connections_that_break_at_once_are_not_made_again_and_again_without_a_pause() {
+    const CUTS: u64 = 5;
+    let redis = RedisProcess::start();
+    let link = SlowLink::to(redis.port).await;
+    let (settings, _) = heard(&link.url(), super::NEVER_LATE);
+    let servers = connected_with(&settings).await;
+    let began = tokio::time::Instant::now();
+    for cut in 1..=CUTS {
+        link.cut();
+        until("there is another connection", async || servers.stats().total.reconnects == cut).await;
+    }
+    // Each connection but the first two of those that did not last was made after a pause, or else lasted for longer than one.
+    let least = Duration::from_millis(300) * u32::try_from(CUTS - 2).expect("a small number");
+    assert!(began.elapsed() >= least, "{:?}", began.elapsed());
+    assert!(add(&servers, "a", 1).await.is_ok());
+}
+
 async fn until_open(servers: &super::Servers) {
     until("the breaker opens", async || {
         let _ = add(servers, "a", 1).await;
