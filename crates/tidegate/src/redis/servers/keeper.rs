@@ -130,9 +130,10 @@ fn pause_after_a_try(breaker: BreakerState) -> Between {
 /// still answer here.
 async fn until_elsewhere(server: &Server) {
     let Finder::Asking(sentinels) = &server.finder else { return std::future::pending().await };
+    let each = Patience::InBackground.each(server.means.timeout);
     loop {
         sleep(MASTER_CHECKED.draw()).await;
-        if let Ok(master) = sentinels.master(&server.means, Patience::InBackground.each()).await
+        if let Ok(master) = sentinels.master(&server.means, each).await
             && master != server.address()
         {
             return;
