@@ -1,6 +1,8 @@
 //! How many processes share the store: each says every two seconds that it is there.
 //!
 //! A limit is divided among them while Redis does not answer. Who has not been heard of for ten seconds is taken to be gone.
+//! A Redis that has lost who there is hears of all of them again within two seconds, and may be away again before that: so
+//! what counts is the largest number of the last ten seconds in which it answered.
 
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
@@ -23,6 +25,9 @@ const SOONER_MAX: Duration = Duration::from_millis(400);
 /// For how long who was heard of is taken to be there.
 const KEPT_US: u64 = 10_000_000;
 
+/// How many of the last answers are looked at: those of ten seconds, for as long as who was heard of is taken to be there.
+const HEARD_MAX: usize = 6;
+
 /// How many processes there are, as far as is known.
 #[derive(Debug)]
 pub(super) struct Heartbeat {
@@ -34,6 +39,20 @@ struct Beating {
     servers: Weak<Servers>,
     key: Box<str>,
     id: Box<str>,
+    heard: Heard,
+}
+
+/// The last answers, however long ago that was.
+#[derive(Default)]
+struct Heard([u32; HEARD_MAX]);
+
+impl Heard {
+    /// Adds one, and gives the largest of them.
+    fn add(&mut self, count: u32) -> u32 {
+        self.0.rotate_right(1);
+        self.0[0] = count;
+        self.0.into_iter().fold(1, u32::max)
+    }
 }
 
 impl Heartbeat {
@@ -41,10 +60,11 @@ impl Heartbeat {
     pub(super) async fn start(servers: &Arc<Servers>, namespace: &str) -> Arc<Self> {
         let random = RandomState::new();
         let id = format!("{:016x}{:016x}", random.hash_one(1), random.hash_one(2));
-        let beating = Beating {
+        let mut beating = Beating {
             servers: Arc::downgrade(servers),
             key: format!("{namespace}:1nodes").into(),
             id: id.into(),
+            heard: Heard::default(),
         };
         let heartbeat = Arc::new(Self { live_nodes: AtomicU32::new(1) });
         beating.beat(&heartbeat).await;
@@ -67,7 +87,7 @@ impl Heartbeat {
 
 impl Beating {
     /// If it does not get through, what was known last stays.
-    async fn beat(&self, heartbeat: &Heartbeat) {
+    async fn beat(&mut self, heartbeat: &Heartbeat) {
         let Some(servers) = self.servers.upgrade() else { return };
         let place = servers.place(self.key.as_bytes());
         let mut command = redis::cmd("EVALSHA");
@@ -76,7 +96,23 @@ impl Beating {
         if let Some(Ok(Value::Int(count))) = replies.pop()
             && let Ok(count) = u32::try_from(count)
         {
-            heartbeat.live_nodes.store(count, Ordering::Relaxed);
+            heartbeat.live_nodes.store(self.heard.add(count), Ordering::Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Heard;
+
+    #[test]
+    fn who_is_gone_is_forgotten_after_a_while_and_not_at_once() {
+        let mut heard = Heard::default();
+        assert_eq!([1, 3, 4].map(|count| heard.add(count)), [1, 3, 4]);
+        // Redis has lost its data.
+        assert_eq!([1, 2, 3].map(|count| heard.add(count)), [4, 4, 4]);
+        assert_eq!([3, 3, 3].map(|count| heard.add(count)), [4, 4, 3]);
+        assert_eq!(heard.add(7), 7);
+        assert_eq!(Heard::default().add(0), 1);
     }
 }

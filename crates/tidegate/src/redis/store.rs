@@ -34,8 +34,10 @@ use crate::{
 
 /// Counters in Redis or Valkey. Clones are the same store.
 ///
-/// It lives on the tokio runtime that it was [connected](Self::connect) on, and can be asked from anywhere. When the last
-/// clone is dropped, what it runs there ends.
+/// It lives on the tokio runtime that it was [connected](Self::connect) on, and can be asked, and its answers waited for,
+/// from anywhere: from another runtime, or from a thread without one. When the last clone is dropped, what it runs there
+/// ends: connections at once, or after ten seconds at most if parts of plans are still on their way back, and a timer of
+/// its own within two.
 #[derive(Clone)]
 pub struct RedisStore {
     inner: Arc<Inner>,
@@ -281,8 +283,13 @@ impl Inner {
         A: Send + 'static,
     {
         let counters = self.office.counters.clone();
+        let in_time = {
+            // Whoever waits may be on no runtime at all, or on another one: the timer is of the one that the store lives on.
+            let _on_runtime = self.runtime.enter();
+            timeout_at(patience.deadline, asking)
+        };
         Box::pin(async move {
-            let result = match timeout_at(patience.deadline, asking).await {
+            let result = match in_time.await {
                 Ok(Ok(answer)) => read(answer),
                 // Nobody answers any more only when the runtime stops.
                 Ok(Err(_)) | Err(_) => Err(StoreFailure::TimedOut),

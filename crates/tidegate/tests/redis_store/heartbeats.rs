@@ -39,3 +39,21 @@ async fn what_was_known_last_stays_while_redis_does_not_answer() {
     assert_eq!(one.live_nodes().get(), 2);
     server.go_on();
 }
+
+#[tokio::test]
+async fn a_redis_that_has_lost_who_there_is_makes_nobody_think_to_be_alone() {
+    let server = RedisServer::start();
+    let all = stores(&server.url(), 3).await;
+    let knows_all = |store: &tidegate::redis::RedisStore| store.live_nodes().get() == 3;
+    wait_until(async || all.iter().all(knows_all).then_some(())).await;
+    server.ask::<()>("FLUSHALL").await;
+    // All beat again, one after the other, and the first to do so hears that there is one.
+    let mut connection = server.connection().await;
+    wait_until(async || {
+        assert!(all.iter().all(knows_all));
+        let heard: u32 = redis::cmd("ZCARD").arg("tg:1nodes").query_async(&mut connection).await.unwrap();
+        (heard == 3).then_some(())
+    })
+    .await;
+    assert!(all.iter().all(knows_all));
+}

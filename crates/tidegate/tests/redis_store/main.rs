@@ -2,6 +2,7 @@
 //! does not answer, and where a plan's keys are in several places.
 #![cfg(all(feature = "redis", not(loom)))]
 
+mod anywhere;
 mod cluster;
 mod coalescing;
 #[path = "../common/redis_server.rs"]

@@ -40,14 +40,6 @@ pub(super) enum Effect {
     Opened,
 }
 
-/// What a new connection did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Renewed {
-    pub generation: Generation,
-    /// What it was before.
-    pub before: BreakerState,
-}
-
 impl Breaker {
     pub fn state(&self) -> BreakerState {
         if self.is_open.load(Relaxed) { BreakerState::Open } else { BreakerState::Closed }
@@ -83,14 +75,15 @@ impl Breaker {
         if self.is_open.swap(true, Relaxed) { Effect::None } else { Effect::Opened }
     }
 
-    /// Another connection was made, and works.
-    pub fn renew(&self) -> Renewed {
+    /// Another connection was made, and works as far as was tried. That alone makes up for nothing while the breaker is
+    /// closed: a server that lets everybody in and then answers nobody is to be left alone as well.
+    pub fn renew(&self) -> Generation {
         let mut tally = self.tally();
         tally.generation.0 += 1;
-        tally.failures_in_a_row = 0;
-        let before = self.state();
-        self.is_open.store(false, Relaxed);
-        Renewed { generation: tally.generation, before }
+        if self.is_open.swap(false, Relaxed) {
+            tally.failures_in_a_row = 0;
+        }
+        tally.generation
     }
 
     fn tally(&self) -> std::sync::MutexGuard<'_, Tally> {
@@ -128,13 +121,28 @@ mod tests {
         let old = breaker.generation();
         assert_eq!(breaker.open(), Effect::Opened);
         let renewed = breaker.renew();
-        assert_eq!(renewed.before, BreakerState::Open);
         assert_eq!(breaker.state(), BreakerState::Closed);
         for _ in 0..5 {
             assert_eq!(breaker.failed(old), Effect::None);
         }
         assert_eq!(breaker.state(), BreakerState::Closed);
-        assert_eq!(breaker.renew().before, BreakerState::Closed);
-        assert_eq!(breaker.failed(renewed.generation), Effect::None);
+        breaker.renew();
+        assert_eq!(breaker.failed(renewed), Effect::None);
+    }
+    #[test]
+    fn failures_in_a_row_may_be_of_several_connections() {
+        let breaker = Breaker::default();
+        for expected in [Effect::None, Effect::None, Effect::Opened] {
+            let generation = breaker.renew();
+            assert_eq!(breaker.failed(generation), expected);
+        }
+        // It starts anew when it was open.
+        let generation = breaker.renew();
+        assert_eq!(breaker.failed(generation), Effect::None);
+        assert_eq!(breaker.failed(generation), Effect::None);
+        let generation = breaker.renew();
+        breaker.succeeded(generation);
+        assert_eq!(breaker.failed(generation), Effect::None);
+        assert_eq!(breaker.state(), BreakerState::Closed);
     }
 }

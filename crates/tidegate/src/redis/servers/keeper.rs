@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::connect_error::ConnectError;
 use super::finder::Finder;
@@ -17,6 +17,8 @@ use super::task::Task;
 const PROBE_PAUSE: Between = Between::millis(300..=900);
 /// Between tries before it is.
 const RETRY_PAUSE: Between = Between::millis(20..=60);
+/// A connection that did not last so long was made in vain: the next may fare no better.
+const LASTING: Duration = Duration::from_secs(1);
 /// How often Sentinels are asked whether the master is still the same, though it answers.
 const MASTER_CHECKED: Between = Between::millis(5_000..=10_000);
 
@@ -64,10 +66,12 @@ pub(super) async fn start(servers: Vec<Arc<Server>>) -> Result<Vec<Kept>, Connec
 
 async fn keep(server: Arc<Server>) {
     let mut lines = server.lines();
+    let mut in_vain = InVain::Never;
     loop {
         let line = lines.borrow_and_update().clone();
         match line {
             Some(line) => {
+                let made = Instant::now();
                 tokio::select! {
                     () = line.connection.until_broken() => server.let_go(line.generation),
                     () = until_elsewhere(&server) => server.let_go(line.generation),
@@ -75,25 +79,50 @@ async fn keep(server: Arc<Server>) {
                     _ = lines.changed() => {}
                 }
                 drop(line);
-                // What failed so often is not asked again at once.
-                if server.breaker.state() == BreakerState::Open {
-                    sleep(PROBE_PAUSE.draw()).await;
+                in_vain = if made.elapsed() < LASTING { in_vain.once_more() } else { InVain::Never };
+                if let Some(pause) = pause_after_a_line(server.breaker.state(), in_vain) {
+                    sleep(pause.draw()).await;
                 }
             }
             None => {
                 if let Err(error) = server.connect(Patience::InBackground).await {
                     server.failed(server.breaker.generation(), error.what());
-                    sleep(pause(&server)).await;
+                    sleep(pause_after_a_try(server.breaker.state()).draw()).await;
                 }
             }
         }
     }
 }
 
-fn pause(server: &Server) -> Duration {
-    match server.breaker.state() {
-        BreakerState::Open => PROBE_PAUSE.draw(),
-        BreakerState::Closed => RETRY_PAUSE.draw(),
+/// How often in a row a connection was made that did not last.
+#[derive(Clone, Copy)]
+enum InVain {
+    Never,
+    Once,
+    Often,
+}
+
+impl InVain {
+    fn once_more(self) -> Self {
+        if let Self::Never = self { Self::Once } else { Self::Often }
+    }
+}
+
+/// Before another connection is made in place of one that is gone. Somebody may let everybody in and then hang up.
+fn pause_after_a_line(breaker: BreakerState, in_vain: InVain) -> Option<Between> {
+    match (breaker, in_vain) {
+        (BreakerState::Closed, InVain::Never) => None,
+        (BreakerState::Closed, InVain::Once) => Some(RETRY_PAUSE),
+        // What failed so often is not asked again at once.
+        (BreakerState::Closed, InVain::Often) | (BreakerState::Open, _) => Some(PROBE_PAUSE),
+    }
+}
+
+/// Before it is tried again to make one.
+fn pause_after_a_try(breaker: BreakerState) -> Between {
+    match breaker {
+        BreakerState::Open => PROBE_PAUSE,
+        BreakerState::Closed => RETRY_PAUSE,
     }
 }
 
@@ -101,9 +130,10 @@ fn pause(server: &Server) -> Duration {
 /// still answer here.
 async fn until_elsewhere(server: &Server) {
     let Finder::Asking(sentinels) = &server.finder else { return std::future::pending().await };
+    let each = Patience::InBackground.each(server.means.timeout);
     loop {
         sleep(MASTER_CHECKED.draw()).await;
-        if let Ok(master) = sentinels.master(&server.means, Patience::InBackground.each()).await
+        if let Ok(master) = sentinels.master(&server.means, each).await
             && master != server.address()
         {
             return;

@@ -29,20 +29,31 @@ pub(super) enum Patience {
     InBackground,
 }
 
+/// Connecting takes about so many round trips with TLS, and decisions are given one at least.
+const ROUND_TRIPS: u32 = 8;
+const WHOLE_AT_START: Duration = Duration::from_secs(5);
+const WHOLE_IN_BACKGROUND: Duration = Duration::from_millis(500);
+const EACH_AT_START: Duration = Duration::from_secs(2);
+const EACH_IN_BACKGROUND: Duration = Duration::from_millis(250);
+
 impl Patience {
-    /// For connecting and all that is said first.
-    pub fn whole(self) -> Duration {
+    /// For connecting and all that is said first, where decisions may take so long.
+    pub fn whole(self, decision: Duration) -> Duration {
         match self {
-            Self::AtStart => Duration::from_secs(5),
-            Self::InBackground => Duration::from_millis(500),
+            Self::AtStart => WHOLE_AT_START,
+            Self::InBackground => {
+                decision.saturating_mul(ROUND_TRIPS).clamp(WHOLE_IN_BACKGROUND, WHOLE_AT_START)
+            }
         }
     }
 
     /// For one of several that can say the same.
-    pub fn each(self) -> Duration {
+    pub fn each(self, decision: Duration) -> Duration {
         match self {
-            Self::AtStart => Duration::from_secs(2),
-            Self::InBackground => Duration::from_millis(250),
+            Self::AtStart => EACH_AT_START,
+            Self::InBackground => {
+                decision.saturating_mul(ROUND_TRIPS).clamp(EACH_IN_BACKGROUND, EACH_AT_START)
+            }
         }
     }
 }
@@ -53,7 +64,8 @@ pub(super) async fn connect(
     patience: Patience,
 ) -> Result<(Address, Connection), ConnectError> {
     let means = &*server.means;
-    let address = server.finder.find(means, patience.each()).await?;
+    let address = server.finder.find(means, patience.each(means.timeout)).await?;
+    let within = patience.whole(means.timeout);
     let connecting = async {
         let whom = means.server(&address);
         let connection = Connection::open(means, &whom).await?;
@@ -63,8 +75,7 @@ pub(super) async fn connect(
         try_out(server, &address, &connection).await?;
         Ok(connection)
     };
-    let connection =
-        timeout(patience.whole(), connecting).await.map_err(|_| late(&address, patience.whole()))??;
+    let connection = timeout(within, connecting).await.map_err(|_| late(&address, within))??;
     Ok((address, connection))
 }
 
@@ -173,5 +184,31 @@ fn can_be_used(address: &Address, reply: Value) -> Result<(), ConnectError> {
             Reply::Moved(_) | Reply::Ask(_) | Reply::TryAgain(_) => Ok(()),
             _ => Err(refused(address, &error)),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Patience::{AtStart, InBackground};
+
+    #[test]
+    fn who_may_take_long_to_answer_may_take_long_to_connect() {
+        let ms = Duration::from_millis;
+        // By default, and as long as it is soon.
+        for decision in [1, 10, 30] {
+            assert_eq!(
+                (InBackground.whole(ms(decision)), InBackground.each(ms(decision))),
+                (ms(500), ms(250))
+            );
+        }
+        assert_eq!((InBackground.whole(ms(200)), InBackground.each(ms(200))), (ms(1600), ms(1600)));
+        // Never longer than somebody waits at the start.
+        for decision in [1_000, 60_000, u64::MAX / 1_000_000] {
+            let decision = ms(decision);
+            assert_eq!(InBackground.whole(decision), AtStart.whole(decision));
+            assert_eq!(InBackground.each(decision), AtStart.each(decision));
+        }
     }
 }

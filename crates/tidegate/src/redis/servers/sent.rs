@@ -1,7 +1,5 @@
 //! What is sent to a server, and what becomes of it.
 
-use std::fmt;
-
 /// A command, and the slot that its keys are in.
 #[derive(Clone, Debug)]
 pub(in crate::redis) struct Sent {
@@ -20,15 +18,4 @@ pub(in crate::redis) enum SendError {
     Crowded,
     /// The server said that it cannot, and did nothing.
     Refused(Box<str>),
-}
-
-impl fmt::Display for SendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Lost => f.write_str("no reply in time"),
-            Self::Away => f.write_str("not sent, since the server is away"),
-            Self::Crowded => f.write_str("not sent, since too much is in flight already"),
-            Self::Refused(said) => f.write_str(said),
-        }
-    }
 }

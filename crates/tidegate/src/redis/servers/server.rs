@@ -32,6 +32,8 @@ pub(super) struct Server {
     /// Where it was when it was last found.
     address: Mutex<Address>,
     line: watch::Sender<Option<Line>>,
+    /// What was told last of the breaker.
+    told: Mutex<BreakerState>,
     rounds: Semaphore,
     counters: Counters,
 }
@@ -64,6 +66,7 @@ impl Server {
             part,
             breaker: Breaker::default(),
             line: watch::Sender::new(None),
+            told: Mutex::new(BreakerState::Closed),
             rounds: Semaphore::new(ROUNDS_IN_FLIGHT_MAX),
             counters: Counters::default(),
         })
@@ -100,8 +103,10 @@ impl Server {
         let Ok(Ok(_permit)) = timeout_at(deadline, self.rounds.acquire()).await else {
             return Err(SendError::Crowded);
         };
+        // What is waited for in vain says nothing about a connection that is made just afterwards.
+        let generation = self.breaker.generation();
         let Some(line) = self.line_by(deadline).await else {
-            self.failed(self.breaker.generation(), "there is no connection to it");
+            self.failed(generation, "there is no connection to it");
             return Err(SendError::Away);
         };
         // Whoever asked has gone: it would be charged for nothing.
@@ -174,24 +179,39 @@ impl Server {
     pub fn failed(&self, generation: Generation, why: impl fmt::Display) {
         self.count(|counters| &counters.failures, 1);
         if self.breaker.failed(generation) == Effect::Opened {
-            self.opened(why);
+            self.opened(generation, why);
         }
         self.worry();
     }
 
     /// It could not be reached from the beginning.
     pub fn open(&self, why: impl fmt::Display) {
+        let generation = self.breaker.generation();
         if self.breaker.open() == Effect::Opened {
-            self.opened(why);
+            self.opened(generation, why);
         }
     }
 
-    fn opened(&self, why: impl fmt::Display) {
-        self.line.send_replace(None);
-        self.means.tell(StoreEvent::Opened {
-            address: self.address().to_string().into(),
+    /// The breaker was opened by a failure of this connection. There may be another one by now, which is none of its business.
+    fn opened(&self, generation: Generation, why: impl fmt::Display) {
+        // Those who wait for a connection are to see that none will come.
+        self.line.send_if_modified(|line| {
+            line.take_if(|line| line.generation == generation).is_some() || line.is_none()
+        });
+        self.tell_if(BreakerState::Open, |address| StoreEvent::Opened {
+            address,
             why: why.to_string().into(),
         });
+    }
+
+    /// Tells that the breaker is so, if it still is and that is not what was told last.
+    fn tell_if(&self, state: BreakerState, event: impl FnOnce(Box<str>) -> StoreEvent) {
+        // Held while it is told, so that the last word is what is so.
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.breaker.state() == state && *told != state {
+            *told = state;
+            self.means.tell(event(self.address().to_string().into()));
+        }
     }
 
     fn worry(&self) {
@@ -209,22 +229,59 @@ impl Server {
     pub async fn connect(&self, patience: super::probe::Patience) -> Result<(), ConnectError> {
         let (address, connection) = super::probe::connect(self, patience).await?;
         let shown = |address: &Address| address.to_string().into_boxed_str();
-        let renewed = self.breaker.renew();
+        let generation = self.breaker.renew();
         let before = std::mem::replace(
             &mut *self.address.lock().unwrap_or_else(PoisonError::into_inner),
             address.clone(),
         );
-        let is_first = renewed.generation == Generation::FIRST;
-        self.line.send_replace(Some(Line { connection, generation: renewed.generation }));
+        let is_first = generation == Generation::FIRST;
+        self.line.send_replace(Some(Line { connection, generation }));
         if !is_first {
             self.count(|counters| &counters.reconnects, 1);
         }
         if !is_first && before != address {
             self.means.tell(StoreEvent::MasterChanged { from: shown(&before), to: shown(&address) });
         }
-        if renewed.before == BreakerState::Open {
-            self.means.tell(StoreEvent::Closed { address: shown(&address) });
-        }
+        self.tell_if(BreakerState::Closed, |address| StoreEvent::Closed { address });
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::{Effect, Finder, Means, Part, Server, StoreEvent};
+    use crate::redis::servers::EventHook;
+    use crate::redis::servers::probe::Patience;
+    use crate::redis::testing::RedisProcess;
+    use crate::redis::{BreakerState, RedisSettings};
+
+    #[tokio::test]
+    async fn a_failure_that_is_told_late_takes_nothing_from_the_connection_that_came_after_it() {
+        let redis = RedisProcess::start();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let mut settings = RedisSettings::new(redis.url().parse().expect("a URL"));
+        let hook = told.clone();
+        settings.on_event = Some(EventHook::new(move |event| hook.lock().expect("a lock").push(event)));
+        let means = Arc::new(Means::new(&settings, &[]).expect("means"));
+        let server = Server::new(means, Finder::At(settings.url.first().clone()), Part::Alone);
+        server.connect(Patience::AtStart).await.expect("a connection");
+
+        let old = server.breaker.generation();
+        let effects = [(); 3].map(|()| server.breaker.failed(old));
+        assert_eq!(effects, [Effect::None, Effect::None, Effect::Opened]);
+        server.connect(Patience::AtStart).await.expect("another connection");
+        server.opened(old, "late");
+        assert!(server.lines().borrow().is_some(), "the new connection is in use");
+        assert_eq!(server.breaker.state(), BreakerState::Closed);
+        assert_eq!(*told.lock().expect("a lock"), [], "it is there, and nobody was told otherwise");
+
+        server.open("away");
+        assert!(server.lines().borrow().is_none());
+        server.connect(Patience::AtStart).await.expect("another connection");
+        let address = redis.address().into_boxed_str();
+        let opened = StoreEvent::Opened { address: address.clone(), why: "away".into() };
+        assert_eq!(*told.lock().expect("a lock"), [opened, StoreEvent::Closed { address }]);
     }
 }

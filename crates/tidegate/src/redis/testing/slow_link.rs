@@ -12,9 +12,17 @@ use tokio::time::{Instant, sleep_until};
 /// Listens on a port of its own and passes everything on. What comes back is held for a while.
 pub(crate) struct SlowLink {
     pub port: u16,
-    held_ms: Arc<AtomicU64>,
+    manners: Arc<Manners>,
     passing: Passing,
     accepting: JoinHandle<()>,
+}
+
+/// What it does to what it passes on.
+#[derive(Default)]
+struct Manners {
+    held_ms: AtomicU64,
+    /// Whoever sends this is cut off.
+    offence: Mutex<Option<Vec<u8>>>,
 }
 
 /// What passes bytes on.
@@ -23,18 +31,17 @@ type Passing = Arc<Mutex<JoinSet<()>>>;
 impl SlowLink {
     pub async fn to(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let held_ms = Arc::new(AtomicU64::new(0));
-        let passing = Passing::default();
-        let (own, held, tasks) =
-            (listener.local_addr().expect("an address").port(), held_ms.clone(), passing.clone());
+        let (manners, passing) = (Arc::<Manners>::default(), Passing::default());
+        let (own, kept, tasks) =
+            (listener.local_addr().expect("an address").port(), manners.clone(), passing.clone());
         let accepting = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 if let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await {
-                    pass_on(client, server, held.clone(), &mut tasks.lock().expect("a lock"));
+                    tasks.lock().expect("a lock").spawn(pass_on(client, server, kept.clone()));
                 }
             }
         });
-        Self { port: own, held_ms, passing, accepting }
+        Self { port: own, manners, passing, accepting }
     }
 
     pub fn url(&self) -> String {
@@ -46,9 +53,19 @@ impl SlowLink {
         self.passing.lock().expect("a lock").abort_all();
     }
 
+    /// From now on a connection breaks when somebody sends this.
+    pub fn cut_off_who_sends(&self, offence: &str) {
+        *self.manners.offence.lock().expect("a lock") = Some(offence.as_bytes().to_vec());
+    }
+
+    /// From now on nobody is cut off for what is sent.
+    pub fn forgive(&self) {
+        *self.manners.offence.lock().expect("a lock") = None;
+    }
+
     /// How long replies are held from now on.
     pub fn hold(&self, held: Duration) {
-        self.held_ms.store(u64::try_from(held.as_millis()).expect("not that long"), Relaxed);
+        self.manners.held_ms.store(u64::try_from(held.as_millis()).expect("not that long"), Relaxed);
     }
 }
 
@@ -58,28 +75,48 @@ impl Drop for SlowLink {
     }
 }
 
-fn pass_on(client: TcpStream, server: TcpStream, held_ms: Arc<AtomicU64>, tasks: &mut JoinSet<()>) {
+/// Until one side hangs up, or says what it must not.
+async fn pass_on(client: TcpStream, server: TcpStream, manners: Arc<Manners>) {
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
-    tasks.spawn(async move {
-        let _ = tokio::io::copy(&mut from_client, &mut to_server).await;
-    });
     let (replies, mut due) = tokio::sync::mpsc::channel::<(Instant, Vec<u8>)>(1000);
-    tasks.spawn(async move {
+    let requests = async {
+        let mut buffer = vec![0; 16 * 1024];
+        while let Ok(length @ 1..) = from_client.read(&mut buffer).await {
+            if manners.is_offended_by(&buffer[..length])
+                || to_server.write_all(&buffer[..length]).await.is_err()
+            {
+                return;
+            }
+        }
+    };
+    let held = async {
         let mut buffer = vec![0; 16 * 1024];
         while let Ok(length @ 1..) = from_server.read(&mut buffer).await {
-            let at = Instant::now() + Duration::from_millis(held_ms.load(Relaxed));
+            let at = Instant::now() + Duration::from_millis(manners.held_ms.load(Relaxed));
             if replies.send((at, buffer[..length].to_vec())).await.is_err() {
                 return;
             }
         }
-    });
-    tasks.spawn(async move {
+    };
+    let passed = async {
         while let Some((at, bytes)) = due.recv().await {
             sleep_until(at).await;
             if to_client.write_all(&bytes).await.is_err() {
                 return;
             }
         }
-    });
+    };
+    tokio::select! {
+        () = requests => {}
+        () = held => {}
+        () = passed => {}
+    }
+}
+
+impl Manners {
+    fn is_offended_by(&self, sent: &[u8]) -> bool {
+        let offence = self.offence.lock().expect("a lock");
+        offence.as_ref().is_some_and(|offence| sent.windows(offence.len()).any(|part| part == offence))
+    }
 }

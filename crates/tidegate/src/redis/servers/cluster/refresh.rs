@@ -57,7 +57,7 @@ pub(in crate::redis::servers) async fn keep_refreshing(cluster: Arc<Cluster>) {
 }
 
 async fn ask_anyone(cluster: &Cluster) -> Result<Vec<Share>, ConnectError> {
-    let within = Patience::InBackground.each();
+    let within = Patience::InBackground.each(cluster.means.timeout);
     let mut servers = cluster.servers();
     if !servers.is_empty() {
         // Somebody else each time, since one that is cut off from the others may still answer.
@@ -75,17 +75,18 @@ async fn ask_anyone(cluster: &Cluster) -> Result<Vec<Share>, ConnectError> {
 }
 
 async fn ask_seeds(cluster: &Cluster, patience: Patience) -> Result<Vec<Share>, ConnectError> {
+    let each = patience.each(cluster.means.timeout);
     let mut trouble: Option<ConnectError> = None;
     for seed in &cluster.seeds {
-        let asked = timeout(patience.each(), ask_seed(&cluster.means, seed)).await;
-        match asked.unwrap_or_else(|_| Err(late(seed, patience.each()))) {
+        let asked = timeout(each, ask_seed(&cluster.means, seed)).await;
+        match asked.unwrap_or_else(|_| Err(late(seed, each))) {
             Ok(shares) => return Ok(shares),
             Err(error) if error.is_passing() => trouble = trouble.or(Some(error)),
             Err(error) => return Err(error),
         }
     }
     // A URL names at least one.
-    Err(trouble.unwrap_or_else(|| late(&Address { host: "?".into(), port: 0 }, patience.each())))
+    Err(trouble.unwrap_or_else(|| late(&Address { host: "?".into(), port: 0 }, each)))
 }
 
 async fn ask_seed(means: &Means, seed: &Address) -> Result<Vec<Share>, ConnectError> {

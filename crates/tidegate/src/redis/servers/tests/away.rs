@@ -142,6 +142,19 @@ async fn a_server_that_answers_too_late_is_not_taken_to_be_back() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_far_away_is_found_again() {
+    let redis = RedisProcess::start();
+    let link = SlowLink::to(redis.port).await;
+    let (settings, _) = heard(&link.url(), super::NEVER_LATE);
+    let servers = connected_with(&settings).await;
+    // Three replies and more have to come before a connection is used.
+    link.hold(Duration::from_millis(250));
+    link.cut();
+    until("there is another connection", async || servers.stats().total.reconnects == 1).await;
+    assert!(add(&servers, "a", 1).await.is_ok());
+}
+
+#[tokio::test]
 async fn what_may_have_been_run_is_not_sent_again() {
     let redis = RedisProcess::start();
     let link = SlowLink::to(redis.port).await;
@@ -158,6 +171,40 @@ async fn what_may_have_been_run_is_not_sent_again() {
     assert_eq!(adding.await.expect("no panic"), Err(SendError::Lost));
     until("there is another connection", async || add(&servers, "b", 1).await.is_ok()).await;
     assert_eq!(add(&servers, "a", 0).await, Ok(1));
+}
+
+#[tokio::test]
+async fn a_server_that_lets_everybody_in_and_then_hangs_up_is_left_alone() {
+    let redis = RedisProcess::start();
+    let link = SlowLink::to(redis.port).await;
+    let (settings, _) = heard(&link.url(), super::NEVER_LATE);
+    let servers = connected_with(&settings).await;
+    link.cut_off_who_sends(&key("cut"));
+    for failure in 1..=3 {
+        assert_eq!(add(&servers, "cut", 1).await, Err(SendError::Lost), "{failure}");
+    }
+    assert_eq!(super::breakers(&servers), [BreakerState::Open]);
+    link.forgive();
+    until_all_are(&servers, BreakerState::Closed).await;
+    until("it works again", async || add(&servers, "cut", 1).await.is_ok()).await;
+}
+
+#[tokio::test]
+async fn connections_that_break_at_once_are_not_made_again_and_again_without_a_pause() {
+    const CUTS: u64 = 5;
+    let redis = RedisProcess::start();
+    let link = SlowLink::to(redis.port).await;
+    let (settings, _) = heard(&link.url(), super::NEVER_LATE);
+    let servers = connected_with(&settings).await;
+    let began = tokio::time::Instant::now();
+    for cut in 1..=CUTS {
+        link.cut();
+        until("there is another connection", async || servers.stats().total.reconnects == cut).await;
+    }
+    // Each connection but the first two of those that did not last was made after a pause, or else lasted for longer than one.
+    let least = Duration::from_millis(300) * u32::try_from(CUTS - 2).expect("a small number");
+    assert!(began.elapsed() >= least, "{:?}", began.elapsed());
+    assert!(add(&servers, "a", 1).await.is_ok());
 }
 
 async fn until_open(servers: &super::Servers) {
