@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Deciding, at its first poll  ->  decide    deciding.rs   by the rules as they are, and once more if they change
-//!                              ->  turn      waiting.rs    it comes, may stand in a line (line.rs), leaves with an answer
+//!                              ->  turn      waiting.rs    it comes, may stand in a line (line.rs), leaves with an answer (turn.rs)
 //!                              ->  settle    asking.rs     as for memory: pools, what is tried out, what attempts leave
 //!                              ->  put       asking.rs     one question to the shared store
 //!                              ->  without   without.rs    where it does not answer: by the policy of each rule
@@ -14,6 +14,7 @@
 mod asking;
 mod deciding;
 mod line;
+mod turn;
 mod waiting;
 mod without;
 
