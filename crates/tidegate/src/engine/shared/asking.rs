@@ -118,6 +118,7 @@ impl<'e, C: Clock> Asker<'e, C> {
         if plan.charges().is_empty() {
             return Outcomes::new();
         }
+        let want = if drawn.is_denied_without_trace() { Want::Look } else { want };
         if self.failure.is_none() {
             let (asked, spent) = self.asks();
             let later = self.shared.put(plan, cacheable(touches, drawn), want, spent);
