@@ -1,5 +1,8 @@
 //! Requests that a limit may hold are asked about together, as long as nobody waits or there is room for those who do.
 
+use std::time::Duration;
+
+use proptest::prelude::*;
 use tidegate::Timestamp;
 
 use crate::bench::Bench;
@@ -162,4 +165,94 @@ rules:
     tasks.run();
     assert_eq!(done_ms(&tasks, &all), [Some(0), Some(3000)]);
     assert_eq!((fleet.remote.questions(), fleet.remote.spent().len()), (3, 0));
+}
+
+/// What happens at a server.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Comes {
+        user: usize,
+        cost: u64,
+    },
+    TimePasses {
+        ms: u64,
+    },
+    /// The store answers late from now on.
+    Dawdles,
+    /// It tells what it was asked until now.
+    Tells,
+    /// Somebody gives units of a user back.
+    ComesBack {
+        user: usize,
+    },
+    /// The one that came so many before the last gives up.
+    Drops {
+        before: usize,
+    },
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        6 => (0..2_usize, 1..3_u64).prop_map(|(user, cost)| Event::Comes { user, cost }),
+        2 => (1..900_u64).prop_map(|ms| Event::TimePasses { ms }),
+        2 => Just(Event::Dawdles),
+        3 => Just(Event::Tells),
+        1 => (0..2_usize).prop_map(|user| Event::ComesBack { user }),
+        1 => (0..9_usize).prop_map(|before| Event::Drops { before }),
+    ];
+    prop::collection::vec(event, 1..60)
+}
+
+const TWO_LIMITS: &str = "
+domain: api
+rules:
+  - { name: all, limit: { limit: 5 per second, algorithm: fixed_window }, action: { delay: { max_wait: 1h } } }
+  - { name: each, key: [user], limit: { limit: 3 per second, algorithm: fixed_window }, action: { delay: { max_wait: 1h } } }
+";
+
+proptest! {
+    /// Whatever is late, and in whichever order it is heard of, all who wait are let go in the end, and nobody asks in vain
+    /// for ever.
+    #[test]
+    fn nobody_is_forgotten_in_any_line(events in events()) {
+        const USERS: [&str; 2] = ["user=1", "user=2"];
+        let fleet = Fleet::of(1, TWO_LIMITS);
+        let server = fleet.first();
+        let mut tasks = Executor::new(&server.clock);
+        let mut all: Vec<(Task, bool)> = Vec::new();
+        for event in &events {
+            match *event {
+                Event::Comes { user, cost } => {
+                    all.push((tasks.spawn(decide(&server.engine, USERS[user], cost)), true));
+                }
+                Event::TimePasses { ms } => {
+                    let now = tidegate::Clock::now(&server.clock);
+                    tasks.run_until(now.saturating_add(tidegate::Nanos::new(Duration::from_millis(ms).as_nanos())));
+                }
+                Event::Dawdles => *fleet.remote.mood() = Mood::Dawdles,
+                Event::Tells => fleet.remote.is(Mood::Answers),
+                Event::ComesBack { user } => {
+                    let mood = std::mem::replace(&mut *fleet.remote.mood(), Mood::Answers);
+                    crate::bench::with_request(USERS[user], 1, |request| {
+                        crate::asking::refund(&server.engine, request);
+                    });
+                    *fleet.remote.mood() = mood;
+                }
+                Event::Drops { before } => {
+                    if let Some((task, is_there)) = all.iter_mut().rev().nth(before) {
+                        tasks.drop_task(*task);
+                        *is_there = tasks.finished(*task).is_some();
+                    }
+                }
+            }
+            tasks.run_woken();
+        }
+        fleet.remote.is(Mood::Answers);
+        tasks.run();
+        let left: Vec<Task> = all.iter().filter(|(_, is_there)| *is_there).map(|(task, _)| *task).collect();
+        prop_assert!(left.iter().all(|task| tasks.finished(*task).is_some()));
+        prop_assert!(passed(&tasks, &left).iter().all(|passed| *passed));
+        prop_assert_eq!((server.engine.held(), server.clock.sleepers()), (0, 0));
+        prop_assert!(fleet.remote.questions() < 40 * (all.len() as u64 + events.len() as u64));
+    }
 }

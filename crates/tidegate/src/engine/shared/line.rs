@@ -27,12 +27,22 @@ pub(super) struct Standing<'e, C: Timer> {
 /// Why a request in line goes on.
 #[derive(Clone, Copy)]
 pub(super) enum Woken {
-    /// It is in front, or there may be room for it too; and units may have come back so often.
-    MayAsk { nudges: u64 },
+    /// It is in front, and units may have come back so often.
+    InFront { nudges: u64 },
+    /// It is behind others, there may be room for it too, and units may have come back so often.
+    Joins { nudges: u64 },
     /// It does not wait any longer.
     Refused(Refusal),
     /// Other rules are in force, or a signal was pushed.
     Changed,
+}
+
+/// Whether a request asks with those in front of it where there may be room for all of them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Company {
+    Joins,
+    /// It waits until it is in front itself.
+    Alone,
 }
 
 /// Who gets in line.
@@ -81,12 +91,13 @@ impl<'e, C: Timer> Standing<'e, C> {
     }
 
     /// Waits until it is in front, or may ask with those who are.
-    pub async fn until_front(&self) -> Woken {
+    pub async fn until_front(&self, company: Company) -> Woken {
         poll_fn(|context| match self.engine.queues.look(&self.line, self.stood.ticket, context.waker()) {
             Look::Refused(refusal) => Poll::Ready(Woken::Refused(refusal)),
             _ if self.engine.changes() != self.changes => Poll::Ready(Woken::Changed),
-            Look::Front { nudges, .. } | Look::Joins { nudges } => Poll::Ready(Woken::MayAsk { nudges }),
-            Look::Behind => Poll::Pending,
+            Look::Front { nudges, .. } => Poll::Ready(Woken::InFront { nudges }),
+            Look::Joins { nudges } if company == Company::Joins => Poll::Ready(Woken::Joins { nudges }),
+            Look::Joins { .. } | Look::Behind => Poll::Pending,
         })
         .await
     }
@@ -96,7 +107,7 @@ impl<'e, C: Timer> Standing<'e, C> {
     pub async fn until_due(&self, put_off: PutOff) -> Woken {
         let queues = &self.engine.queues;
         if queues.put_off(&self.line, self.stood.ticket, put_off) == Postponed::AsksAgain {
-            return self.until_front().await;
+            return self.until_front(Company::Joins).await;
         }
         let mut nap = Nap::none();
         poll_fn(|context| {
@@ -107,16 +118,16 @@ impl<'e, C: Timer> Standing<'e, C> {
                         _ if self.engine.changes() != self.changes => return Poll::Ready(Woken::Changed),
                         // Somebody who came earlier, from another line: it is asked again when it is in front.
                         Look::Behind => return Poll::Pending,
-                        Look::Joins { nudges } => return Poll::Ready(Woken::MayAsk { nudges }),
+                        Look::Joins { nudges } => return Poll::Ready(Woken::Joins { nudges }),
                         Look::Front { nudges, others_give_up } => (nudges, others_give_up),
                     };
                 if nudges != put_off.nudges {
-                    return Poll::Ready(Woken::MayAsk { nudges });
+                    return Poll::Ready(Woken::InFront { nudges });
                 }
                 let wake = others_give_up.map_or(put_off.due, |give_up| put_off.due.min(give_up));
                 match nap.poll_until(wake, &self.engine.clock, context) {
                     Poll::Pending => return Poll::Pending,
-                    Poll::Ready(()) if wake == put_off.due => return Poll::Ready(Woken::MayAsk { nudges }),
+                    Poll::Ready(()) if wake == put_off.due => return Poll::Ready(Woken::InFront { nudges }),
                     Poll::Ready(()) => queues.give_up(&self.line, self.stood.ticket, self.engine.clock.now()),
                 }
             }

@@ -11,7 +11,7 @@
 use tidegate_core::rules::Delay;
 use tidegate_core::{Nanos, PlanFull, Timestamp, Wait};
 
-use super::line::{Newcomer, Standing, Woken};
+use super::line::{Company, Newcomer, Standing, Woken};
 use super::turn::{Put, Refused, Told, Turn, View, attempt, denied};
 use super::{Asker, Want};
 use crate::engine::Engine;
@@ -39,7 +39,7 @@ enum Next<'r> {
     /// To get in the line of the limit at this place among those that may hold it; or in any.
     Arrive(Option<usize>),
     /// To wait for its turn in the line of this one.
-    Stand(usize),
+    Stand(usize, Company),
     /// To ask, where it stands in this line; and units may have come back so often.
     Ask { delay: usize, nudges: u64 },
     /// To wait for the limit at this place, for so long as it was told.
@@ -71,7 +71,7 @@ impl<'e, C: Timer> Waiting<'e, C> {
         loop {
             next = match next {
                 Next::Arrive(at) => self.arrive(asker, view, at).await?,
-                Next::Stand(delay) => self.stand(asker, view, delay).await?,
+                Next::Stand(delay, company) => self.stand(asker, view, delay, company).await?,
                 Next::Ask { delay, nudges } => self.ask(asker, view, delay, nudges).await?,
                 Next::PutOff(delay, told) => self.put_off(asker, view, delay, told).await?,
                 Next::End(turn) => return Ok(Some(turn)),
@@ -85,7 +85,7 @@ impl<'e, C: Timer> Waiting<'e, C> {
         let Some(standing) = &mut self.standing else { return Next::Arrive(None) };
         standing.looked_at(view.changes);
         match view.delays.iter().position(|delay| standing.is_of(delay)) {
-            Some(place) => Next::Stand(place),
+            Some(place) => Next::Stand(place, Company::Joins),
             None => {
                 // The rule is gone, or counts in another way.
                 self.standing = None;
@@ -119,7 +119,7 @@ impl<'e, C: Timer> Waiting<'e, C> {
             Ok(standing) => {
                 self.ticket = Some(standing.stood.ticket);
                 self.standing = Some(standing);
-                Ok(Next::Stand(place))
+                Ok(Next::Stand(place, Company::Joins))
             }
         }
     }
@@ -177,7 +177,7 @@ impl<'e, C: Timer> Waiting<'e, C> {
             Stood { nudges, nudges_of_all: of_all, .. } if of_all == nudges_of_all => {
                 standing.until_due(PutOff { due, pace: delay.pace(now), nudges }).await
             }
-            _ => standing.until_front().await,
+            _ => standing.until_front(Company::Joins).await,
         };
         self.woken(asker, view, place, woken, since).await
     }
@@ -188,9 +188,10 @@ impl<'e, C: Timer> Waiting<'e, C> {
         asker: &mut Asker<'e, C>,
         view: &View<'_, 'r>,
         place: usize,
+        company: Company,
     ) -> Result<Next<'r>, PlanFull> {
         let Some(standing) = &self.standing else { return Ok(Next::Arrive(None)) };
-        let (woken, since) = (standing.until_front().await, standing.since);
+        let (woken, since) = (standing.until_front(company).await, standing.since);
         self.woken(asker, view, place, woken, since).await
     }
 
@@ -208,8 +209,13 @@ impl<'e, C: Timer> Waiting<'e, C> {
                 self.standing = None;
                 self.refused(asker, view, &view.delays[place], Refused { refusal, since }).await
             }
-            Woken::MayAsk { nudges } => Ok(match self.earlier_in(view, Some(place)) {
+            Woken::InFront { nudges } => Ok(match self.earlier_in(view, Some(place)) {
                 Some(earlier) => Next::Arrive(Some(earlier)),
+                None => Next::Ask { delay: place, nudges },
+            }),
+            // Somebody came earlier here as well, so it has no reason to go elsewhere yet.
+            Woken::Joins { nudges } => Ok(match self.earlier_in(view, Some(place)) {
+                Some(_) => Next::Stand(place, Company::Alone),
                 None => Next::Ask { delay: place, nudges },
             }),
         }
