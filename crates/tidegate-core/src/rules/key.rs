@@ -70,7 +70,8 @@ impl Key {
     pub(super) fn form(&self, entries: Option<&Entries>) -> KeyForm {
         let is_secret = |part: &KeyPart| match part {
             KeyPart::Attribute(attribute) => may_be_secret(attribute),
-            KeyPart::Ip { .. } | KeyPart::PathSegment { .. } => false,
+            KeyPart::Ip { .. } => false,
+            KeyPart::PathSegment { name, .. } => is_secret_name(name),
             KeyPart::Entry(place) => entries
                 .and_then(|entries| entries.each.get(*place))
                 .is_none_or(|(name, _)| may_be_secret(&Attribute::named(name))),
@@ -89,12 +90,15 @@ impl Key {
 fn may_be_secret(attribute: &Attribute) -> bool {
     match attribute {
         Attribute::Header(_) => true,
-        Attribute::Plain(name) => {
-            let name = name.to_ascii_lowercase();
-            SECRET_NAMES.iter().any(|secret| name.contains(secret))
-        }
+        Attribute::Plain(name) => is_secret_name(name),
         Attribute::Method | Attribute::Path | Attribute::Host | Attribute::Ip => false,
     }
+}
+
+/// Whether something is called as secrets are.
+fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRET_NAMES.iter().any(|secret| name.contains(secret))
 }
 
 /// As rules write it.

@@ -24,6 +24,7 @@ mod key_values;
 mod levels;
 mod matching;
 mod pattern;
+mod refusing;
 mod request;
 mod request_limit;
 mod rule;

@@ -1,17 +1,17 @@
 //! What a request touches: the limits of all rules that apply to it, each with a key and a cost.
 
 use std::ops::Range;
-use std::sync::LazyLock;
 
 use smallvec::SmallVec;
 
 use super::answer::Said;
 use super::gate::{Gate, Lineage};
 use super::key_bytes::{self, Found, KeyBuffer};
+use super::refusing::REFUSING;
 use super::{
     CostFrom, Descriptor, DomainRules, LimitId, Matches, Missing, Request, Rule, RuleLimit, Ruleset,
 };
-use crate::{Charge, Counter, LimitSpec, Outcome, Plan, PlanFull, Role, Timestamp, Verdict, WINDOW_NS_MIN};
+use crate::{Charge, Counter, Outcome, Plan, PlanFull, Role, Timestamp, Verdict};
 
 /// All that a request touches.
 #[derive(Clone, Debug)]
@@ -131,9 +131,13 @@ impl<'r> Touches<'r> {
         self.draw(&mut drawn, |counted| counted.until.is_none())?;
         if self.is_refused() {
             // Denied whatever the others say, so that they say what they say of a request that is. Nothing is ever kept
-            // for it; its key is that of another one, for a store that keeps what belongs to a key together.
-            let key = drawn.plan.charges().first().map_or([].as_slice(), |charge| charge.key);
-            drawn.plan.add(Charge { key, counter: &REFUSING, cost: 1, role: Role::Enforced })?;
+            // for it; its key is that of another one, and of the same form, for a store that keeps what belongs to a key
+            // together.
+            let first = drawn.plan.charges().first();
+            let (key, form) =
+                first.map_or_else(Default::default, |charge| (charge.key, charge.counter.key_form()));
+            let counter = REFUSING.of(form);
+            drawn.plan.add(Charge { key, counter, cost: 1, role: Role::Enforced })?;
         }
         // A change that was made in time must not be what keeps requests from being decided.
         let _ = self.draw(&mut drawn, |counted| counted.until.is_some_and(|until| now < until));
@@ -308,6 +312,15 @@ impl Drawn<'_> {
         self.lines.iter().map(|line| (line.charge, &touches.touches[line.touch]))
     }
 
+    /// Whether it is denied whatever the store says, and nothing would be left of that: then it need only be looked at. Where
+    /// its keys are in several places, charging it would take units from some of them that are to be given back.
+    pub fn is_denied_without_trace(&self) -> bool {
+        let charges = self.plan.charges();
+        charges.iter().any(|charge| REFUSING.is(charge.counter))
+            && charges.iter().any(|charge| charge.key != charges[0].key)
+            && !charges.iter().any(|charge| charge.counter.algorithm().counts_denied())
+    }
+
     /// Whether limits may turn to pools, and attempts are counted beside them: then it has to be known beforehand which
     /// do, or an attempt would be counted each time that the store is asked.
     pub fn is_to_be_foreseen(&self, touches: &Touches<'_>) -> bool {
@@ -330,12 +343,6 @@ pub(super) fn counters_of(lineage: &Lineage) -> impl Iterator<Item = (&Counter, 
     let retiring = lineage.retiring.iter().map(|old| (&old.counter, Some(old.until)));
     std::iter::once((&lineage.current, None)).chain(retiring)
 }
-
-/// Admits nothing.
-static REFUSING: LazyLock<Counter> = LazyLock::new(|| {
-    let nothing = LimitSpec::new(0, WINDOW_NS_MIN).build().expect("zero is a limit");
-    Counter::known_as("", &LimitId::Place(0), nothing)
-});
 
 fn cost(limit: &RuleLimit, descriptor: &Descriptor<'_>) -> u64 {
     match (&limit.cost, descriptor.cost) {

@@ -9,7 +9,7 @@ use tidegate_core::rules::{Answer, Request};
 use tidegate_core::{Charge, Decision, Nanos, Plan, PlanFull, Role};
 
 use super::explain::explanation;
-use super::shared::{Asker, Shared, Want, stands_in_for};
+use super::shared::{Asker, Shared, Want, by_our_clock, settle_plan, stands_in_for, whole};
 use super::{Engine, Explanation};
 use crate::{Cacheable, Clock, LeaseToken, Release, Renewal, StoreFailure};
 
@@ -127,10 +127,11 @@ impl<C: Clock> Engine<C> {
         };
         let rules = self.rules.load_full();
         let touches = rules.touched_by(request);
+        let asked = self.clock.now();
         let renewed = of_any(&touches.plan_of_leases()?, |plan| shared.store.renew(plan, token, ttl));
         let Some(renewed) = renewed else { return Ok(own) };
         Ok(match renewed.await? {
-            Renewal::Renewed(lease) => Renewal::Renewed(shared.by_our_clock(lease)),
+            Renewal::Renewed(lease) => Renewal::Renewed(by_our_clock(lease, asked)),
             other => other,
         })
     }
@@ -175,13 +176,12 @@ impl<C: Clock> Engine<C> {
             };
         };
         let settled = shared.put(&plan, Cacheable::ALL, want, Duration::ZERO).await;
-        match settled.map(|settled| Decision::merge(&settled.outcomes)) {
-            Ok(decision) => CheckedOne { decision, degraded: false },
+        match settled.and_then(|settled| whole(&plan, settled)) {
+            Ok(settled) => CheckedOne { decision: Decision::merge(&settled.outcomes), degraded: false },
             Err(_) => {
-                let counter = charge.counter.share_of(shared.store.live_nodes());
-                let mut plan = Plan::new();
-                let _ = plan.add(Charge { counter: &counter, ..*charge });
-                CheckedOne { decision: Decision::merge(&stands_in_for(self, &plan, want).0), degraded: true }
+                let nodes = shared.store.live_nodes();
+                let (outcomes, _) = settle_plan(self, nodes, &plan, want, |_| false);
+                CheckedOne { decision: Decision::merge(&outcomes), degraded: true }
             }
         }
     }

@@ -22,6 +22,8 @@ pub struct Lease {
     pub token: LeaseToken,
     /// What its holder shows to whatever the lease protects.
     pub fence: Fence,
+    /// When it was handed out or last renewed, by the clock that it ends by.
+    pub since: Timestamp,
     /// The first instant at which it is over.
     pub expires: Timestamp,
 }
@@ -70,6 +72,13 @@ enum Missing {
     NotOurs,
 }
 
+impl Lease {
+    /// How long it lasts from when it was handed out or renewed.
+    pub fn lasts(&self) -> Nanos {
+        Nanos::new(u128::from(self.expires.as_nanos().saturating_sub(self.since.as_nanos())))
+    }
+}
+
 impl MemoryStore {
     /// Decides a plan as [`check`](Self::check) does, and hands out the lease of what it takes from concurrency
     /// limits. There is none if the plan is denied, has no such limit, or takes nothing from it. It lasts as long as
@@ -78,7 +87,7 @@ impl MemoryStore {
     pub fn acquire(&self, plan: &Plan<'_>, now: Timestamp, ttl: Option<Nanos>) -> (Outcomes, Option<Lease>) {
         let (outcomes, grant) = self.transact(plan, now, ttl);
         let first = leading(plan).next();
-        let lease = grant.zip(first).map(|(grant, charge)| self.sealed(grant, self.seed.tag(charge)));
+        let lease = grant.zip(first).map(|(grant, charge)| self.sealed(grant, self.seed.tag(charge), now));
         (outcomes, lease)
     }
 
@@ -128,7 +137,7 @@ impl MemoryStore {
         let tags: Few<u64> =
             plan.charges().iter().filter(is_lease).map(|charge| self.seed.tag(charge)).collect();
         // Any of them: a limit may have been added beside the one that the lease was sealed for.
-        let sealed_for = tags.iter().find(|tag| self.sealed(token.grant, **tag).token == *token);
+        let sealed_for = tags.iter().find(|tag| self.sealed(token.grant, **tag, now).token == *token);
         let sealed_for = *sealed_for.ok_or(Missing::NotOurs)?;
         let mut locked = lock_shards(&self.leases, tags.iter().map(|tag| shard_of(*tag)).collect());
         let seen = |charge: &Charge<'_>| {
@@ -149,15 +158,15 @@ impl MemoryStore {
             changed = changed.into_iter().chain(grant).min();
         }
         match changed {
-            Some(grant) => Ok(self.sealed(grant, sealed_for)),
+            Some(grant) => Ok(self.sealed(grant, sealed_for, now)),
             None if token.grant.expires <= instant => Err(Missing::Expired),
             None => Err(Missing::Released),
         }
     }
 
-    fn sealed(&self, grant: Grant, tag: u64) -> Lease {
+    fn sealed(&self, grant: Grant, tag: u64, since: Timestamp) -> Lease {
         let seal = self.seed.seal([grant.expires.as_nanos(), grant.fence.get(), tag]);
-        Lease { token: LeaseToken { grant, seal }, fence: grant.fence, expires: grant.expires }
+        Lease { token: LeaseToken { grant, seal }, fence: grant.fence, since, expires: grant.expires }
     }
 }
 

@@ -113,11 +113,12 @@ pub(super) fn holds_leases(charge: &OrderCharge) -> bool {
     matches!(charge.algorithm, Algorithm::Leases(_))
 }
 
-/// What two parts say of a lease: as long as one holds it, it is held, and it ends with the first that ends.
+/// What two parts say of a lease: as long as one holds it, it is held, and it ends with the first that ends. Their servers
+/// have clocks of their own, so that is the one which has the least left.
 fn together(one: LeaseSeen, other: LeaseSeen) -> LeaseSeen {
     match (one, other) {
         (LeaseSeen::Held(one), LeaseSeen::Held(other)) => {
-            LeaseSeen::Held(if other.expires < one.expires { other } else { one })
+            LeaseSeen::Held(if other.lasts() < one.lasts() { other } else { one })
         }
         (held @ LeaseSeen::Held(_), _) | (_, held @ LeaseSeen::Held(_)) => held,
         (LeaseSeen::Released, _) | (_, LeaseSeen::Released) => LeaseSeen::Released,
@@ -128,5 +129,5 @@ fn together(one: LeaseSeen, other: LeaseSeen) -> LeaseSeen {
 
 fn with(lease: Lease, expires: Timestamp, fence: Fence) -> Lease {
     let token = LeaseToken::new(Grant { expires, fence }, lease.token.seal());
-    Lease { token, fence, expires }
+    Lease { token, fence, expires, ..lease }
 }

@@ -41,6 +41,8 @@ pub(crate) struct RuleSpans {
     pub limits: Vec<LimitSpans>,
     pub candidate: Option<LimitSpans>,
     pub replaces: Vec<Span>,
+    /// None if the rule does not say it.
+    pub on_store_failure: Option<Span>,
 }
 
 /// Where the parts of a limit stand.
@@ -64,6 +66,7 @@ impl RuleSpans {
             limits: Vec::new(),
             candidate: None,
             replaces: Vec::new(),
+            on_store_failure: None,
         }
     }
 }

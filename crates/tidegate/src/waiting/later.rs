@@ -2,7 +2,12 @@
 //!
 //! So units may come back while it is asked, and what it hears may be from before that. Whoever gives units back counts
 //! a nudge. The one in front looks at the count before it asks and, with the line locked, before it sleeps: if it is
-//! another then, it asks again.
+//! another then, it asks again. A line that nobody is in has no count, so who asks before it gets in line goes by the
+//! count of all lines.
+//!
+//! Who is admitted hears how much was left. Where that is enough for some of those behind it they ask at once, together, for one
+//! after the other they would go no faster than a round trip each, however high the limit is. They keep their places
+//! meanwhile, and as soon as one of them is put off, only the one in front asks again.
 //!
 //! Nobody can play out on copies of states what is kept elsewhere. When the one in front fits is what the store told it,
 //! and those behind it follow no sooner than the limit lets them ([`Pace`]): who gives up before that is refused.
@@ -11,9 +16,12 @@ use std::task::Waker;
 
 use tidegate_core::{Pace, Timestamp};
 
-use super::queue::{Queue, Ticket, Waiter, too_long};
+use super::queue::{Exit, Queue, Ticket, Waiter, too_long};
 use super::unlocked::{Foretold, Precision};
 use super::{LATE_NS_MAX, Queues, Refusal};
+
+/// The most of a line that are let ask by one answer. They wait at the store's desk together with all others.
+const ASK_TOGETHER_MAX: usize = 256;
 
 /// Where a request in line finds itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +32,11 @@ pub(crate) enum Look {
         nudges: u64,
         /// When the next of those behind it gives up. It is for the one in front to see to that, who has a timer.
         others_give_up: Option<Timestamp>,
+    },
+    /// Behind others, and there may be room for it too.
+    Joins {
+        /// How often units may have come back.
+        nudges: u64,
     },
     /// Behind others; it will be woken.
     Behind,
@@ -51,17 +64,28 @@ pub(crate) enum Postponed {
     AsksAgain,
 }
 
+/// A place that somebody got in a line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stood {
+    pub ticket: Ticket,
+    /// How often units may have come back to this line.
+    pub nudges: u64,
+    /// How often they may have come back to any.
+    pub nudges_of_all: u64,
+}
+
 impl Queues {
-    /// A request gets in line before it asks, unless it is known to come too late.
-    pub(crate) fn stand(&self, line: &[u8], newcomer: Waiter) -> Result<Ticket, Refusal> {
+    /// A request gets in line, unless it is known to come too late.
+    pub(crate) fn stand(&self, line: &[u8], newcomer: Waiter) -> Result<Stood, Refusal> {
         let mut shard = self.lock(line);
         let queue = shard.entry(line.into()).or_default();
         let stands = match self.is_full(queue.len()) {
             true => Err(Refusal::QueueFull),
             false => self.stand_in(queue, newcomer),
         };
+        let (nudges, nudges_of_all) = (queue.unlocked.nudges, self.nudges());
         self.finish(shard, line);
-        stands
+        stands.map(|ticket| Stood { ticket, nudges, nudges_of_all })
     }
 
     fn stand_in(&self, queue: &mut Queue, mut newcomer: Waiter) -> Result<Ticket, Refusal> {
@@ -85,13 +109,25 @@ impl Queues {
         look
     }
 
-    /// The one in front has to wait: it is told if it is to ask again, and those behind it who cannot wait so long leave.
+    /// A request has to wait: it is told if it is to ask again when it is in front, and if it is in front, those behind it who cannot wait so long leave.
     pub(crate) fn put_off(&self, line: &[u8], ticket: Ticket, put_off: PutOff) -> Postponed {
         let mut shard = self.lock(line);
         let postponed =
             shard.get_mut(line).map_or(Postponed::AsksAgain, |queue| queue.put_off(ticket, put_off));
         self.finish(shard, line);
         postponed
+    }
+
+    /// A request leaves the line with what it waited for, when so many units were left: as many of those behind it as they
+    /// are enough for ask together.
+    pub(crate) fn leave_admitted(&self, line: &[u8], ticket: Ticket, left: u64) {
+        let mut shard = self.lock(line);
+        if let Some(queue) = shard.get_mut(line) {
+            queue.leave(ticket, Exit::Done);
+            queue.let_ask(left);
+        }
+        self.has_left();
+        self.finish(shard, line);
     }
 
     /// Those behind the one in front leave who give up now.
@@ -133,16 +169,35 @@ impl Queue {
             return Look::Refused(*refusal);
         }
         self.wakes_by(ticket, waker);
+        let nudges = self.unlocked.nudges;
         if self.front() != Some(ticket) {
-            return Look::Behind;
+            let joins = self.unlocked.asks_up_to.is_some_and(|last| ticket <= last);
+            return if joins { Look::Joins { nudges } } else { Look::Behind };
         }
         let mut others = self.deadlines.iter().filter(|(_, other)| *other != ticket);
         let others_give_up = others.next().map(|(deadline, _)| *deadline);
-        Look::Front { nudges: self.unlocked.nudges, others_give_up }
+        Look::Front { nudges, others_give_up }
+    }
+
+    /// There was room for so many units: those behind the one in front who fit need not wait for it. Who was let before is
+    /// not woken again.
+    fn let_ask(&mut self, mut left: u64) {
+        let before = self.unlocked.asks_up_to;
+        for (ticket, waiter) in self.waiters.iter().take(ASK_TOGETHER_MAX) {
+            let Some(rest) = left.checked_sub(waiter.cost) else { break };
+            left = rest;
+            if Some(*ticket) > before {
+                self.unlocked.asks_up_to = Some(*ticket);
+                self.woken.push(waiter.waker.clone());
+            }
+        }
     }
 
     fn put_off(&mut self, ticket: Ticket, put_off: PutOff) -> Postponed {
         let PutOff { due, pace, nudges } = put_off;
+        if self.unlocked.asks_up_to >= Some(ticket) {
+            self.unlocked.asks_up_to = None;
+        }
         if self.unlocked.nudges != nudges || self.front() != Some(ticket) {
             return Postponed::AsksAgain;
         }

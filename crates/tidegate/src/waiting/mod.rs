@@ -35,7 +35,7 @@ pub(crate) use queues::Queues;
 pub use queues::WAITERS_MAX;
 #[cfg(feature = "rules")]
 pub(crate) use {
-    later::{Look, Postponed, PutOff},
+    later::{Look, Postponed, PutOff, Stood},
     nap::Nap,
     queue::{Exit, Step, Ticket, Waiter},
     queues::Arrival,

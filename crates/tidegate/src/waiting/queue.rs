@@ -80,7 +80,7 @@ pub(super) struct Queue {
     /// What the one in front goes by if it asks a store that answers later.
     pub(super) unlocked: Unlocked,
     /// Who is to be woken once the lock is released.
-    woken: Vec<Waker>,
+    pub(super) woken: Vec<Waker>,
     /// Wakers that are of no use any more. They may own a task, which must not be dropped while the line is locked: it
     /// may be in it.
     gone: Vec<Waker>,

@@ -29,6 +29,10 @@ pub(crate) struct Queues {
     /// Counted over all lines, so that whoever goes from one to another keeps its place among those who came. It is
     /// counted while a line is locked, and there is nothing in it for the model checker.
     next_ticket: std::sync::atomic::AtomicU64,
+    /// How often units may have come back, whatever the line: for those who ask before they are in any. It is counted
+    /// while the line is locked that they came back to, be there anybody in it or not.
+    #[cfg(feature = "rules")]
+    nudges: std::sync::atomic::AtomicU64,
 }
 
 pub(super) type Shard = HashMap<Box<[u8]>, Queue, RandomState>;
@@ -56,6 +60,8 @@ impl Queues {
             queue_max,
             waiters: AtomicU64::new(0),
             next_ticket: std::sync::atomic::AtomicU64::new(0),
+            #[cfg(feature = "rules")]
+            nudges: std::sync::atomic::AtomicU64::new(0),
         }
     }
 
@@ -148,7 +154,7 @@ impl Queues {
             None => unreachable!("a line is kept while anybody is in it"),
         };
         if matches!(step, Step::Leaves(_) | Step::Declined(_) | Step::Refused(_)) {
-            self.waiters.fetch_sub(1, Ordering::Relaxed);
+            self.has_left();
         }
         self.finish(shard, request.line());
         step
@@ -160,13 +166,19 @@ impl Queues {
         if let Some(queue) = shard.get_mut(line) {
             queue.leave(ticket, exit);
         }
-        self.waiters.fetch_sub(1, Ordering::Relaxed);
+        self.has_left();
         self.finish(shard, line);
+    }
+
+    pub(super) fn has_left(&self) {
+        self.waiters.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Tells whoever is in front that units may have come back.
     pub(super) fn nudge(&self, key: &[u8], now: Timestamp) {
         let mut shard = self.lock(key);
+        #[cfg(feature = "rules")]
+        self.nudges.fetch_add(1, std::sync::atomic::Ordering::Release);
         if let Some(queue) = shard.get_mut(key) {
             queue.nudge(now);
         }
@@ -194,10 +206,20 @@ impl Queues {
         self.lock(line).get(line).and_then(Queue::front)
     }
 
+    /// How often units may have come back, in all lines.
+    #[cfg(feature = "rules")]
+    pub(crate) fn nudges(&self) -> u64 {
+        self.nudges.load(std::sync::atomic::Ordering::Acquire)
+    }
+
+    /// A place among all who come, behind those who have one.
+    pub(crate) fn next_ticket(&self) -> Ticket {
+        Ticket::new(self.next_ticket.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+    }
+
     pub(super) fn enter(&self, queue: &mut Queue, waiter: Waiter) -> Ticket {
         self.waiters.fetch_add(1, Ordering::Relaxed);
-        let number = || self.next_ticket.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let ticket = waiter.ticket.unwrap_or_else(|| Ticket::new(number()));
+        let ticket = waiter.ticket.unwrap_or_else(|| self.next_ticket());
         queue.enter(ticket, waiter);
         ticket
     }

@@ -2,6 +2,8 @@
 
 use tidegate_core::{Pace, Timestamp};
 
+use super::queue::Ticket;
+
 /// What the one in front goes by, and those who come.
 #[derive(Default)]
 #[cfg_attr(not(feature = "rules"), allow(dead_code, reason = "a limiter has its line locked while it asks"))]
@@ -10,6 +12,9 @@ pub(super) struct Unlocked {
     pub nudges: u64,
     /// When all in line leave at the least, if it is known when one in front did, or will.
     pub foretold: Option<Foretold>,
+    /// Those up to this one need not be in front to ask: there was room for all of them when somebody was admitted, and
+    /// none of them was put off since.
+    pub asks_up_to: Option<Ticket>,
 }
 
 /// When all in line leave at the least.

@@ -1,10 +1,11 @@
 //! What the shared store is asked, and how often.
 
-use tidegate::rules::Fate;
-use tidegate::{Cacheable, Timer};
+use tidegate::rules::{Fate, Ruleset};
+use tidegate::{Cacheable, Charge, Timer, Timestamp};
+use tidegate_core::KeyForm;
 
 use crate::asking::{at_once, done};
-use crate::bench::{Bench, with_request};
+use crate::bench::{Bench, domains, with_request};
 use crate::fleet::Fleet;
 use crate::remote::Mood;
 
@@ -71,6 +72,61 @@ rules:
     );
     let fates = fleet.first().fates("user=1", 5);
     assert_eq!(fates, [Fate::Allowed, Fate::Soft, Fate::Soft, Fate::Soft, Fate::Denied]);
+}
+
+/// What denies a request that lacks a part of its key is where its other limits are, whatever their keys are.
+#[test]
+fn what_is_denied_for_its_key_is_in_one_place() {
+    for key in ["user", "header.x-user", "path.token"] {
+        let file = format!(
+            "
+domain: api
+rules:
+  - {{ name: a, match: {{ path: '/reset/{{token}}' }}, key: [{key}], limits: [ 5 per minute, 100 per hour ] }}
+  - {{ name: b, key: [tenant], missing: deny, limit: 5 per minute }}
+"
+        );
+        let rules = Ruleset::compile(domains(&file)).unwrap();
+        with_request("user=ann header.x-user=ann path=/reset/ann", 1, |request| {
+            let touches = rules.touched_by(request);
+            let drawn = touches.plan(Timestamp::from_nanos(1)).unwrap();
+            let placed = |charge: &Charge<'_>| (charge.key.to_vec(), charge.counter.key_form());
+            let placed: Vec<_> = drawn.plan.charges().iter().map(placed).collect();
+            assert_eq!(placed.len(), 3, "{key}");
+            assert!(placed.iter().all(|one| *one == placed[0]), "{key}: {placed:?}");
+            let form = if key == "user" { KeyForm::Values } else { KeyForm::Secret };
+            assert_eq!(placed[0].1, form, "{key}");
+        });
+    }
+}
+
+/// Its limits may be in several places, and one of them would be charged before another denies it.
+#[test]
+fn what_is_denied_for_its_key_is_only_looked_at() {
+    let file = |limit: &str| {
+        format!(
+            "
+domain: api
+rules:
+  - {{ name: a, key: [user], limit: {limit} }}
+  - {{ name: b, key: [ip], limit: 5 per minute }}
+  - {{ name: c, key: [tenant], missing: deny, limit: 5 per minute }}
+"
+        )
+    };
+    let limit = "{ limit: 2 per hour, algorithm: fixed_window }";
+    let fleet = Fleet::of(1, &file(limit));
+    assert_eq!(fleet.first().fates("user=1 ip=::1", 3), [Fate::Denied; 3]);
+    assert_eq!((fleet.remote.questions(), fleet.remote.cacheable()), (3, vec![]));
+    assert_eq!(
+        fleet.first().fates("user=1 ip=::1 tenant=7", 3),
+        [Fate::Allowed, Fate::Allowed, Fate::Denied]
+    );
+    // Unless it counts that somebody asked.
+    let fleet = Fleet::of(1, &file(&limit.replace(" }", ", count_denied: true }")));
+    assert_eq!(fleet.first().fates("user=1 ip=::1", 2), [Fate::Denied; 2]);
+    assert_eq!(fleet.remote.cacheable().len(), 2);
+    assert_eq!(fleet.first().ask("user=1 ip=::1 tenant=7").fate, Fate::Denied);
 }
 
 #[test]

@@ -84,12 +84,30 @@ fn one_that_is_dropped_while_it_is_asked_holds_nobody_up() {
     fleet.remote.is(Mood::Dawdles);
     let all = [(); 3].map(|()| tasks.spawn(decide(&server.engine, "user=1", 1)));
     tasks.run_woken();
-    assert_eq!(server.engine.held(), 3);
+    assert_eq!(server.engine.held(), 0, "nobody was told to wait yet");
     tasks.drop_task(all[0]);
-    assert_eq!(server.engine.held(), 2);
     fleet.remote.is(Mood::Answers);
     tasks.run();
     assert_eq!(done_ms(&tasks, &all), [None, Some(1000), Some(2000)]);
+    assert_eq!(server.engine.held(), 0);
+}
+
+/// The same of one that waits already, and asks again.
+#[test]
+fn one_that_is_dropped_while_it_is_asked_in_line_holds_nobody_up() {
+    let fleet = Fleet::of(1, &rules(SLOW));
+    let server = fleet.first();
+    let mut tasks = Executor::new(&server.clock);
+    let all = [(); 4].map(|()| tasks.spawn(decide(&server.engine, "user=1", 1)));
+    tasks.run_woken();
+    assert_eq!(server.engine.held(), 3);
+    fleet.remote.is(Mood::Dawdles);
+    tasks.run_until(Timestamp::from_nanos(1_000_000_000));
+    tasks.drop_task(all[1]);
+    assert_eq!(server.engine.held(), 2);
+    fleet.remote.is(Mood::Answers);
+    tasks.run();
+    assert_eq!(done_ms(&tasks, &all), [Some(0), None, Some(2000), Some(3000)]);
     assert_eq!(server.engine.held(), 0);
 }
 

@@ -5,7 +5,7 @@ use tidegate::{Lease, ManualClock, Release, Renewal, StoreFailure, Unsettled};
 use crate::asking::done;
 use crate::bench::{Bench, with_request};
 use crate::fleet::Fleet;
-use crate::remote::Remote;
+use crate::remote::{Mood, Remote};
 
 const LEASES: &str = "
 domain: api
@@ -79,6 +79,48 @@ fn a_lease_ends_by_the_clock_of_who_holds_it() {
     assert_eq!(release(server, &renewed), Ok(Release::Released));
     server.advance(60);
     assert_eq!(release(server, &lease), Ok(Release::Expired));
+}
+
+/// The store counts from when it grants a lease; its holder, who hears of it later, does not count on more.
+#[test]
+fn a_lease_ends_no_later_for_its_holder_than_in_the_store() {
+    let fleet = Fleet::of(1, LEASES);
+    let server = fleet.first();
+    let lease = std::cell::Cell::new(None);
+    fleet.remote.is(Mood::Dawdles);
+    with_request("tenant=7", 1, |request| {
+        let mut acquired =
+            std::pin::pin!(server.engine.acquire(request, None, |decided| lease.set(decided.lease)));
+        assert!(crate::asking::at_once(acquired.as_mut()).is_none());
+        server.advance(5);
+        fleet.remote.answer();
+        assert!(crate::asking::at_once(acquired.as_mut()).is_some());
+    });
+    let lease = lease.get().expect("a lease");
+    assert_eq!(lease.expires.as_nanos(), 60_000_000_000);
+    with_request("tenant=7", 1, |request| {
+        let mut renewed = std::pin::pin!(server.engine.renew(request, &lease.token, None));
+        assert!(crate::asking::at_once(renewed.as_mut()).is_none());
+        server.advance(5);
+        fleet.remote.answer();
+        let Some(Ok(Renewal::Renewed(renewed))) = crate::asking::at_once(renewed.as_mut()) else {
+            panic!("it is held");
+        };
+        assert_eq!(renewed.expires.as_nanos(), 65_000_000_000, "it was renewed after five seconds");
+    });
+}
+
+/// Its clock is an hour off, and it has never heard of the store's before.
+#[test]
+fn a_lease_is_renewed_by_a_server_that_was_never_asked_anything() {
+    let clock = ManualClock::at(tidegate::Timestamp::from_nanos(7_200_000_000_000));
+    let remote = Remote::new(clock.clone()).ahead_by_seconds(3600);
+    let fleet = Fleet::sharing(2, LEASES, &clock, remote);
+    let [one, other] = &fleet.servers[..] else { panic!("two of them") };
+    let lease = acquire(one).expect("a lease");
+    one.advance(30);
+    let Ok(Renewal::Renewed(renewed)) = renew(other, &lease) else { panic!("it is held") };
+    assert_eq!(renewed.expires.as_nanos(), 7_290_000_000_000);
 }
 
 #[test]

@@ -35,4 +35,5 @@ mod model;
 #[path = "../engine/overrides.rs"]
 mod overrides;
 mod remote;
+mod together;
 mod without;

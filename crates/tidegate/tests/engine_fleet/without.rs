@@ -1,7 +1,7 @@
 //! Without the shared store: what each rule says becomes of its limits.
 
 use tidegate::rules::{Answer, Fate};
-use tidegate::{Asking, Charge, Counter, Role, StoreFailure, Unsettled};
+use tidegate::{Asking, Charge, Counter, Nanos, Role, StoreFailure, Unsettled, Wait};
 
 use crate::asking::{self, at_once, done};
 use crate::bench::{Bench, Told, with_request};
@@ -321,6 +321,47 @@ fn a_limit_without_rules_is_shared_out_too() {
     assert_eq!(passing(9), 2);
     let denied = ask(Asking::Charge);
     assert_eq!((denied.decision.is_allowed(), denied.degraded), (false, true));
+}
+
+/// As a request is that rules are about.
+#[test]
+fn who_asks_a_limit_without_rules_for_more_than_a_share_is_told_to_try_again() {
+    let fleet = Fleet::of(4, POLICIES);
+    let counter = Counter::new("mine", 0, "{limit: 10, per: 60s, burst: 10}".parse().unwrap());
+    let ask = |cost| {
+        let charge = Charge { key: b"key", counter: &counter, cost, role: Role::Enforced };
+        done(fleet.first().engine.check_one(&charge, Asking::Charge)).decision
+    };
+    fleet.cut_off();
+    let after = |seconds: u128| Wait::of(Nanos::new(seconds * 1_000_000_000));
+    assert_eq!((ask(5).is_allowed(), ask(5).retry_after), (false, after(1)));
+    assert_eq!(ask(11).retry_after, Wait::NEVER, "more than there ever is");
+}
+
+/// Its answer is reported and nothing else, so that one who was answered by the store is not told otherwise.
+#[test]
+fn a_candidate_that_is_not_answered_marks_nothing() {
+    let fleet =
+        Fleet::of(1, "{ domain: api, rules: [ { name: a, limit: 9 per hour, candidate: 1 per hour } ] }");
+    let server = fleet.first();
+    fleet.remote.is(Mood::Dawdles);
+    with_request("user=1", 1, |request| {
+        let told = |answer: &Answer<'_>| (answer.fate, answer.degraded, answer.candidates.len());
+        let decided = server.engine.decide(request, |decided| told(&decided.answer));
+        let mut decided = std::pin::pin!(decided);
+        assert!(at_once(decided.as_mut()).is_none());
+        // What it was asked is answered, what it is asked next is not.
+        *fleet.remote.mood() = Mood::Fails(StoreFailure::TimedOut);
+        fleet.remote.answer();
+        assert_eq!(at_once(decided.as_mut()), Some(Ok((Fate::Allowed, false, 1))));
+        fleet.remote.is(Mood::Dawdles);
+        let mut peeked = std::pin::pin!(server.engine.peek(request, told));
+        assert!(at_once(peeked.as_mut()).is_none());
+        *fleet.remote.mood() = Mood::Fails(StoreFailure::TimedOut);
+        fleet.remote.answer();
+        assert_eq!(at_once(peeked.as_mut()), Some(Ok((Fate::Allowed, false, 1))));
+    });
+    assert_eq!(fleet.remote.questions(), 4);
 }
 
 /// The store is asked again with every request, and is the one that counts as soon as it answers.

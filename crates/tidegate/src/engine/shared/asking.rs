@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_core::rules::{Answer, DenyCache, Drawn, LimitAnswer, Request, Ruleset, Touch, Touches};
 use tidegate_core::{Nanos, Plan, PlanFull, Timestamp};
 
-use super::{Shared, without};
+use super::{Shared, by_our_clock, without};
 use crate::engine::{Engine, StageTimes};
 use crate::{Cacheable, Clock, Later, Lease, Outcomes, Settled, SharedStore, StoreFailure};
 
@@ -103,7 +103,7 @@ impl<'e, C: Clock> Asker<'e, C> {
         if touches.candidates().is_empty() {
             return;
         }
-        let spent = self.spent();
+        let (_, spent) = self.asks();
         let put = |candidate| self.put_candidate(touches, answer, candidate, want, spent);
         let tried: Vec<Tried<'_, 'r>> = touches.candidates().iter().map(put).collect();
         for Tried { candidate, plan, want, later } in tried {
@@ -111,14 +111,14 @@ impl<'e, C: Clock> Asker<'e, C> {
                 (None, _) => None,
                 (Some(plan), None) => Some(self.without_candidate(candidate, plan, want)),
                 (Some(plan), Some(later)) => match self.wait_for(plan, later).await {
-                    Some(settled) => Some(settled.outcomes),
-                    None => Some(self.without_candidate(candidate, plan, want)),
+                    Ok(settled) => Some(settled.outcomes),
+                    // Nothing that the request is told depends on it, so its answer is none without the store.
+                    Err(_) => Some(self.without_candidate(candidate, plan, want)),
                 },
             };
             let outcome = outcomes.map(|outcomes| outcomes[0]);
             answer.candidates.push(LimitAnswer::of_candidate(candidate, outcome));
         }
-        answer.degraded |= self.failure.is_some();
     }
 
     /// Asks the store about a plan, and without it if it does not answer.
@@ -128,12 +128,16 @@ impl<'e, C: Clock> Asker<'e, C> {
         if plan.charges().is_empty() {
             return Outcomes::new();
         }
+        let want = if drawn.is_denied_without_trace() { Want::Look } else { want };
         if self.failure.is_none() {
-            let spent = self.spent();
+            let (asked, spent) = self.asks();
             let later = self.shared.put(plan, cacheable(touches, drawn), want, spent);
-            if let Some(settled) = self.wait_for(plan, later).await {
-                self.lease = settled.lease.map(|lease| self.shared.by_our_clock(lease));
-                return settled.outcomes;
+            match self.wait_for(plan, later).await {
+                Ok(settled) => {
+                    self.lease = settled.lease.map(|lease| by_our_clock(lease, asked));
+                    return settled.outcomes;
+                }
+                Err(failure) => self.failure = Some(failure),
             }
         }
         let nodes = self.shared.store.live_nodes();
@@ -142,26 +146,16 @@ impl<'e, C: Clock> Asker<'e, C> {
         outcomes
     }
 
-    /// What the store says of a plan, if it answers; if it does not, why is noted.
+    /// What the store says of a plan, if it answers.
     async fn wait_for(
         &mut self,
         plan: &Plan<'_>,
         later: Later<Result<Settled, StoreFailure>>,
-    ) -> Option<Settled> {
+    ) -> Result<Settled, StoreFailure> {
         let from = self.began();
         let settled = later.await;
         self.took(from, |stages, ns| stages.store_ns = stages.store_ns.saturating_add(ns));
-        let settled = settled.and_then(|settled| whole(plan, settled));
-        match settled {
-            Ok(settled) => {
-                self.shared.saw(settled.at, self.engine.clock.now());
-                Some(settled)
-            }
-            Err(failure) => {
-                self.failure = Some(failure);
-                None
-            }
-        }
+        settled.and_then(|settled| whole(plan, settled))
     }
 
     fn put_candidate<'t, 'r>(
@@ -194,11 +188,11 @@ impl<'e, C: Clock> Asker<'e, C> {
         without::settle_plan(self.engine, nodes, plan, want, is_left_out).0
     }
 
-    /// What this request has taken of the store's budget.
-    fn spent(&mut self) -> Duration {
+    /// When it asks, which is now, and what this request has taken of the store's budget until then.
+    fn asks(&mut self) -> (Timestamp, Duration) {
         let now = self.engine.clock.now();
         let since = *self.asked_since.get_or_insert(now);
-        Duration::from_nanos(now.as_nanos().saturating_sub(since.as_nanos()))
+        (now, Duration::from_nanos(now.as_nanos().saturating_sub(since.as_nanos())))
     }
 
     fn began(&self) -> Option<Timestamp> {
@@ -250,7 +244,7 @@ impl Shared {
 }
 
 /// An answer to all of the plan: one for less than that is none.
-pub(super) fn whole(plan: &Plan<'_>, settled: Settled) -> Result<Settled, StoreFailure> {
+pub(in crate::engine) fn whole(plan: &Plan<'_>, settled: Settled) -> Result<Settled, StoreFailure> {
     match settled.outcomes.len() == plan.charges().len() {
         true => Ok(settled),
         false => Err(StoreFailure::Refused("it answered for fewer limits than it was asked about".into())),

@@ -3,7 +3,8 @@
 use tidegate_core::PlanFull;
 use tidegate_core::rules::Request;
 
-use super::waiting::{Turn, View, Waiting};
+use super::turn::{Turn, View};
+use super::waiting::Waiting;
 use super::{Asker, Shared, Want};
 use crate::Timer;
 use crate::engine::waiting::span;

@@ -8,19 +8,20 @@ use tidegate_core::rules::Delay;
 
 use crate::engine::Engine;
 use crate::engine::waiting::line;
-use crate::waiting::{Exit, Look, Nap, Postponed, PutOff, Ticket, Waiter};
+use crate::waiting::{Exit, Look, Nap, Postponed, PutOff, Stood, Ticket, Waiter};
 use crate::{Refusal, Timer};
 
 /// A place in a line. Dropped, it is given up.
 pub(super) struct Standing<'e, C: Timer> {
     engine: &'e Engine<C>,
     line: Box<[u8]>,
-    pub ticket: Ticket,
-    /// When it got in this line.
+    pub stood: Stood,
+    /// When it came to this line.
     pub since: Timestamp,
     /// What the rules were counted as when they were last looked at.
     changes: u64,
-    exit: Exit,
+    /// What was left when it was admitted, if it was.
+    left: Option<u64>,
 }
 
 /// Why a request in line goes on.
@@ -28,17 +29,28 @@ pub(super) struct Standing<'e, C: Timer> {
 pub(super) enum Woken {
     /// It is in front, and units may have come back so often.
     InFront { nudges: u64 },
+    /// It is behind others, there may be room for it too, and units may have come back so often.
+    Joins { nudges: u64 },
     /// It does not wait any longer.
     Refused(Refusal),
     /// Other rules are in force, or a signal was pushed.
     Changed,
 }
 
+/// Whether a request asks with those in front of it where there may be room for all of them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Company {
+    Joins,
+    /// It waits until it is in front itself.
+    Alone,
+}
+
 /// Who gets in line.
 pub(super) struct Newcomer {
     /// The place that it has already, in another line.
     pub ticket: Option<Ticket>,
-    pub now: Timestamp,
+    /// When it came.
+    pub since: Timestamp,
     /// When it gives up.
     pub deadline: Timestamp,
 }
@@ -51,16 +63,16 @@ impl<'e, C: Timer> Standing<'e, C> {
         newcomer: Newcomer,
         changes: u64,
     ) -> Result<Self, Refusal> {
-        let Newcomer { ticket, now, deadline } = newcomer;
+        let Newcomer { ticket, since, deadline } = newcomer;
         let line = line(delay).into_boxed_slice();
         let stands = poll_fn(|context| {
             let (cost, waker) = (delay.cost, context.waker().clone());
             let waiter =
-                Waiter { ticket, cost, arrived: now, deadline: Some(deadline), foreseen: None, waker };
+                Waiter { ticket, cost, arrived: since, deadline: Some(deadline), foreseen: None, waker };
             Poll::Ready(engine.queues.stand(&line, waiter))
         });
-        let ticket = stands.await?;
-        Ok(Self { engine, line, ticket, since: now, changes, exit: Exit::Dropped(now) })
+        let stood = stands.await?;
+        Ok(Self { engine, line, stood, since, changes, left: None })
     }
 
     /// Whether this is the line of a limit.
@@ -73,18 +85,19 @@ impl<'e, C: Timer> Standing<'e, C> {
         self.changes = changes;
     }
 
-    /// Leaves the line with what it waited for.
-    pub fn leave(mut self) {
-        self.exit = Exit::Done;
+    /// Leaves the line with what it waited for, when so much was left.
+    pub fn leave(mut self, left: u64) {
+        self.left = Some(left);
     }
 
-    /// Waits until it is in front.
-    pub async fn until_front(&self) -> Woken {
-        poll_fn(|context| match self.engine.queues.look(&self.line, self.ticket, context.waker()) {
+    /// Waits until it is in front, or may ask with those who are.
+    pub async fn until_front(&self, company: Company) -> Woken {
+        poll_fn(|context| match self.engine.queues.look(&self.line, self.stood.ticket, context.waker()) {
             Look::Refused(refusal) => Poll::Ready(Woken::Refused(refusal)),
             _ if self.engine.changes() != self.changes => Poll::Ready(Woken::Changed),
             Look::Front { nudges, .. } => Poll::Ready(Woken::InFront { nudges }),
-            Look::Behind => Poll::Pending,
+            Look::Joins { nudges } if company == Company::Joins => Poll::Ready(Woken::Joins { nudges }),
+            Look::Joins { .. } | Look::Behind => Poll::Pending,
         })
         .await
     }
@@ -93,19 +106,21 @@ impl<'e, C: Timer> Standing<'e, C> {
     /// leave who give up meanwhile.
     pub async fn until_due(&self, put_off: PutOff) -> Woken {
         let queues = &self.engine.queues;
-        if queues.put_off(&self.line, self.ticket, put_off) == Postponed::AsksAgain {
-            return self.until_front().await;
+        if queues.put_off(&self.line, self.stood.ticket, put_off) == Postponed::AsksAgain {
+            return self.until_front(Company::Joins).await;
         }
         let mut nap = Nap::none();
         poll_fn(|context| {
             loop {
-                let (nudges, others_give_up) = match queues.look(&self.line, self.ticket, context.waker()) {
-                    Look::Refused(refusal) => return Poll::Ready(Woken::Refused(refusal)),
-                    _ if self.engine.changes() != self.changes => return Poll::Ready(Woken::Changed),
-                    // Somebody who came earlier, from another line: it is asked again when it is in front.
-                    Look::Behind => return Poll::Pending,
-                    Look::Front { nudges, others_give_up } => (nudges, others_give_up),
-                };
+                let (nudges, others_give_up) =
+                    match queues.look(&self.line, self.stood.ticket, context.waker()) {
+                        Look::Refused(refusal) => return Poll::Ready(Woken::Refused(refusal)),
+                        _ if self.engine.changes() != self.changes => return Poll::Ready(Woken::Changed),
+                        // Somebody who came earlier, from another line: it is asked again when it is in front.
+                        Look::Behind => return Poll::Pending,
+                        Look::Joins { nudges } => return Poll::Ready(Woken::Joins { nudges }),
+                        Look::Front { nudges, others_give_up } => (nudges, others_give_up),
+                    };
                 if nudges != put_off.nudges {
                     return Poll::Ready(Woken::InFront { nudges });
                 }
@@ -113,7 +128,7 @@ impl<'e, C: Timer> Standing<'e, C> {
                 match nap.poll_until(wake, &self.engine.clock, context) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(()) if wake == put_off.due => return Poll::Ready(Woken::InFront { nudges }),
-                    Poll::Ready(()) => queues.give_up(&self.line, self.ticket, self.engine.clock.now()),
+                    Poll::Ready(()) => queues.give_up(&self.line, self.stood.ticket, self.engine.clock.now()),
                 }
             }
         })
@@ -123,10 +138,10 @@ impl<'e, C: Timer> Standing<'e, C> {
 
 impl<C: Timer> Drop for Standing<'_, C> {
     fn drop(&mut self) {
-        let exit = match self.exit {
-            Exit::Done => Exit::Done,
-            Exit::Dropped(_) => Exit::Dropped(self.engine.clock.now()),
-        };
-        self.engine.queues.leave(&self.line, self.ticket, exit);
+        let (queues, ticket) = (&self.engine.queues, self.stood.ticket);
+        match self.left {
+            Some(left) => queues.leave_admitted(&self.line, ticket, left),
+            None => queues.leave(&self.line, ticket, Exit::Dropped(self.engine.clock.now())),
+        }
     }
 }

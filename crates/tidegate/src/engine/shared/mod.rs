@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Deciding, at its first poll  ->  decide    deciding.rs   by the rules as they are, and once more if they change
-//!                              ->  turn      waiting.rs    it comes, may stand in a line (line.rs), leaves with an answer
+//!                              ->  turn      waiting.rs    it comes, may stand in a line (line.rs), leaves with an answer (turn.rs)
 //!                              ->  settle    asking.rs     as for memory: pools, what is tried out, what attempts leave
 //!                              ->  put       asking.rs     one question to the shared store
 //!                              ->  without   without.rs    where it does not answer: by the policy of each rule
@@ -14,15 +14,15 @@
 mod asking;
 mod deciding;
 mod line;
+mod turn;
 mod waiting;
 mod without;
 
-pub(super) use asking::{Asker, Want};
+pub(super) use asking::{Asker, Want, whole};
 pub(super) use deciding::{Parts, decide};
-pub(super) use without::stands_in_for;
+pub(super) use without::{settle_plan, stands_in_for};
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use tidegate_core::Timestamp;
 
@@ -32,8 +32,6 @@ use crate::{Clock, Lease, SharedStore};
 /// The store that a fleet shares.
 pub(super) struct Shared {
     pub store: Arc<dyn SharedStore>,
-    /// How far its clock was ahead of the engine's when it last answered.
-    ahead_ns: AtomicI64,
 }
 
 impl<C: Clock> Engine<C> {
@@ -45,7 +43,7 @@ impl<C: Clock> Engine<C> {
     /// The rules [in force](Engine::in_force) go on asking the engine's own store.
     #[must_use]
     pub fn sharing(mut self, store: Arc<dyn SharedStore>) -> Self {
-        self.shared = Some(Shared { store, ahead_ns: AtomicI64::new(0) });
+        self.shared = Some(Shared { store });
         self
     }
 
@@ -55,19 +53,8 @@ impl<C: Clock> Engine<C> {
     }
 }
 
-impl Shared {
-    /// The store's clock showed `at` when the engine's showed `now`.
-    fn saw(&self, at: Timestamp, now: Timestamp) {
-        let ahead_ns = i128::from(at.as_nanos()) - i128::from(now.as_nanos());
-        let ahead_ns = i64::try_from(ahead_ns).unwrap_or(0);
-        self.ahead_ns.store(ahead_ns, Ordering::Relaxed);
-    }
-
-    /// A lease of this store that ends by the engine's clock, which is the one that its holder goes by.
-    pub fn by_our_clock(&self, lease: Lease) -> Lease {
-        let ahead_ns = self.ahead_ns.load(Ordering::Relaxed);
-        let expires_ns = i128::from(lease.expires.as_nanos()) - i128::from(ahead_ns);
-        let expires_ns = u64::try_from(expires_ns.max(0)).unwrap_or(u64::MAX);
-        Lease { expires: Timestamp::from_nanos(expires_ns), ..lease }
-    }
+/// A lease of the shared store as one that ends by the engine's clock, which is the one that its holder goes by. It was asked
+/// for at `asked`, so it was not handed out before that, and ends for its holder no later than in the store.
+pub(super) fn by_our_clock(lease: Lease, asked: Timestamp) -> Lease {
+    Lease { since: asked, expires: asked.saturating_add(lease.lasts()), ..lease }
 }

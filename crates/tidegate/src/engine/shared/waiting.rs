@@ -1,38 +1,26 @@
 //! A request that may have to stand in line for limits that a fleet shares.
 //!
-//! Who is in front of a line asks, sleeps for as long as the store said, and asks again. It has its place before it asks
-//! for the first time, so that whoever gives units back meanwhile finds it there.
+//! While nobody waits for any of them it asks at once, as a request does that nothing can hold, so that those who come
+//! together are asked about together. Who is told to wait gets in line and sleeps for as long as the store said; from then on
+//! those who come get in line behind it, and who is in front asks, sleeps, and asks again; together with some of those behind
+//! it, where there is room for all of them. A place in line is by when a request came, not by when it was told.
+//!
+//! Units may come back while a request is asked about that is in no line yet, so nobody finds it there. It looks how often
+//! they did before it asks, and when it gets in line: if they did meanwhile, it asks again.
 
-use tidegate_core::rules::{Answer, Delay, Fate, Touches};
+use tidegate_core::rules::Delay;
 use tidegate_core::{Nanos, PlanFull, Timestamp, Wait};
 
-use super::line::{Newcomer, Standing, Woken};
+use super::line::{Company, Newcomer, Standing, Woken};
+use super::turn::{Put, Refused, Told, Turn, View, attempt, denied};
 use super::{Asker, Want};
 use crate::engine::Engine;
-use crate::engine::waiting::{Delays, Judged, at_least, counts_denied, judge, line, span};
-use crate::waiting::{PutOff, Ticket};
+use crate::engine::waiting::{Judged, line, span};
+use crate::waiting::{PutOff, Stood, Ticket};
 use crate::{Refusal, Timer};
 
 /// How often the one in front asks for what leases hold, which are given back elsewhere without a word.
 const LEASES_ASKED_EVERY_NS: u128 = 100_000_000;
-
-/// What a request touches, by the rules as they are.
-pub(super) struct View<'t, 'r> {
-    pub touches: &'t Touches<'r>,
-    pub delays: Delays<'t>,
-    pub want: Want,
-    /// What the rules were counted as.
-    pub changes: u64,
-}
-
-/// How it ended.
-pub(super) struct Turn<'r> {
-    pub answer: Answer<'r>,
-    /// As of when.
-    pub at: Timestamp,
-    /// Why it was not held, or no longer, if it was denied for that.
-    pub refusal: Option<Refusal>,
-}
 
 /// A request that may have to wait.
 pub(super) struct Waiting<'e, C: Timer> {
@@ -51,24 +39,15 @@ enum Next<'r> {
     /// To get in the line of the limit at this place among those that may hold it; or in any.
     Arrive(Option<usize>),
     /// To wait for its turn in the line of this one.
-    Stand(usize),
-    /// To ask, in front of this line; and units may have come back so often.
+    Stand(usize, Company),
+    /// To ask, where it stands in this line; and units may have come back so often.
     Ask { delay: usize, nudges: u64 },
+    /// To wait for the limit at this place, for so long as it was told.
+    PutOff(usize, Told<'r>),
     /// Nothing.
     End(Turn<'r>),
     /// To look at the rules again.
     Look,
-}
-
-impl<'t, 'r> View<'t, 'r> {
-    pub fn of(touches: &'t Touches<'r>, want: Want, changes: u64) -> Self {
-        let mut delays = Delays::new();
-        // Not collected: that is done in one place, of which it is part, where a request is decided in memory.
-        for delay in touches.delays() {
-            delays.push(delay);
-        }
-        Self { touches, delays, want, changes }
-    }
 }
 
 impl<'e, C: Timer> Waiting<'e, C> {
@@ -92,8 +71,9 @@ impl<'e, C: Timer> Waiting<'e, C> {
         loop {
             next = match next {
                 Next::Arrive(at) => self.arrive(asker, view, at).await?,
-                Next::Stand(delay) => self.stand(asker, view, delay).await?,
+                Next::Stand(delay, company) => self.stand(asker, view, delay, company).await?,
                 Next::Ask { delay, nudges } => self.ask(asker, view, delay, nudges).await?,
+                Next::PutOff(delay, told) => self.put_off(asker, view, delay, told).await?,
                 Next::End(turn) => return Ok(Some(turn)),
                 Next::Look => return Ok(None),
             };
@@ -105,7 +85,7 @@ impl<'e, C: Timer> Waiting<'e, C> {
         let Some(standing) = &mut self.standing else { return Next::Arrive(None) };
         standing.looked_at(view.changes);
         match view.delays.iter().position(|delay| standing.is_of(delay)) {
-            Some(place) => Next::Stand(place),
+            Some(place) => Next::Stand(place, Company::Joins),
             None => {
                 // The rule is gone, or counts in another way.
                 self.standing = None;
@@ -122,22 +102,84 @@ impl<'e, C: Timer> Waiting<'e, C> {
         at: Option<usize>,
     ) -> Result<Next<'r>, PlanFull> {
         self.standing = None;
-        let place = at.or_else(|| self.earlier_in(view)).unwrap_or(0);
+        let waits_in = at.or_else(|| self.earlier_in(view, None));
+        let place = waits_in.unwrap_or(0);
         let (delay, now) = (&view.delays[place], self.engine.clock.now());
         self.deadline = self.deadline.min(self.arrived.saturating_add(delay.max_wait));
         if !delay.is_possible() {
             let refused = Refused { refusal: Refusal::Never, since: now };
             return self.refused(asker, view, delay, refused).await;
         }
-        let newcomer = Newcomer { ticket: self.ticket, now, deadline: self.deadline };
+        if waits_in.is_none() {
+            return self.ask_at_once(asker, view, place, now).await;
+        }
+        let newcomer = Newcomer { ticket: self.ticket, since: now, deadline: self.deadline };
         match Standing::in_line_of(self.engine, delay, newcomer, view.changes).await {
             Err(refusal) => self.refused(asker, view, delay, Refused { refusal, since: now }).await,
             Ok(standing) => {
-                self.ticket = Some(standing.ticket);
+                self.ticket = Some(standing.stood.ticket);
                 self.standing = Some(standing);
-                Ok(Next::Stand(place))
+                Ok(Next::Stand(place, Company::Joins))
             }
         }
+    }
+
+    /// It asks without standing in line, for nobody waits who came earlier.
+    async fn ask_at_once<'r>(
+        &mut self,
+        asker: &mut Asker<'e, C>,
+        view: &View<'_, 'r>,
+        place: usize,
+        at: Timestamp,
+    ) -> Result<Next<'r>, PlanFull> {
+        let (queues, delay) = (&self.engine.queues, &view.delays[place]);
+        if self.deadline < at {
+            let refused = Refused { refusal: Refusal::TooLong { wait: None }, since: at };
+            return self.refused(asker, view, delay, refused).await;
+        }
+        // Should it have to wait, it does so in front of all who come while it is asked.
+        self.ticket.get_or_insert_with(|| queues.next_ticket());
+        let nudges_of_all = queues.nudges();
+        let (answer, judged) = attempt(asker, view, delay, at).await?;
+        Ok(match judged {
+            Judged::Passes | Judged::Denied => Next::End(Turn { answer, at, refusal: None }),
+            Judged::Waits(_) => Next::PutOff(place, Told { answer, at, nudges_of_all }),
+            Judged::WaitsFor(other) => Next::PutOff(other, Told { answer, at, nudges_of_all }),
+        })
+    }
+
+    /// It gets in a line because it was told to wait, without asking anew. If others are in front, they go first.
+    async fn put_off<'r>(
+        &mut self,
+        asker: &mut Asker<'e, C>,
+        view: &View<'_, 'r>,
+        place: usize,
+        told: Told<'r>,
+    ) -> Result<Next<'r>, PlanFull> {
+        let Told { answer, at: since, nudges_of_all } = told;
+        self.standing = None;
+        let (delay, now) = (&view.delays[place], self.engine.clock.now());
+        self.deadline = self.deadline.min(self.arrived.saturating_add(delay.max_wait));
+        let wait = answer.limits[delay.place].outcome.retry_after;
+        let newcomer = Newcomer { ticket: self.ticket, since, deadline: self.deadline };
+        let stands = match self.due(delay, Put { since, now }, wait) {
+            Ok(due) => Standing::in_line_of(self.engine, delay, newcomer, view.changes)
+                .await
+                .map(|standing| (due, standing)),
+            Err(refusal) => Err(refusal),
+        };
+        let (due, standing) = match stands {
+            Ok(stands) => stands,
+            Err(refusal) => return Ok(Next::End(denied(answer, delay, Refused { refusal, since }, now))),
+        };
+        let standing = self.standing.insert(standing);
+        let woken = match standing.stood {
+            Stood { nudges, nudges_of_all: of_all, .. } if of_all == nudges_of_all => {
+                standing.until_due(PutOff { due, pace: delay.pace(now), nudges }).await
+            }
+            _ => standing.until_front(Company::Joins).await,
+        };
+        self.woken(asker, view, place, woken, since).await
     }
 
     /// It waits for its turn.
@@ -146,9 +188,10 @@ impl<'e, C: Timer> Waiting<'e, C> {
         asker: &mut Asker<'e, C>,
         view: &View<'_, 'r>,
         place: usize,
+        company: Company,
     ) -> Result<Next<'r>, PlanFull> {
         let Some(standing) = &self.standing else { return Ok(Next::Arrive(None)) };
-        let (woken, since) = (standing.until_front().await, standing.since);
+        let (woken, since) = (standing.until_front(company).await, standing.since);
         self.woken(asker, view, place, woken, since).await
     }
 
@@ -166,8 +209,13 @@ impl<'e, C: Timer> Waiting<'e, C> {
                 self.standing = None;
                 self.refused(asker, view, &view.delays[place], Refused { refusal, since }).await
             }
-            Woken::InFront { nudges } => Ok(match self.earlier_in(view) {
+            Woken::InFront { nudges } => Ok(match self.earlier_in(view, Some(place)) {
                 Some(earlier) => Next::Arrive(Some(earlier)),
+                None => Next::Ask { delay: place, nudges },
+            }),
+            // Somebody came earlier here as well, so it has no reason to go elsewhere yet.
+            Woken::Joins { nudges } => Ok(match self.earlier_in(view, Some(place)) {
+                Some(_) => Next::Stand(place, Company::Alone),
                 None => Next::Ask { delay: place, nudges },
             }),
         }
@@ -187,16 +235,21 @@ impl<'e, C: Timer> Waiting<'e, C> {
             let refused = Refused { refusal: Refusal::TooLong { wait: None }, since };
             return self.refused(asker, view, delay, refused).await;
         }
+        // It has waited for its turn; or would have, had not units come back just then.
+        asker.ask_anew();
+        let nudges_of_all = self.engine.queues.nudges();
         let (answer, judged) = attempt(asker, view, delay, at).await?;
         let wait = match judged {
             Judged::Passes => {
                 if let Some(standing) = self.standing.take() {
-                    standing.leave();
+                    standing.leave(answer.limits[delay.place].outcome.remaining);
                 }
                 return Ok(Next::End(Turn { answer, at, refusal: None }));
             }
             Judged::Denied => return Ok(Next::End(Turn { answer, at, refusal: None })),
-            Judged::WaitsFor(other) => return Ok(Next::Arrive(Some(other))),
+            Judged::WaitsFor(other) => {
+                return Ok(Next::PutOff(other, Told { answer, at, nudges_of_all }));
+            }
             Judged::Waits(wait) => wait,
         };
         let now = self.engine.clock.now();
@@ -239,62 +292,12 @@ impl<'e, C: Timer> Waiting<'e, C> {
         Ok(Next::End(denied(answer, delay, refused, now)))
     }
 
-    /// One of the limits that may hold it for which somebody waits who came earlier. Others may not be overtaken where
-    /// they wait, whatever it is that this one waits for.
-    fn earlier_in(&self, view: &View<'_, '_>) -> Option<usize> {
-        if view.delays.len() < 2 {
-            return None;
-        }
+    /// One of the limits that may hold it for which somebody waits who came earlier, but for the one whose line it stands
+    /// in. Others may not be overtaken where they wait, whatever it is that this one waits for.
+    fn earlier_in(&self, view: &View<'_, '_>, stands_in: Option<usize>) -> Option<usize> {
         let came_earlier = |front: Ticket| self.ticket.is_none_or(|ticket| front < ticket);
-        view.delays.iter().position(|delay| self.engine.queues.front(&line(delay)).is_some_and(came_earlier))
+        let waits_in =
+            |place: &usize| self.engine.queues.front(&line(&view.delays[*place])).is_some_and(came_earlier);
+        (0..view.delays.len()).filter(|place| Some(*place) != stands_in).find(waits_in)
     }
-}
-
-/// Since when a request stands in its line, and when it was last answered.
-#[derive(Clone, Copy)]
-struct Put {
-    since: Timestamp,
-    now: Timestamp,
-}
-
-/// Why a request does not wait, and since when it asked to.
-#[derive(Clone, Copy)]
-struct Refused {
-    refusal: Refusal,
-    since: Timestamp,
-}
-
-/// Asks for all that the request touches, and what that means to one who stands in line for `delay`.
-async fn attempt<'r, C: Timer>(
-    asker: &mut Asker<'_, C>,
-    view: &View<'_, 'r>,
-    delay: &Delay<'_>,
-    at: Timestamp,
-) -> Result<(Answer<'r>, Judged), PlanFull> {
-    asker.ask_anew();
-    // A request that waits makes one attempt, when it leaves: it asks without asking until then.
-    if counts_denied(view.touches, at) {
-        let answer = asker.settle(view.touches, at, Want::Look).await?;
-        let judged = judge(&answer, &view.delays, delay);
-        if let Judged::Waits(_) | Judged::WaitsFor(_) = judged {
-            return Ok((answer, judged));
-        }
-    }
-    let answer = asker.settle(view.touches, at, view.want).await?;
-    let judged = judge(&answer, &view.delays, delay);
-    Ok((answer, judged))
-}
-
-/// The end of a request that does not wait, or no longer, though it is not admitted.
-fn denied<'r>(mut answer: Answer<'r>, delay: &Delay<'_>, refused: Refused, now: Timestamp) -> Turn<'r> {
-    let retry_after = match refused.refusal {
-        Refusal::Never => Wait::NEVER,
-        Refusal::TooLong { wait: Some(wait) } => at_least(span(now, refused.since.saturating_add(wait))),
-        Refusal::TooLong { wait: None } | Refusal::QueueFull => at_least(Nanos::ZERO),
-    };
-    // What nobody could be asked about is not denied because so many wait.
-    if answer.fate != Fate::Unavailable {
-        answer.deny(delay.place, retry_after);
-    }
-    Turn { answer, at: now, refusal: Some(refused.refusal) }
 }

@@ -36,7 +36,7 @@ pub(super) fn settle<C: Clock>(
 }
 
 /// What this process alone says of a plan, some charges of which are left out, by their places.
-pub(super) fn settle_plan<C: Clock>(
+pub(in crate::engine) fn settle_plan<C: Clock>(
     engine: &Engine<C>,
     nodes: NonZeroU32,
     plan: &Plan<'_>,

@@ -12,10 +12,11 @@
 
 mod asking;
 mod deciding;
+mod in_line;
 
 pub(super) use asking::{Delays, Judged, counts_denied, judge};
 pub use deciding::Deciding;
-pub(super) use deciding::{at_least, span};
+pub(super) use in_line::{at_least, span};
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;

@@ -73,10 +73,10 @@ impl LeaseSeen {
         if token.grant().expires <= at { Self::Expired } else { Self::AlreadyReleased }
     }
 
-    /// That of a lease which is held.
-    pub(super) fn held(grant: Grant, owner: Owner) -> Self {
+    /// That of a lease which is held since then.
+    pub(super) fn held(grant: Grant, owner: Owner, since: Timestamp) -> Self {
         let token = LeaseToken::new(grant, u128::from_be_bytes(owner));
-        Self::Held(Lease { token, fence: grant.fence, expires: grant.expires })
+        Self::Held(Lease { token, fence: grant.fence, since, expires: grant.expires })
     }
 }
 

@@ -157,7 +157,7 @@ impl Replay {
         if let (Some(grant), Op::Check | Op::Acquire { .. }) = (grant, order.op) {
             let owner = if let Op::Acquire { owner, .. } = order.op { owner } else { NOBODY };
             if owner != NOBODY {
-                lease = LeaseSeen::held(grant, owner);
+                lease = LeaseSeen::held(grant, owner, self.at);
             }
             for (_, place) in played.charges().filter(|(charge, _)| charge.cost > 0) {
                 self.keys.note_owner(place, grant.fence, owner);
@@ -227,7 +227,7 @@ impl Replay {
             leases.hold(renewed, units, at);
             let owner = token.seal().to_be_bytes();
             self.keys.note_owner(*place, fence, owner);
-            lease = LeaseSeen::held(renewed, owner);
+            lease = LeaseSeen::held(renewed, owner, at);
         }
         let is_changed = matches!(lease, LeaseSeen::Held(_) | LeaseSeen::Released);
         if is_changed != (played.admitted == Verdict::Allowed) {

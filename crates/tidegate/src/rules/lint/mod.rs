@@ -7,6 +7,7 @@
 mod domain;
 mod dominated;
 mod limits;
+mod locks;
 mod shadowed;
 
 use tidegate_core::rules::{Limits, Lookup, RuleLimit};
@@ -25,6 +26,7 @@ pub(super) fn lint(report: &mut Report, file: &RulesFile) {
         domain::without_effect(report, file, rule);
         domain::plans_never_chosen(report, rule);
         limits::lint(report, rule);
+        locks::lint(report, rule);
         dominated::lint(report, rule);
     }
     domain::replace_each_other(report, file);

@@ -36,6 +36,7 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<FileRule> {
     if let Some(node) = fields.value("metadata") {
         read.rule.metadata = metadata(reader, node);
     }
+    read.at.on_store_failure = node.get("on_store_failure").map(|said| said.span);
     SharedStoreTerms::read(reader, &mut fields).apply(&mut read.rule);
     note_options_of_a_limit(reader, &mut fields);
     fields.finish(reader, "a rule");

@@ -1,0 +1,40 @@
+//! What denies a request that lacks a part of its key: a charge in its plan that nothing fits.
+
+use std::sync::LazyLock;
+
+use super::LimitId;
+use crate::{Counter, KeyForm, LimitSpec, WINDOW_NS_MIN};
+
+/// A counter that admits nothing, for keys of each form.
+pub(super) struct Refusing {
+    plain: Counter,
+    values: Counter,
+    secret: Counter,
+}
+
+/// That of all plans.
+pub(super) static REFUSING: LazyLock<Refusing> = LazyLock::new(|| {
+    let nothing = LimitSpec::new(0, WINDOW_NS_MIN).build().expect("zero is a limit");
+    let plain = Counter::known_as("", &LimitId::Place(0), nothing);
+    Refusing {
+        values: plain.clone().with_keys(KeyForm::Values),
+        secret: plain.clone().with_keys(KeyForm::Secret),
+        plain,
+    }
+});
+
+impl Refusing {
+    /// That for keys of this form.
+    pub fn of(&self, form: KeyForm) -> &Counter {
+        match form {
+            KeyForm::Plain => &self.plain,
+            KeyForm::Values => &self.values,
+            KeyForm::Secret => &self.secret,
+        }
+    }
+
+    /// Whether a counter is one of these.
+    pub fn is(&self, counter: &Counter) -> bool {
+        counter.id() == self.plain.id()
+    }
+}
