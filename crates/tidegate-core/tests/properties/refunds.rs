@@ -8,7 +8,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tidegate_core::algorithm::Align;
-use tidegate_core::{Ask, AlgorithmName, LimitSpec, Timestamp, Verdict};
+use tidegate_core::{AlgorithmName, Ask, LimitSpec, Timestamp, Verdict};
 
 use crate::requests::requests;
 use crate::subject::Subject;

@@ -18,7 +18,7 @@ use super::giving_back::{GivenBack, give_back};
 use super::leasing::holds_leases;
 use super::order::{Op, Order, OrderCharge};
 use super::parts::Part;
-use super::script::{LeaseSeen, outcomes_of};
+use super::script::{LeaseSeen, Seen, counts_from, outcomes_of};
 use super::store::{Asking, Inner, Patience};
 use crate::{Outcomes, Settled, StoreFailure};
 
@@ -134,10 +134,7 @@ impl Split {
                 }
                 _ => None,
             };
-            let is_refunded =
-                |charge: &&OrderCharge| !charge.algorithm.counts_denied() && !holds_leases(charge);
-            let charges: Charges = part.charges_of(&self.order).filter(is_refunded).cloned().collect();
-            let order = Order::new(Op::Refund(Some(answer.seen.at)), charges);
+            let order = Order::new(Op::Refund, self.refunded(part, &answer.seen));
             // Denials are kept only of plans of which every charge is refunded, so there is a state for each.
             let states = answer.seen.states.clone().filter(|_| self.patience.denials == Denials::Kept);
             let before = states.map(|states| (states, answer.when));
@@ -145,6 +142,20 @@ impl Split {
         });
         let orders = orders.filter(|part| !part.order.charges.is_empty());
         orders.map(|part| self.inner.runtime.spawn(give_back(self.inner.clone(), part))).collect()
+    }
+
+    /// The charges of a part that was admitted, but for those that stay or are released.
+    fn refunded(&self, part: &Part, seen: &Seen) -> Charges {
+        let states = seen.states.as_deref().unwrap_or(&[]);
+        let charges = part.charges_of(&self.order).zip(states);
+        let is_refunded = |charge: &OrderCharge| !charge.algorithm.counts_denied() && !holds_leases(charge);
+        charges
+            .filter(|(charge, _)| is_refunded(charge))
+            .map(|(charge, state)| OrderCharge {
+                counts_from: Some(counts_from(charge, state, seen.at)),
+                ..charge.clone()
+            })
+            .collect()
     }
 }
 

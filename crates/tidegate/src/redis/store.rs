@@ -171,7 +171,7 @@ impl SharedStore for RedisStore {
     }
 
     fn refund(&self, plan: &Plan<'_>) -> Later<Result<(), StoreFailure>> {
-        self.inner.change(self.inner.order(Op::Refund(None), plan), self.patience(Denials::NotKept))
+        self.inner.change(self.inner.order(Op::Refund, plan), self.patience(Denials::NotKept))
     }
 
     fn reset(&self, plan: &Plan<'_>) -> Later<Result<(), StoreFailure>> {
@@ -194,6 +194,7 @@ impl Inner {
             algorithm: charge.counter.algorithm().clone(),
             cost: charge.cost,
             role: charge.role,
+            counts_from: None,
         };
         Order::new(op, plan.charges().iter().map(charge).collect())
     }

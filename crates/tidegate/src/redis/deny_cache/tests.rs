@@ -21,6 +21,7 @@ fn charge(key: &str, text: &str, cost: u64) -> OrderCharge {
         algorithm: counter.algorithm().clone(),
         cost,
         role: Role::Enforced,
+        counts_from: None,
     }
 }
 

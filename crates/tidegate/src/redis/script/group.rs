@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use tidegate_core::{Nanos, Timestamp};
 
-use super::term::{NANOS_PER_MICRO, write_double, write_span};
+use super::term::{EXACT_MAX, NANOS_PER_MICRO, write_double, write_span};
 use crate::grant::at_least_the_least;
 use crate::redis::order::{Op, Owner};
 
@@ -19,6 +19,8 @@ pub(super) struct Groups {
 pub(super) struct GroupCharge {
     pub term: u16,
     pub place: u16,
+    /// Of a refund, from when on it counts, if that is known.
+    pub counts_from: Option<Timestamp>,
 }
 
 pub(super) type GroupCharges = SmallVec<[GroupCharge; 4]>;
@@ -80,7 +82,7 @@ impl Groups {
             self.bytes.extend((charge.place + 1).to_be_bytes());
             self.bytes.push(0);
         }
-        write_needs(op, &mut self.bytes);
+        write_needs(op, &charges, &mut self.bytes);
         let strides = SmallVec::from_elem(0, charges.len());
         self.last = Some(Group { op: *op, starts, plans: 1, charges, strides });
     }
@@ -101,7 +103,7 @@ impl Group {
                 (plans, Some(apart)) if plans > 1 && apart == plans * u16::from(*stride) => *stride,
                 _ => return false,
             };
-            if first.term != next.term {
+            if first.term != next.term || first.counts_from != next.counts_from {
                 return false;
             }
             strides.push(stride);
@@ -127,7 +129,7 @@ fn code(op: &Op) -> u8 {
     match op {
         Op::Check => CHECK,
         Op::Peek => PEEK,
-        Op::Refund(_) => REFUND,
+        Op::Refund => REFUND,
         Op::Reset => RESET,
         Op::Acquire { .. } => ACQUIRE,
         Op::Renew { .. } => RENEW,
@@ -138,19 +140,23 @@ fn code(op: &Op) -> u8 {
 
 /// Whether plans with these can be of one group. Each lease has an owner of its own.
 fn is_same(one: &Op, other: &Op) -> bool {
-    match (one, other) {
-        (Op::Check, Op::Check) | (Op::Peek, Op::Peek) | (Op::Reset, Op::Reset) => true,
-        (Op::Refund(one), Op::Refund(other)) => one == other,
-        _ => false,
-    }
+    matches!(
+        (one, other),
+        (Op::Check, Op::Check) | (Op::Peek, Op::Peek) | (Op::Refund, Op::Refund) | (Op::Reset, Op::Reset)
+    )
 }
 
 /// What an op needs besides charges.
-fn write_needs(op: &Op, bytes: &mut Vec<u8>) {
+fn write_needs(op: &Op, charges: &[GroupCharge], bytes: &mut Vec<u8>) {
     match op {
         Op::Check | Op::Peek | Op::Reset => {}
-        Op::Refund(charged) => {
-            write_double(bytes, charged.map_or(0, |charged| charged.as_nanos() / NANOS_PER_MICRO));
+        Op::Refund => {
+            // Zero is not known. What is later than a double can say is later than any time.
+            let from_us =
+                |charge: &GroupCharge| charge.counts_from.map(|from| from.as_nanos() / NANOS_PER_MICRO);
+            charges
+                .iter()
+                .for_each(|charge| write_double(bytes, from_us(charge).unwrap_or(0).min(EXACT_MAX)));
         }
         Op::Acquire { owner, ttl } => write_lease(bytes, owner, *ttl, Timestamp::from_nanos(0), 0),
         Op::Renew { token, ttl } | Op::Raise { token, ttl } => {

@@ -117,7 +117,7 @@ impl Replay {
                     _ => self.decide(played),
                 }
             }
-            Op::Refund(charged) => self.refund(played, charged),
+            Op::Refund => self.refund(played),
             Op::Reset => {
                 played.charges().for_each(|(charge, place)| self.keys.reset(charge, place, self.at));
                 Ok(self.done(LeaseSeen::None))
@@ -173,14 +173,14 @@ impl Replay {
     }
 
     /// Each key was charged for itself, and so it is given back to all that can be read.
-    fn refund(&mut self, played: Played<'_>, charged: Option<Timestamp>) -> Result<Seen, Stopped> {
+    fn refund(&mut self, played: Played<'_>) -> Result<Seen, Stopped> {
         let mut unreadable = None;
         for (charge, place) in played.charges().filter(|(charge, _)| charge.cost > 0) {
             match self.keys.read(charge, place) {
                 Ok(()) => {
                     let ask = Ask { now: self.at, cost: charge.cost };
                     if let Some(line) = self.keys.line_mut(charge, place) {
-                        line.refund(ask, charged);
+                        line.refund(ask, charge.counts_from);
                     }
                 }
                 Err(_) => unreadable = Some(&charge.key),
