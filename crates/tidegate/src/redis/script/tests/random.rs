@@ -373,14 +373,14 @@ impl Case {
     /// From when on the charge counts that was the last but so many; if there is none, half a window ago.
     fn counts_from(&self, key: &str, ago: usize) -> Option<Timestamp> {
         let counted = self.counted.get(key).and_then(|counted| counted.iter().rev().nth(ago).copied());
-        // Windows of calendars are at hand that far back. What was charged before those is told from what was charged in the
-        // first of them only if it matters, and it does not unless time steps back by a whole window.
+        // Windows of calendars are at hand that far. What was charged in one beyond them is told from what was charged in the
+        // last of them only if it matters, and it does not unless time steps back by a whole window.
         let window_us = self.limits.iter().map(|limit| limit.rate().window_ns()).min().unwrap_or(0) / 1_000;
-        let earliest_us = self.now_us.saturating_sub(window_us);
+        let at_hand = self.now_us.saturating_sub(window_us)..=self.now_us + window_us;
         let from_us =
             counted.map_or(self.now_us.saturating_sub(window_us / 2), |from| from.as_nanos() / 1_000);
         // Zero stands for not known.
-        Some(Timestamp::from_nanos(from_us.max(earliest_us).max(1) * 1_000))
+        Some(Timestamp::from_nanos(from_us.clamp(*at_hand.start(), *at_hand.end()).max(1) * 1_000))
     }
 
     fn in_memory(&self, both: &Both) -> Outcomes {
