@@ -29,8 +29,8 @@ pub(super) const KEPT_NS_MAX: u64 = 1_000_000_000;
 pub(super) const ENTRIES_MAX: usize = 65_536;
 /// What the states of a shard take at most besides their entries.
 const SHARD_HEAP_BYTES_MAX: usize = 256 * 1024;
-/// A state that takes more is not kept: it would crowd out many others.
-const STATE_HEAP_BYTES_MAX: usize = 16 * 1024;
+/// A state that takes more is not kept: it would crowd out many others, and to copy it takes time.
+pub(super) const STATE_HEAP_BYTES_MAX: usize = 4 * 1024;
 const SHARDS: usize = 64;
 const SHARD_ENTRIES_MAX: usize = ENTRIES_MAX / SHARDS;
 
@@ -80,8 +80,27 @@ struct Entry {
     seen: SeenAt,
     /// None if nothing is known but what is not to be believed.
     state: Option<Arc<KeyState>>,
+    good_for: GoodFor,
     /// When units were given back or forgotten: what Redis saw up to then is of no use, though it may come later.
     given_back: Option<Timestamp>,
+}
+
+/// What a state that is kept is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GoodFor {
+    /// It is no further than Redis is.
+    Denials,
+    /// It may have been charged to by others who gave that back too, so nothing is denied by it. It says what remains, if
+    /// another key denies.
+    Reports,
+}
+
+/// What is known of a key.
+struct Known {
+    state: Arc<KeyState>,
+    good_for: GoodFor,
+    /// The latest time that it can be for Redis.
+    latest: Timestamp,
 }
 
 impl SeenAt {
@@ -125,7 +144,8 @@ impl DenyCache {
         for (charge, state) in charges.iter().zip(states) {
             if heap_bytes(Some(state)) <= STATE_HEAP_BYTES_MAX {
                 let state = Some(Arc::new(state.clone()));
-                self.enter(&charge.key, Entry { number: 0, seen, state, given_back: None });
+                let good_for = GoodFor::Denials;
+                self.enter(&charge.key, Entry { number: 0, seen, state, good_for, given_back: None });
             }
         }
     }
@@ -144,13 +164,13 @@ impl DenyCache {
     /// come after it.
     pub(super) fn given_back(&self, charges: &[OrderCharge], seen: SeenAt) {
         for charge in charges {
-            let given_back = Some(seen.at);
-            self.enter(&charge.key, Entry { number: 0, seen, state: None, given_back });
+            let (good_for, given_back) = (GoodFor::Reports, Some(seen.at));
+            self.enter(&charge.key, Entry { number: 0, seen, state: None, good_for, given_back });
         }
     }
 
-    /// Keeps what was seen before a plan was charged that was [given back](Self::given_back) at that time: at least so much
-    /// is used again. What was seen in between is not to be believed.
+    /// Keeps what was seen before a plan was charged that was [given back](Self::given_back) at that time, to say what
+    /// remains. What was seen in between is not to be believed.
     pub(super) fn restore(&self, charges: &[OrderCharge], before: Before<'_>, given_back: Timestamp) {
         for (charge, state) in charges.iter().zip(before.states) {
             if heap_bytes(Some(state)) <= STATE_HEAP_BYTES_MAX {
@@ -166,25 +186,28 @@ impl DenyCache {
         if self.len() == 0 {
             return None;
         }
-        let mut known: SmallVec<[(Arc<KeyState>, Timestamp); 2]> = SmallVec::new();
+        let mut known: SmallVec<[Known; 2]> = SmallVec::new();
         let mut verdict = Verdict::Allowed;
         for (place, charge) in order.charges.iter().enumerate() {
-            let (state, latest) = self.in_shard(&charge.key, |shard| shard.state_now(&charge.key, now))?;
+            let key = self.in_shard(&charge.key, |shard| shard.known(&charge.key, now))?;
             let may_deny = charge.role == Role::Enforced && cacheable.holds(place);
-            if may_deny && weigh(charge, &state, latest)? == Verdict::Denied {
+            if may_deny
+                && key.good_for == GoodFor::Denials
+                && weigh(charge, &key.state, key.latest)? == Verdict::Denied
+            {
                 verdict = Verdict::Denied;
             }
-            known.push((state, latest));
+            known.push(key);
         }
         if verdict == Verdict::Allowed {
             return None;
         }
         // That the plan is denied is all that one charge has to know of the others.
-        let outcome = |(charge, (state, at)): (&OrderCharge, &(Arc<KeyState>, Timestamp))| {
-            outcomes_of(slice::from_ref(charge), slice::from_ref(&**state), *at, Verdict::Denied)
+        let outcome = |(charge, key): (&OrderCharge, &Known)| {
+            outcomes_of(slice::from_ref(charge), slice::from_ref(&*key.state), key.latest, Verdict::Denied)
         };
         let outcomes = order.charges.iter().zip(&known).flat_map(outcome).collect();
-        let at = known.iter().map(|(_, latest)| *latest).max()?;
+        let at = known.iter().map(|key| key.latest).max()?;
         Some(Settled { outcomes, at, lease: None })
     }
 
@@ -209,15 +232,15 @@ impl DenyCache {
 }
 
 impl Shard {
-    /// What is known of a key, and the latest time that it can be for Redis; forgets what is too old.
-    fn state_now(&mut self, key: &KeyName, now: Timestamp) -> Option<(Arc<KeyState>, Timestamp)> {
+    /// What is known of a key; forgets what is too old.
+    fn known(&mut self, key: &KeyName, now: Timestamp) -> Option<Known> {
         let entry = self.by_key.get(key)?;
         if !is_good(entry, now) {
             self.remove(key);
             return None;
         }
-        let latest = entry.seen.latest(now);
-        entry.state.clone().map(|state| (state, latest))
+        let state = entry.state.clone()?;
+        Some(Known { state, good_for: entry.good_for, latest: entry.seen.latest(now) })
     }
 
     fn enter(&mut self, key: &KeyName, mut entry: Entry) {
@@ -247,7 +270,7 @@ impl Shard {
         }
     }
 
-    /// Only what this has given back itself is known to be as it was.
+    /// Only of what this has given back itself is it known how it was, about.
     fn restore(&mut self, key: &KeyName, state: &KeyState, seen: SeenAt, given_back: Timestamp) {
         let bytes = heap_bytes(Some(state));
         if let Some(entry) = self.by_key.get_mut(key)
@@ -257,6 +280,7 @@ impl Shard {
         {
             self.heap_bytes += bytes;
             entry.state = Some(Arc::new(state.clone()));
+            entry.good_for = GoodFor::Reports;
             entry.seen = seen;
         }
     }
