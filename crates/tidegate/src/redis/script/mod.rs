@@ -8,7 +8,8 @@
 //!
 //! The script decides who is admitted and writes what is left; it says neither what remains nor when to retry. That is
 //! worked out here from the states that it saw, by the same code that counts in memory. A replay that comes to another
-//! verdict than the script did is an error: one of the two is wrong.
+//! verdict than the script did is an error of that order, and of those after it that touch the same keys: one of the two is
+//! wrong.
 
 mod call;
 mod group;
