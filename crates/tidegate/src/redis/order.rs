@@ -68,7 +68,7 @@ impl Order {
 }
 
 impl Op {
-    /// What tells it from others.
+    /// The number that the script knows it by: see `lua/main.lua`.
     pub(super) fn number(self) -> u8 {
         match self {
             Self::Check => 1,

@@ -37,15 +37,6 @@ struct Group {
     strides: SmallVec<[u8; 4]>,
 }
 
-const CHECK: u8 = 1;
-const PEEK: u8 = 2;
-const REFUND: u8 = 3;
-const RESET: u8 = 4;
-const ACQUIRE: u8 = 5;
-const RENEW: u8 = 6;
-const RELEASE: u8 = 7;
-const RAISE: u8 = 8;
-
 /// Bytes of a group before its charges, and of each charge.
 const HEAD_BYTES: usize = 4;
 const CHARGE_BYTES: usize = 5;
@@ -76,7 +67,7 @@ impl Groups {
         let starts = self.bytes.len();
         // A plan has no more charges than one byte can count, nor a call more terms and keys than two bytes.
         #[allow(clippy::cast_possible_truncation, reason = "a plan has 64 charges at most")]
-        self.bytes.extend([code(op), charges.len() as u8, 0, 1]);
+        self.bytes.extend([op.number(), charges.len() as u8, 0, 1]);
         for charge in &charges {
             self.bytes.extend((charge.term + 1).to_be_bytes());
             self.bytes.extend((charge.place + 1).to_be_bytes());
@@ -122,19 +113,6 @@ impl Group {
                 bytes[self.starts + HEAD_BYTES + number * CHARGE_BYTES + STRIDE_AT] = *stride;
             }
         }
-    }
-}
-
-fn code(op: &Op) -> u8 {
-    match op {
-        Op::Check => CHECK,
-        Op::Peek => PEEK,
-        Op::Refund => REFUND,
-        Op::Reset => RESET,
-        Op::Acquire { .. } => ACQUIRE,
-        Op::Renew { .. } => RENEW,
-        Op::Release { .. } => RELEASE,
-        Op::Raise { .. } => RAISE,
     }
 }
 
