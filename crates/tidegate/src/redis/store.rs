@@ -20,7 +20,7 @@ use super::desk::{Answer, Answered, Desk, Edges, Job, Likeness, Office, Ticket};
 use super::giving_back::GivingBack;
 use super::heartbeat::{HEARTBEAT, Heartbeat};
 use super::key_name::{hash_tag, key_name};
-use super::leasing::Changed;
+use super::leasing::{Changed, Unclaimed};
 use super::order::{Op, Order, OrderCharge};
 use super::parts::{Parted, after_hash_tag};
 use super::script::{LeaseSeen, SCRIPT, owner_for};
@@ -100,6 +100,14 @@ impl RedisStore {
     fn patience(&self, denials: Denials) -> Patience {
         let left = self.inner.settings.timeout.saturating_sub(self.spent);
         Patience { deadline: Instant::now() + left, denials }
+    }
+
+    /// Waits until nothing is on its way back to Redis that was charged for nothing, for so long at most, and says how much
+    /// of it is left then. Whoever is about to end the runtime, and asks for nothing more, loses none of it so.
+    pub async fn settled(&self, at_most: Duration) -> usize {
+        let giving_back = &self.inner.giving_back;
+        let _ = tokio::time::timeout(at_most, giving_back.done()).await;
+        giving_back.under_way()
     }
 
     /// What it has done so far.
@@ -210,6 +218,9 @@ impl Inner {
                 let nothing = Settled { outcomes: SmallVec::new(), at: self.office.clock.now(), lease: None };
                 Box::pin(std::future::ready(Ok(nothing)))
             }
+            Some(Parted::Whole(place)) if matches!(order.op, Op::Acquire { .. }) => {
+                self.later(patience, self.acquire_at(place, order, patience), claimed)
+            }
             Some(Parted::Whole(place)) => {
                 let asking = self.put(place, order, patience);
                 self.later(patience, asking, |answer| {
@@ -224,8 +235,9 @@ impl Inner {
                     order.op = Op::Acquire { owner, ttl: None };
                 }
                 let split = Split { inner: self.clone(), order, parts, patience };
-                self.later(patience, split.decide(), move |settled| {
-                    settled.map(|settled| Settled { lease: settled.lease.filter(|_| !is_check), ..settled })
+                self.later(patience, split.decide(), move |decided| {
+                    let settled = claimed(decided)?;
+                    Ok(Settled { lease: settled.lease.filter(|_| !is_check), ..settled })
                 })
             }
         }
@@ -327,7 +339,14 @@ impl Patience {
     }
 }
 
-fn settled(answered: Answered) -> Settled {
+/// Whoever waits for it has it now.
+fn claimed(decided: Result<(Settled, Unclaimed), StoreFailure>) -> Result<Settled, StoreFailure> {
+    let (settled, unclaimed) = decided?;
+    unclaimed.claimed();
+    Ok(settled)
+}
+
+pub(super) fn settled(answered: Answered) -> Settled {
     let seen = answered.seen;
     let lease = match seen.lease {
         LeaseSeen::Held(lease) => Some(lease),
