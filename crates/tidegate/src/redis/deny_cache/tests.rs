@@ -1,6 +1,7 @@
 use tidegate_core::algorithm::Counting;
 use tidegate_core::{Ask, Counter, Ledger, Packed};
 
+use super::shard::{SHARD_ENTRIES_MAX, SHARD_HEAP_BYTES_MAX};
 use super::*;
 use crate::redis::order::Op;
 use crate::{IntoLimit, Wait};
