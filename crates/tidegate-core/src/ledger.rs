@@ -13,6 +13,10 @@ use std::collections::VecDeque;
 pub use copy::{CopyProgress, LedgerCopy};
 pub use parts::{LedgerEntry, LedgerError};
 
+/// Units that are not the newest are taken back only if no more entries than this are to be written anew, themselves
+/// included. A script on Redis does the same, and nobody else is served meanwhile.
+const REWRITTEN_ENTRIES_MAX: usize = 1_024;
+
 /// What was used, and when. `Default` is a key never seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
@@ -128,6 +132,25 @@ impl Ledger {
         }
     }
 
+    /// Takes `units` back of those at `stamp`, no more than there are. If so many entries came after them that it would
+    /// take long, nothing.
+    pub(crate) fn take_back_at(&mut self, stamp: u64, units: u64) {
+        let at = self.entries.partition_point(|entry| entry.stamp < stamp);
+        let later = self.entries.len() - at;
+        let Some(entry) = self.entries.get(at).filter(|entry| entry.stamp == stamp) else { return };
+        if later > REWRITTEN_ENTRIES_MAX {
+            return;
+        }
+        let held = entry.total.wrapping_sub(self.total_before_entry(at));
+        let units = units.min(held);
+        for entry in self.entries.range_mut(at..) {
+            entry.total = entry.total.wrapping_sub(units);
+        }
+        if units == held {
+            self.entries.remove(at);
+        }
+    }
+
     /// The running total before the first entry at `oldest` or later.
     #[inline]
     fn total_until(&self, oldest: u64) -> u64 {
@@ -139,10 +162,11 @@ impl Ledger {
     }
 
     fn total_before_last(&self) -> u64 {
-        match self.entries.len() {
-            0 | 1 => self.total_before,
-            len => self.entries[len - 2].total,
-        }
+        self.total_before_entry(self.entries.len().saturating_sub(1))
+    }
+
+    fn total_before_entry(&self, at: usize) -> u64 {
+        at.checked_sub(1).map_or(self.total_before, |before| self.entries[before].total)
     }
 
     fn forget_first(&mut self) {

@@ -202,6 +202,15 @@ impl Gcra {
         Some(Arrival { whole, part })
     }
 
+    /// Takes the arrival time back, but not behind `now`.
+    fn move_back(&self, state: &mut Packed, span: Arrival, now: Timestamp) {
+        let back = self.arrival(*state).and_then(|arrival| self.earlier(arrival, span));
+        *state = match back {
+            Some(arrival) if arrival.whole >= u128::from(now.as_nanos()) => pack(arrival),
+            _ => Packed::NEVER_SEEN,
+        };
+    }
+
     /// c·W/L.
     #[inline]
     fn span_of(&self, cost: u64) -> Arrival {
@@ -244,14 +253,29 @@ impl Counting for Gcra {
     }
 
     fn refund(&self, state: &mut Packed, ask: Ask) {
+        if self.limit() > 0 {
+            self.move_back(state, self.span_of(ask.cost), ask.now);
+        }
+    }
+
+    /// Where the arrival time begins to move.
+    fn counts_from(&self, state: &Packed, now: Timestamp) -> Timestamp {
+        Timestamp::from_nanos(u64::try_from(self.start(*state, now).whole).unwrap_or(u64::MAX))
+    }
+
+    /// Without the charge the arrival time would have been at `from`. A bucket whose arrival time is over is full, and
+    /// what would flow into it then is lost. So what has passed since `from` may have been lost, whoever came after it,
+    /// and only the rest of the charge is given back. Of a bucket that nobody else used that makes no difference.
+    fn refund_charged(&self, state: &mut Packed, ask: Ask, from: Timestamp) {
         if self.limit() == 0 {
             return;
         }
-        let back = self.arrival(*state).and_then(|arrival| self.earlier(arrival, self.span_of(ask.cost)));
-        *state = match back {
-            Some(arrival) if arrival.whole >= u128::from(ask.now.as_nanos()) => pack(arrival),
-            _ => Packed::NEVER_SEEN,
-        };
+        let passed_ns = ask.now.as_nanos().saturating_sub(from.as_nanos());
+        let passed = Arrival { whole: u128::from(passed_ns), part: 0 };
+        match self.earlier(self.span_of(ask.cost), passed) {
+            Some(left) if left > Arrival::ZERO => self.move_back(state, left, ask.now),
+            _ => {}
+        }
     }
 
     #[inline]
@@ -292,6 +316,8 @@ impl Counting for Gcra {
 }
 
 impl Arrival {
+    const ZERO: Self = Self { whole: 0, part: 0 };
+
     /// The first whole nanosecond that is not before it.
     #[inline]
     fn ceil(self) -> u128 {

@@ -63,6 +63,14 @@ impl Counting for LeakyBucket {
         self.departures.refund(state, ask);
     }
 
+    fn counts_from(&self, state: &Packed, now: Timestamp) -> Timestamp {
+        self.departures.counts_from(state, now)
+    }
+
+    fn refund_charged(&self, state: &mut Packed, ask: Ask, from: Timestamp) {
+        self.departures.refund_charged(state, ask, from);
+    }
+
     #[inline]
     fn remaining(&self, state: &Packed, now: Timestamp) -> u64 {
         self.departures.remaining(state, now)

@@ -72,6 +72,22 @@ pub trait Counting {
         false
     }
 
+    /// From when on a cost counts that is charged at an instant, by the state before it: what
+    /// [`refund_charged`](Self::refund_charged) has to know of it.
+    #[inline]
+    fn counts_from(&self, _state: &Self::State, now: Timestamp) -> Timestamp {
+        now
+    }
+
+    /// Gives back a cost that [counts from](Self::counts_from) an instant on, however much others have used since. What
+    /// is left admits nothing that would be denied if the cost had never been charged; so what cannot be told from what
+    /// others used is not given back.
+    fn refund_charged(&self, state: &mut Self::State, ask: Ask, from: Timestamp) {
+        if !self.began_after(state, from) {
+            self.refund(state, ask);
+        }
+    }
+
     /// The largest cost that would fit now.
     fn remaining(&self, state: &Self::State, now: Timestamp) -> u64;
 
@@ -203,6 +219,12 @@ macro_rules! counting_by_variant {
             }
             fn began_after(&self, state: &$state, instant: Timestamp) -> bool {
                 match self { $(Self::$variant(one) => one.began_after(state, instant)),+ }
+            }
+            fn counts_from(&self, state: &$state, now: Timestamp) -> Timestamp {
+                match self { $(Self::$variant(one) => one.counts_from(state, now)),+ }
+            }
+            fn refund_charged(&self, state: &mut $state, ask: Ask, from: Timestamp) {
+                match self { $(Self::$variant(one) => one.refund_charged(state, ask, from)),+ }
             }
             #[inline]
             fn remaining(&self, state: &$state, now: Timestamp) -> u64 {

@@ -68,6 +68,15 @@ impl Counting for SlidingLog {
         ledger.take_back(ask.cost);
     }
 
+    /// The stamp of its entry.
+    fn counts_from(&self, ledger: &Ledger, now: Timestamp) -> Timestamp {
+        Timestamp::from_nanos(Self::instant(ledger, now))
+    }
+
+    fn refund_charged(&self, ledger: &mut Ledger, ask: Ask, from: Timestamp) {
+        ledger.take_back_at(from.as_nanos(), ask.cost);
+    }
+
     fn remaining(&self, ledger: &Ledger, now: Timestamp) -> u64 {
         self.rate.limit().saturating_sub(self.used(ledger, now))
     }

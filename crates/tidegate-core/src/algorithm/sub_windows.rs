@@ -44,12 +44,18 @@ impl SubWindows {
         self.strict
     }
 
-    /// The number of the sub-window that counts: never before the newest in use.
+    /// The number of the sub-window that an instant is in.
     #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "n is less than W, so the number is less than t")]
-    fn number(&self, ledger: &Ledger, now: Timestamp) -> u64 {
+    fn number_at(&self, instant: Timestamp) -> u64 {
         let window = u128::from(self.rate.window_ns());
-        let number = (u128::from(now.as_nanos()) * u128::from(self.sub_windows) / window) as u64;
+        (u128::from(instant.as_nanos()) * u128::from(self.sub_windows) / window) as u64
+    }
+
+    /// The number of the sub-window that counts: never before the newest in use.
+    #[inline]
+    fn number(&self, ledger: &Ledger, now: Timestamp) -> u64 {
+        let number = self.number_at(now);
         ledger.newest().map_or(number, |newest| newest.max(number))
     }
 
@@ -90,6 +96,12 @@ impl Counting for SubWindows {
 
     fn refund(&self, ledger: &mut Ledger, ask: Ask) {
         ledger.take_back(ask.cost);
+    }
+
+    /// From the sub-window of that instant. What was charged while time had stepped back is in a later one, and then
+    /// older units are taken or none.
+    fn refund_charged(&self, ledger: &mut Ledger, ask: Ask, from: Timestamp) {
+        ledger.take_back_at(self.number_at(from), ask.cost);
     }
 
     fn remaining(&self, ledger: &Ledger, now: Timestamp) -> u64 {

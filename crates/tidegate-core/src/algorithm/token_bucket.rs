@@ -49,6 +49,14 @@ impl Counting for TokenBucket {
         self.0.refund(state, ask);
     }
 
+    fn counts_from(&self, state: &Packed, now: Timestamp) -> Timestamp {
+        self.0.counts_from(state, now)
+    }
+
+    fn refund_charged(&self, state: &mut Packed, ask: Ask, from: Timestamp) {
+        self.0.refund_charged(state, ask, from);
+    }
+
     #[inline]
     fn remaining(&self, state: &Packed, now: Timestamp) -> u64 {
         self.0.remaining(state, now)

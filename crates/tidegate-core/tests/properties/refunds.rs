@@ -7,7 +7,8 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tidegate_core::{Ask, Verdict};
+use tidegate_core::algorithm::Align;
+use tidegate_core::{AlgorithmName, Ask, LimitSpec, Timestamp, Verdict};
 
 use crate::requests::requests;
 use crate::subject::Subject;
@@ -55,6 +56,69 @@ proptest! {
                     refunded.refund(mistake);
                 } else {
                     owed = Some(cost);
+                }
+            }
+        }
+    }
+}
+
+/// A charge that is given back after some more requests.
+#[derive(Clone, Copy, Debug)]
+struct Lent {
+    ask: Ask,
+    from: Timestamp,
+    requests: u8,
+}
+
+/// Windows that begin with the first hit may begin with the mistake. What counts attempts is not given back.
+fn refundable_amid_others() -> impl Strategy<Value = LimitSpec> {
+    limits::refundable()
+        .prop_map(|spec| LimitSpec { count_denied: None, ..spec })
+        .prop_filter("first hit", |spec| spec.align != Some(Align::FirstHit))
+}
+
+proptest! {
+    #![proptest_config(cases(6_000))]
+
+    /// Others go on between a charge and its refund. After it nobody is admitted who would not have been, had it never
+    /// been charged; and where units are told apart by when they were used, everybody is who would have been.
+    #[test]
+    fn a_refund_amid_others_takes_nothing_from_them(
+        spec in refundable_amid_others(),
+        requests in requests(),
+        mistakes in vec((any::<u8>(), 0..6_u8), 48),
+    ) {
+        let mut plain = Subject::of(&spec);
+        let mut refunded = plain.clone();
+        let mut caller = requests.in_order_to(&spec);
+        let mut mistakes = mistakes.into_iter();
+        let mut lent: Option<Lent> = None;
+        while let Some(ask) = caller.next_ask() {
+            match lent.take() {
+                Some(Lent { ask: Ask { cost, .. }, from, requests: 0 }) => {
+                    refunded.refund_charged(Ask { cost, ..ask }, from);
+                }
+                Some(waits) => lent = Some(Lent { requests: waits.requests - 1, ..waits }),
+                None => {}
+            }
+            let outcome = refunded.decide(ask);
+            if outcome.verdict == Verdict::Allowed {
+                prop_assert_eq!(plain.decide(ask).verdict, Verdict::Allowed, "{:?}", ask);
+            }
+            caller.hear(outcome);
+            if lent.is_none() {
+                let (left, would_be) = (refunded.remaining(ask.now), plain.remaining(ask.now));
+                prop_assert!(left <= would_be, "{left} instead of {would_be} at {ask:?}");
+                if spec.algorithm == Some(AlgorithmName::SlidingLog) {
+                    prop_assert_eq!(left, would_be);
+                }
+                let Some((share, requests)) = mistakes.next() else { break };
+                let cost = left / 256 * u64::from(share) + left % 256 * u64::from(share) / 256;
+                let mistake = Ask { cost, ..ask };
+                if cost > 0 && refunded.weigh(mistake) == Verdict::Allowed {
+                    let from = refunded.counts_from(ask.now);
+                    refunded.charge(mistake);
+                    lent = Some(Lent { ask: mistake, from, requests });
                 }
             }
         }

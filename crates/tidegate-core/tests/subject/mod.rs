@@ -114,6 +114,14 @@ impl Subject {
         ask!(self, mut |algorithm, state| algorithm.refund(state, ask));
     }
 
+    pub fn counts_from(&self, now: Timestamp) -> Timestamp {
+        ask!(self, |algorithm, state| algorithm.counts_from(state, now))
+    }
+
+    pub fn refund_charged(&mut self, ask: Ask, from: Timestamp) {
+        ask!(self, mut |algorithm, state| algorithm.refund_charged(state, ask, from));
+    }
+
     pub fn settle(&mut self, ask: Ask, ruling: Ruling) {
         ask!(self, mut |algorithm, state| algorithm.settle(state, ask, ruling));
     }

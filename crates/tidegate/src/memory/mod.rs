@@ -232,6 +232,29 @@ impl MemoryStore {
         }
     }
 
+    /// As [`refund`](Self::refund) of a plan of one charge, whose units are known to count from an instant on: what the
+    /// store on Redis is held to.
+    #[cfg(all(test, feature = "redis"))]
+    pub(crate) fn refund_counted(&self, charge: &Charge<'_>, from: Timestamp, now: Timestamp) {
+        let (tag, ask) = (self.seed.tag(charge), Ask { now, cost: charge.cost });
+        match charge.counter.algorithm() {
+            _ if charge.cost == 0 => {}
+            Algorithm::Packed(algorithm) => {
+                self.update_packed(tag, |state| algorithm.refund_charged(state, ask, from));
+            }
+            Algorithm::Ledger(algorithm) => {
+                let shard = &mut self.ledgers.lock(shard_of(tag));
+                if shard.holds(tag) {
+                    self.update_kept(Place { shards: &self.ledgers, shard, tag }, now, |ledger| {
+                        algorithm.refund_charged(ledger, ask, from);
+                        ((), now.saturating_add(algorithm.reset_after(ledger, now)))
+                    });
+                }
+            }
+            Algorithm::Leases(_) => {}
+        }
+    }
+
     /// Forgets what the plan's keys used. Costs do not matter.
     pub fn reset(&self, plan: &Plan<'_>) {
         for charge in plan.charges() {

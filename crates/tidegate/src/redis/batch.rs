@@ -136,7 +136,7 @@ fn answer_one(
             Some(at)
         }
         Err(not_seen) => {
-            ticket.answer(Err(Unanswered::unasked(failure_of(&not_seen))));
+            ticket.answer(Err(unseen(&not_seen)));
             None
         }
     }
@@ -152,7 +152,7 @@ fn learn(order: &Order, ticket: &Ticket, seen: &Seen, when: SeenAt, deny_cache: 
                 deny_cache.keep(&order.charges, states, when);
             }
         }
-        (Op::Refund(_) | Op::Reset, _) => deny_cache.given_back(&order.charges, when),
+        (Op::Refund | Op::Reset, _) => deny_cache.given_back(&order.charges, when),
         _ => {}
     }
 }
@@ -172,10 +172,13 @@ fn unread(reply: &BadReply) -> Unanswered {
     Unanswered { why, effect: Effect::Unknown }
 }
 
-fn failure_of(not_seen: &NotSeen) -> StoreFailure {
+fn unseen(not_seen: &NotSeen) -> Unanswered {
     match not_seen {
-        NotSeen::Unreadable { key } => StoreFailure::Unreadable(String::from_utf8_lossy(key).into()),
-        NotSeen::EdgesElsewhere { .. } => StoreFailure::Refused(TIME_JUMPS.into()),
+        NotSeen::Unreadable { key } => {
+            Unanswered::unasked(StoreFailure::Unreadable(String::from_utf8_lossy(key).into()))
+        }
+        NotSeen::EdgesElsewhere { .. } => Unanswered::unasked(StoreFailure::Refused(TIME_JUMPS.into())),
+        NotSeen::Differs(bad) => unread(bad),
     }
 }
 

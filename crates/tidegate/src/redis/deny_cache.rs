@@ -8,7 +8,8 @@
 //!
 //! What was given back or reset by others is not known here, so nothing is kept for longer than [`KEPT_NS_MAX`].
 
-use std::collections::{HashMap, VecDeque};
+mod shard;
+
 use std::slice;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,6 +18,8 @@ use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 use tidegate_core::algorithm::Counting;
 use tidegate_core::{Algorithm, Ask, Nanos, Role, Timestamp, Verdict};
+
+use shard::{Entry, GoodFor, Known, Shard, heap_bytes};
 
 use super::order::{KeyName, Order, OrderCharge};
 use super::script::{KeyState, outcomes_of};
@@ -27,12 +30,9 @@ use crate::{Cacheable, Settled};
 pub(super) const KEPT_NS_MAX: u64 = 1_000_000_000;
 /// Keys for which something is kept, in all shards.
 pub(super) const ENTRIES_MAX: usize = 65_536;
-/// What the states of a shard take at most besides their entries.
-const SHARD_HEAP_BYTES_MAX: usize = 256 * 1024;
-/// A state that takes more is not kept: it would crowd out many others.
-const STATE_HEAP_BYTES_MAX: usize = 16 * 1024;
+/// A state that takes more is not kept: it would crowd out many others, and to copy it takes time.
+pub(super) const STATE_HEAP_BYTES_MAX: usize = 4 * 1024;
 const SHARDS: usize = 64;
-const SHARD_ENTRIES_MAX: usize = ENTRIES_MAX / SHARDS;
 
 /// States that denied.
 pub(super) struct DenyCache {
@@ -63,25 +63,6 @@ pub(super) struct Before<'a> {
 pub(super) enum Denials {
     Kept,
     NotKept,
-}
-
-#[derive(Default)]
-struct Shard {
-    by_key: HashMap<KeyName, Entry, RandomState>,
-    /// Keys in the order in which they were entered, with the number of the entry: one that was entered again since has
-    /// another. No longer than [`SHARD_ENTRIES_MAX`].
-    entered: VecDeque<(KeyName, u64)>,
-    next_number: u64,
-    heap_bytes: usize,
-}
-
-struct Entry {
-    number: u64,
-    seen: SeenAt,
-    /// None if nothing is known but what is not to be believed.
-    state: Option<Arc<KeyState>>,
-    /// When units were given back or forgotten: what Redis saw up to then is of no use, though it may come later.
-    given_back: Option<Timestamp>,
 }
 
 impl SeenAt {
@@ -125,7 +106,8 @@ impl DenyCache {
         for (charge, state) in charges.iter().zip(states) {
             if heap_bytes(Some(state)) <= STATE_HEAP_BYTES_MAX {
                 let state = Some(Arc::new(state.clone()));
-                self.enter(&charge.key, Entry { number: 0, seen, state, given_back: None });
+                let good_for = GoodFor::Denials;
+                self.enter(&charge.key, Entry { number: 0, seen, state, good_for, given_back: None });
             }
         }
     }
@@ -144,13 +126,13 @@ impl DenyCache {
     /// come after it.
     pub(super) fn given_back(&self, charges: &[OrderCharge], seen: SeenAt) {
         for charge in charges {
-            let given_back = Some(seen.at);
-            self.enter(&charge.key, Entry { number: 0, seen, state: None, given_back });
+            let (good_for, given_back) = (GoodFor::Reports, Some(seen.at));
+            self.enter(&charge.key, Entry { number: 0, seen, state: None, good_for, given_back });
         }
     }
 
-    /// Keeps what was seen before a plan was charged that was [given back](Self::given_back) at that time: at least so much
-    /// is used again. What was seen in between is not to be believed.
+    /// Keeps what was seen before a plan was charged that was [given back](Self::given_back) at that time, to say what
+    /// remains. What was seen in between is not to be believed.
     pub(super) fn restore(&self, charges: &[OrderCharge], before: Before<'_>, given_back: Timestamp) {
         for (charge, state) in charges.iter().zip(before.states) {
             if heap_bytes(Some(state)) <= STATE_HEAP_BYTES_MAX {
@@ -166,25 +148,28 @@ impl DenyCache {
         if self.len() == 0 {
             return None;
         }
-        let mut known: SmallVec<[(Arc<KeyState>, Timestamp); 2]> = SmallVec::new();
+        let mut known: SmallVec<[Known; 2]> = SmallVec::new();
         let mut verdict = Verdict::Allowed;
         for (place, charge) in order.charges.iter().enumerate() {
-            let (state, latest) = self.in_shard(&charge.key, |shard| shard.state_now(&charge.key, now))?;
+            let key = self.in_shard(&charge.key, |shard| shard.known(&charge.key, now))?;
             let may_deny = charge.role == Role::Enforced && cacheable.holds(place);
-            if may_deny && weigh(charge, &state, latest)? == Verdict::Denied {
+            if may_deny
+                && key.good_for == GoodFor::Denials
+                && weigh(charge, &key.state, key.latest)? == Verdict::Denied
+            {
                 verdict = Verdict::Denied;
             }
-            known.push((state, latest));
+            known.push(key);
         }
         if verdict == Verdict::Allowed {
             return None;
         }
         // That the plan is denied is all that one charge has to know of the others.
-        let outcome = |(charge, (state, at)): (&OrderCharge, &(Arc<KeyState>, Timestamp))| {
-            outcomes_of(slice::from_ref(charge), slice::from_ref(&**state), *at, Verdict::Denied)
+        let outcome = |(charge, key): (&OrderCharge, &Known)| {
+            outcomes_of(slice::from_ref(charge), slice::from_ref(&*key.state), key.latest, Verdict::Denied)
         };
         let outcomes = order.charges.iter().zip(&known).flat_map(outcome).collect();
-        let at = known.iter().map(|(_, latest)| *latest).max()?;
+        let at = known.iter().map(|key| key.latest).max()?;
         Some(Settled { outcomes, at, lease: None })
     }
 
@@ -208,99 +193,6 @@ impl DenyCache {
     }
 }
 
-impl Shard {
-    /// What is known of a key, and the latest time that it can be for Redis; forgets what is too old.
-    fn state_now(&mut self, key: &KeyName, now: Timestamp) -> Option<(Arc<KeyState>, Timestamp)> {
-        let entry = self.by_key.get(key)?;
-        if !is_good(entry, now) {
-            self.remove(key);
-            return None;
-        }
-        let latest = entry.seen.latest(now);
-        entry.state.clone().map(|state| (state, latest))
-    }
-
-    fn enter(&mut self, key: &KeyName, mut entry: Entry) {
-        if let Some(held) = self.by_key.get(key)
-            && is_good(held, entry.seen.sent)
-            && entry.is_older_than(held)
-        {
-            return;
-        }
-        entry.given_back = entry.given_back.max(self.by_key.get(key).and_then(|held| held.given_back));
-        self.remove(key);
-        self.make_room(entry.seen.sent, heap_bytes(entry.state.as_deref()));
-        entry.number = self.next_number;
-        self.next_number += 1;
-        self.heap_bytes += heap_bytes(entry.state.as_deref());
-        self.entered.push_back((key.clone(), entry.number));
-        self.by_key.insert(key.clone(), entry);
-    }
-
-    /// Nothing is known of a key any more, but for what is not to be believed.
-    fn forget(&mut self, key: &KeyName) {
-        match self.by_key.get_mut(key) {
-            Some(entry) if entry.given_back.is_some() => {
-                self.heap_bytes -= heap_bytes(entry.state.take().as_deref());
-            }
-            _ => self.remove(key),
-        }
-    }
-
-    /// Only what this has given back itself is known to be as it was.
-    fn restore(&mut self, key: &KeyName, state: &KeyState, seen: SeenAt, given_back: Timestamp) {
-        let bytes = heap_bytes(Some(state));
-        if let Some(entry) = self.by_key.get_mut(key)
-            && entry.given_back == Some(given_back)
-            && entry.state.is_none()
-            && self.heap_bytes + bytes <= SHARD_HEAP_BYTES_MAX
-        {
-            self.heap_bytes += bytes;
-            entry.state = Some(Arc::new(state.clone()));
-            entry.seen = seen;
-        }
-    }
-
-    /// Drops what is too old, and then the oldest until there is room for one more.
-    fn make_room(&mut self, now: Timestamp, heap_bytes: usize) {
-        while let Some((key, number)) = self.entered.front() {
-            let entry = self.by_key.get(key).filter(|entry| entry.number == *number);
-            let is_full = self.entered.len() >= SHARD_ENTRIES_MAX
-                || self.heap_bytes + heap_bytes > SHARD_HEAP_BYTES_MAX;
-            if entry.is_some_and(|entry| is_good(entry, now)) && !is_full {
-                return;
-            }
-            let is_current = entry.is_some();
-            if let Some((key, _)) = self.entered.pop_front()
-                && is_current
-            {
-                self.remove(&key);
-            }
-        }
-    }
-
-    fn remove(&mut self, key: &KeyName) {
-        if let Some(removed) = self.by_key.remove(key) {
-            self.heap_bytes -= heap_bytes(removed.state.as_deref());
-        }
-    }
-}
-
-impl Entry {
-    /// Whether another entry says what Redis did after this one. Of one instant, having been given back is later: it is
-    /// the answer that lets more pass.
-    fn is_older_than(&self, held: &Self) -> bool {
-        match self.given_back {
-            Some(given_back) => held.given_back.is_some_and(|held| given_back < held),
-            None => self.seen.at < held.seen.at || held.given_back.is_some_and(|held| self.seen.at <= held),
-        }
-    }
-}
-
-fn is_good(entry: &Entry, now: Timestamp) -> bool {
-    entry.seen.passed_ns(now) < KEPT_NS_MAX
-}
-
 /// What a limit says of a charge; none if the state is not one of its own.
 fn weigh(charge: &OrderCharge, state: &KeyState, now: Timestamp) -> Option<Verdict> {
     let ask = Ask { now, cost: charge.cost };
@@ -309,10 +201,6 @@ fn weigh(charge: &OrderCharge, state: &KeyState, now: Timestamp) -> Option<Verdi
         (Algorithm::Ledger(algorithm), KeyState::Ledger(state)) => Some(algorithm.weigh(state, ask)),
         _ => None,
     }
-}
-
-fn heap_bytes(state: Option<&KeyState>) -> usize {
-    state.map_or(0, KeyState::heap_bytes)
 }
 
 #[cfg(test)]

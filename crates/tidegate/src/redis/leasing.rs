@@ -11,12 +11,14 @@ use smallvec::SmallVec;
 use tidegate_core::{Algorithm, Fence, Grant, Nanos, Timestamp};
 use tokio::task::JoinHandle;
 
-use super::desk::Answered;
+use super::desk::{Answered, Effect, Unanswered};
+use super::giving_back::{GivenBack, UnderWay, give_back};
 use super::order::{Op, Order, OrderCharge};
 use super::parts::{Part, Parted};
 use super::script::{LeaseSeen, is_owner_of, owner_for};
-use super::split::{Split, all};
-use super::store::{Inner, Patience};
+use super::servers::Place;
+use super::split::{Split, all, failure_of};
+use super::store::{Inner, Patience, settled};
 use crate::{Later, Lease, LeaseToken, Settled, StoreFailure};
 
 impl Inner {
@@ -31,6 +33,35 @@ impl Inner {
             order.op = Op::Acquire { owner, ttl };
         }
         self.decide(order, patience)
+    }
+
+    /// Asks for a lease whose keys are in one place. It goes on whether or not anybody waits for it: a lease that is given
+    /// too late has to be given back, or it would be held for all of its time.
+    pub(super) fn acquire_at(
+        self: &Arc<Self>,
+        place: Place,
+        order: Order,
+        patience: Patience,
+    ) -> JoinHandle<Result<(Settled, Unclaimed), StoreFailure>> {
+        let charges = order.charges.iter().filter(|charge| holds_leases(charge)).cloned().collect();
+        let release = release_of(&order, charges, place);
+        let unclaimed = Unclaimed::new(UnderWay::begin(self), release.into_iter().collect());
+        let asking = self.put(place, order, patience);
+        self.runtime.spawn(async move {
+            let answer = asking.await.unwrap_or(Err(Unanswered::unasked(StoreFailure::TimedOut)));
+            match answer {
+                Ok(answered) if matches!(answered.seen.lease, LeaseSeen::Held(_)) => {
+                    Ok((settled(answered), unclaimed))
+                }
+                Ok(answered) => Ok((settled(answered), unclaimed.none())),
+                // It is given back where it is not known, which may be once too often.
+                Err(Unanswered { why, effect: Effect::Unknown }) => Err(why),
+                Err(Unanswered { why, effect: Effect::Nothing }) => {
+                    unclaimed.none();
+                    Err(why)
+                }
+            }
+        })
     }
 
     /// Renews or releases a lease, as the order's op says.
@@ -61,6 +92,38 @@ impl Inner {
     }
 }
 
+/// A lease that was given and that nobody has yet: if nobody takes it, it is given back.
+pub(super) struct Unclaimed {
+    under_way: UnderWay,
+    /// One for each place that it is in.
+    releases: Vec<GivenBack>,
+}
+
+impl Unclaimed {
+    pub(super) fn new(under_way: UnderWay, releases: Vec<GivenBack>) -> Self {
+        Self { under_way, releases }
+    }
+
+    /// Somebody has it.
+    pub(super) fn claimed(mut self) {
+        self.releases.clear();
+    }
+
+    /// There is none after all.
+    fn none(mut self) -> Self {
+        self.releases.clear();
+        self
+    }
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        for release in self.releases.drain(..) {
+            drop(give_back(self.under_way.inner(), release));
+        }
+    }
+}
+
 /// How it ended that a lease was to be renewed or released.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Changed {
@@ -73,7 +136,7 @@ impl Split {
     fn change_lease(self) -> JoinHandle<Result<LeaseSeen, StoreFailure>> {
         let asked = self.ask();
         self.inner.runtime.clone().spawn(async move {
-            let answers = all(asked).await.map_err(|(_, why)| why)?;
+            let answers = all(asked).await.map_err(|answers| failure_of(&answers))?;
             let seen = answers.iter().map(|answer| answer.seen.lease);
             Ok(seen.reduce(together).unwrap_or(LeaseSeen::None))
         })
@@ -89,22 +152,27 @@ impl Split {
         let held = || self.parts.iter().zip(leases.clone()).filter_map(|(part, lease)| Some((part, lease?)));
         let Some(fence) = held().map(|(_, lease)| lease.fence).max() else { return Ok(None) };
         let raise = |(part, lease): (&Part, Lease)| {
-            let op = Op::Raise { token: with(lease, lease.expires, fence).token, ttl };
+            let op = Op::Raise { token: with_fence(lease, fence).token, ttl };
             let charges = self.lease_charges(part);
             self.inner.put(part.place, Order::new(op, charges), self.patience)
         };
         let raised = held().filter(|(_, lease)| lease.fence < fence).map(raise).collect();
-        let raised = all(raised).await.map_err(|(_, why)| why)?;
+        let raised = all(raised).await.map_err(|answers| failure_of(&answers))?;
         let highest =
             held().map(|(_, lease)| lease).filter(|lease| lease.fence == fence).map(LeaseSeen::Held);
         let seen = raised.iter().map(|answer| answer.seen.lease).chain(highest).reduce(together);
         match seen {
-            Some(LeaseSeen::Held(lease)) => Ok(Some(with(lease, lease.expires, fence))),
+            Some(LeaseSeen::Held(lease)) => Ok(Some(with_fence(lease, fence))),
             _ => Err(StoreFailure::TimedOut),
         }
     }
 
-    pub(super) fn lease_charges(&self, part: &Part) -> SmallVec<[OrderCharge; 2]> {
+    /// What gives back the lease of a part, whether or not it was given; none if it takes none.
+    pub(super) fn release(&self, part: &Part) -> Option<GivenBack> {
+        release_of(&self.order, self.lease_charges(part), part.place)
+    }
+
+    fn lease_charges(&self, part: &Part) -> SmallVec<[OrderCharge; 2]> {
         part.charges_of(&self.order).filter(|charge| holds_leases(charge)).cloned().collect()
     }
 }
@@ -127,7 +195,18 @@ fn together(one: LeaseSeen, other: LeaseSeen) -> LeaseSeen {
     }
 }
 
-fn with(lease: Lease, expires: Timestamp, fence: Fence) -> Lease {
-    let token = LeaseToken::new(Grant { expires, fence }, lease.token.seal());
-    Lease { token, fence, expires, ..lease }
+/// The same lease with another fence.
+fn with_fence(lease: Lease, fence: Fence) -> Lease {
+    let token = LeaseToken::new(Grant { fence, ..lease.token.grant() }, lease.token.seal());
+    Lease { token, fence, ..lease }
+}
+
+/// What gives back the lease that an order asked for at a place, whether or not it was given; none if it asked for none.
+fn release_of(order: &Order, charges: SmallVec<[OrderCharge; 2]>, place: Place) -> Option<GivenBack> {
+    let Op::Acquire { owner, .. } = order.op else { return None };
+    // The owner alone says which it is.
+    let nowhere = Grant { expires: Timestamp::from_nanos(0), fence: Fence::new(0) };
+    let token = LeaseToken::new(nowhere, u128::from_be_bytes(owner));
+    let order = Order::new(Op::Release { token }, charges);
+    (!order.charges.is_empty()).then_some(GivenBack { place, order, before: None })
 }

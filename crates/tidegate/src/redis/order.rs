@@ -20,8 +20,7 @@ pub(super) struct Order {
 pub(super) enum Op {
     Check,
     Peek,
-    /// What was charged at that time, if it is known: nothing is taken from windows that began after it.
-    Refund(Option<Timestamp>),
+    Refund,
     Reset,
     Acquire {
         owner: Owner,
@@ -52,6 +51,9 @@ pub(super) struct OrderCharge {
     pub algorithm: Algorithm,
     pub cost: u64,
     pub role: Role,
+    /// Of a refund, from when on what is given back [counts](tidegate_core::algorithm::Counting::counts_from), in whole
+    /// microseconds, if that is known: nothing is taken from what others used since.
+    pub counts_from: Option<Timestamp>,
 }
 
 impl Order {
@@ -66,12 +68,12 @@ impl Order {
 }
 
 impl Op {
-    /// What tells it from others.
+    /// The number that the script knows it by: see `lua/main.lua`.
     pub(super) fn number(self) -> u8 {
         match self {
             Self::Check => 1,
             Self::Peek => 2,
-            Self::Refund(_) => 3,
+            Self::Refund => 3,
             Self::Reset => 4,
             Self::Acquire { .. } => 5,
             Self::Renew { .. } => 6,

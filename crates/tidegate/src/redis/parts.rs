@@ -70,6 +70,7 @@ mod tests {
             algorithm: counter.algorithm().clone(),
             cost: 1,
             role: Role::Enforced,
+            counts_from: None,
         }
     }
 

@@ -13,12 +13,12 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 use super::deny_cache::Denials;
-use super::desk::{Answered, Unanswered};
-use super::giving_back::{GivenBack, give_back};
-use super::leasing::holds_leases;
+use super::desk::{Answer, Answered, Effect, Unanswered};
+use super::giving_back::{GivenBack, UnderWay, give_back};
+use super::leasing::{Unclaimed, holds_leases};
 use super::order::{Op, Order, OrderCharge};
 use super::parts::Part;
-use super::script::{LeaseSeen, outcomes_of};
+use super::script::{Seen, counts_from, outcomes_of};
 use super::store::{Asking, Inner, Patience};
 use crate::{Outcomes, Settled, StoreFailure};
 
@@ -32,18 +32,27 @@ pub(super) struct Split {
 
 impl Split {
     /// Decides the plan; changes nothing if it is only looked at.
-    pub(super) fn decide(self) -> JoinHandle<Result<Settled, StoreFailure>> {
+    pub(super) fn decide(self) -> JoinHandle<Result<(Settled, Unclaimed), StoreFailure>> {
         let asked = self.ask();
+        let under_way = UnderWay::begin(&self.inner);
         // It goes on whether or not anybody waits for it: what was charged for nothing has to be given back.
         self.inner.runtime.clone().spawn(async move {
             match all(asked).await {
-                Ok(answers) => self.settle(answers).await,
-                Err((answers, why)) => {
-                    let admitted = self.parts.iter().zip(&answers);
-                    let admitted =
-                        admitted.filter_map(|(part, answer)| answer.as_ref().map(|seen| (part, seen)));
+                Ok(answers) => {
+                    let (settled, releases) = self.settle(answers).await?;
+                    Ok((settled, Unclaimed::new(under_way, releases)))
+                }
+                Err(answers) => {
+                    let parts = || self.parts.iter().zip(&answers);
+                    let admitted = parts().filter_map(|(part, answer)| Some((part, answer.as_ref().ok()?)));
                     drop(self.give_back(admitted));
-                    Err(why)
+                    let is_unknown = |answer: &Answer| {
+                        answer.as_ref().is_err_and(|unanswered| unanswered.effect == Effect::Unknown)
+                    };
+                    let unknown = parts().filter(|(_, answer)| is_unknown(answer));
+                    let releases = unknown.filter_map(|(part, _)| self.release(part));
+                    releases.for_each(|release| drop(give_back(&self.inner, release)));
+                    Err(failure_of(&answers))
                 }
             }
         })
@@ -52,7 +61,9 @@ impl Split {
     /// Does to each part what can be done to each for itself.
     pub(super) fn change(self) -> JoinHandle<Result<(), StoreFailure>> {
         let asked = self.ask();
-        self.inner.runtime.spawn(async move { all(asked).await.map(|_| ()).map_err(|(_, why)| why) })
+        self.inner
+            .runtime
+            .spawn(async move { all(asked).await.map(|_| ()).map_err(|answers| failure_of(&answers)) })
     }
 
     /// Puts an order for each part, now.
@@ -69,14 +80,17 @@ impl Split {
         Order::keeping_states(op, part.charges_of(&self.order).cloned().collect())
     }
 
-    /// What comes of it if every part was answered.
-    async fn settle(self, answers: Vec<Answered>) -> Result<Settled, StoreFailure> {
+    /// What comes of it if every part was answered, and what gives back the lease in it if nobody takes that.
+    async fn settle(&self, answers: Vec<Answered>) -> Result<(Settled, Vec<GivenBack>), StoreFailure> {
         let is_admitted = |answer: &Answered| answer.seen.admitted == Verdict::Allowed;
         let at = answers.iter().map(|answer| answer.seen.at).max().unwrap_or_default();
         if answers.iter().all(is_admitted) {
             let outcomes = self.in_order(answers.iter().map(|answer| answer.seen.outcomes.clone()));
             return match self.one_lease(&answers).await {
-                Ok(lease) => Ok(Settled { outcomes, at, lease }),
+                Ok(lease) => {
+                    let releases = self.parts.iter().filter_map(|part| self.release(part)).collect();
+                    Ok((Settled { outcomes, at, lease }, releases))
+                }
                 Err(why) => {
                     drop(self.give_back(self.parts.iter().zip(&answers)));
                     Err(why)
@@ -94,7 +108,7 @@ impl Split {
             }
         })
         .await;
-        Ok(Settled { outcomes, at, lease: None })
+        Ok((Settled { outcomes, at, lease: None }, Vec::new()))
     }
 
     /// The outcomes of a part of a plan that is denied, whatever this part alone was told.
@@ -126,46 +140,49 @@ impl Split {
     fn give_back<'a>(&self, admitted: impl Iterator<Item = (&'a Part, &'a Answered)>) -> Vec<JoinHandle<()>> {
         let is_charged = matches!(self.order.op, Op::Check | Op::Acquire { .. });
         let orders = admitted.filter(|_| is_charged).flat_map(|(part, answer)| {
-            let place = part.place;
-            let release = match answer.seen.lease {
-                LeaseSeen::Held(lease) => {
-                    let order = Order::new(Op::Release { token: lease.token }, self.lease_charges(part));
-                    Some(GivenBack { place, order, before: None })
-                }
-                _ => None,
-            };
-            let is_refunded =
-                |charge: &&OrderCharge| !charge.algorithm.counts_denied() && !holds_leases(charge);
-            let charges: Charges = part.charges_of(&self.order).filter(is_refunded).cloned().collect();
-            let order = Order::new(Op::Refund(Some(answer.seen.at)), charges);
+            let order = Order::new(Op::Refund, self.refunded(part, &answer.seen));
             // Denials are kept only of plans of which every charge is refunded, so there is a state for each.
             let states = answer.seen.states.clone().filter(|_| self.patience.denials == Denials::Kept);
             let before = states.map(|states| (states, answer.when));
-            [Some(GivenBack { place, order, before }), release].into_iter().flatten()
+            let refund = GivenBack { place: part.place, order, before };
+            let refund = Some(refund).filter(|refund| !refund.order.charges.is_empty());
+            [refund, self.release(part)].into_iter().flatten()
         });
-        let orders = orders.filter(|part| !part.order.charges.is_empty());
-        orders.map(|part| self.inner.runtime.spawn(give_back(self.inner.clone(), part))).collect()
+        orders.map(|part| give_back(&self.inner, part)).collect()
+    }
+
+    /// The charges of a part that was admitted, but for those that stay or are released.
+    fn refunded(&self, part: &Part, seen: &Seen) -> Charges {
+        let states = seen.states.as_deref().unwrap_or(&[]);
+        let charges = part.charges_of(&self.order).zip(states);
+        let is_refunded = |charge: &OrderCharge| !charge.algorithm.counts_denied() && !holds_leases(charge);
+        charges
+            .filter(|(charge, _)| is_refunded(charge))
+            .map(|(charge, state)| OrderCharge {
+                counts_from: Some(counts_from(charge, state, seen.at)),
+                ..charge.clone()
+            })
+            .collect()
     }
 }
 
 type Charges = SmallVec<[OrderCharge; 2]>;
 
-/// What all parts were answered; if one was not, why, and what the others were.
-pub(super) async fn all(asked: Vec<Asking>) -> Result<Vec<Answered>, (Vec<Option<Answered>>, StoreFailure)> {
-    let mut answers = Vec::with_capacity(asked.len());
-    let mut failure = None;
+/// What all parts were answered; if one was not, what became of each.
+pub(super) async fn all(asked: Vec<Asking>) -> Result<Vec<Answered>, Vec<Answer>> {
+    let mut answers: Vec<Answer> = Vec::with_capacity(asked.len());
     for asking in asked {
         let lost = Unanswered::unasked(StoreFailure::TimedOut);
-        match asking.await.unwrap_or(Err(lost)) {
-            Ok(answered) => answers.push(Some(answered)),
-            Err(unanswered) => {
-                answers.push(None);
-                failure.get_or_insert(unanswered.why);
-            }
-        }
+        answers.push(asking.await.unwrap_or(Err(lost)));
     }
-    match failure {
-        Some(why) => Err((answers, why)),
-        None => Ok(answers.into_iter().flatten().collect()),
+    match answers.iter().all(Result::is_ok) {
+        true => Ok(answers.into_iter().flatten().collect()),
+        false => Err(answers),
     }
+}
+
+/// Why not all of them were answered.
+pub(super) fn failure_of(answers: &[Answer]) -> StoreFailure {
+    let unanswered = answers.iter().find_map(|answer| answer.as_ref().err());
+    unanswered.map_or(StoreFailure::TimedOut, |unanswered| unanswered.why.clone())
 }

@@ -23,7 +23,8 @@ pub struct StoreStats {
     pub deny_cache_entries: u64,
     /// Plans whose keys were in several slots or servers.
     pub splits: u64,
-    /// Parts of split plans that were given back because another part was denied or not answered.
+    /// Parts of split plans that were given back because another part was denied or not answered, and leases that nobody
+    /// waited for any more.
     pub split_refunds: u64,
     /// Of those, the ones that could not be given back, or of which it is not known: they stay charged until their
     /// windows are over.

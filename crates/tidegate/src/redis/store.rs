@@ -20,7 +20,7 @@ use super::desk::{Answer, Answered, Desk, Edges, Job, Likeness, Office, Ticket};
 use super::giving_back::GivingBack;
 use super::heartbeat::{HEARTBEAT, Heartbeat};
 use super::key_name::{hash_tag, key_name};
-use super::leasing::Changed;
+use super::leasing::{Changed, Unclaimed};
 use super::order::{Op, Order, OrderCharge};
 use super::parts::{Parted, after_hash_tag};
 use super::script::{LeaseSeen, SCRIPT, owner_for};
@@ -104,6 +104,14 @@ impl RedisStore {
         Patience { deadline: Instant::now() + left, denials }
     }
 
+    /// Waits until nothing is on its way back to Redis that was charged for nothing, for so long at most, and says how much
+    /// of it is left then. Whoever is about to end the runtime, and asks for nothing more, loses none of it so.
+    pub async fn settled(&self, at_most: Duration) -> usize {
+        let giving_back = &self.inner.giving_back;
+        let _ = tokio::time::timeout(at_most, giving_back.done()).await;
+        giving_back.under_way()
+    }
+
     /// What it has done so far.
     pub fn stats(&self) -> StoreStats {
         let Office { servers, deny_cache, counters, .. } = &self.inner.office;
@@ -174,7 +182,7 @@ impl SharedStore for RedisStore {
     }
 
     fn refund(&self, plan: &Plan<'_>) -> Later<Result<(), StoreFailure>> {
-        self.inner.change(self.inner.order(Op::Refund(None), plan), self.patience(Denials::NotKept))
+        self.inner.change(self.inner.order(Op::Refund, plan), self.patience(Denials::NotKept))
     }
 
     fn reset(&self, plan: &Plan<'_>) -> Later<Result<(), StoreFailure>> {
@@ -197,6 +205,7 @@ impl Inner {
             algorithm: charge.counter.algorithm().clone(),
             cost: charge.cost,
             role: charge.role,
+            counts_from: None,
         };
         Order::new(op, plan.charges().iter().map(charge).collect())
     }
@@ -212,6 +221,9 @@ impl Inner {
                 let nothing = Settled { outcomes: SmallVec::new(), at: self.office.clock.now(), lease: None };
                 Box::pin(std::future::ready(Ok(nothing)))
             }
+            Some(Parted::Whole(place)) if matches!(order.op, Op::Acquire { .. }) => {
+                self.later(patience, self.acquire_at(place, order, patience), claimed)
+            }
             Some(Parted::Whole(place)) => {
                 let asking = self.put(place, order, patience);
                 self.later(patience, asking, |answer| {
@@ -226,8 +238,9 @@ impl Inner {
                     order.op = Op::Acquire { owner, ttl: None };
                 }
                 let split = Split { inner: self.clone(), order, parts, patience };
-                self.later(patience, split.decide(), move |settled| {
-                    settled.map(|settled| Settled { lease: settled.lease.filter(|_| !is_check), ..settled })
+                self.later(patience, split.decide(), move |decided| {
+                    let settled = claimed(decided)?;
+                    Ok(Settled { lease: settled.lease.filter(|_| !is_check), ..settled })
                 })
             }
         }
@@ -334,7 +347,14 @@ impl Patience {
     }
 }
 
-fn settled(answered: Answered) -> Settled {
+/// Whoever waits for it has it now.
+fn claimed(decided: Result<(Settled, Unclaimed), StoreFailure>) -> Result<Settled, StoreFailure> {
+    let (settled, unclaimed) = decided?;
+    unclaimed.claimed();
+    Ok(settled)
+}
+
+pub(super) fn settled(answered: Answered) -> Settled {
     let seen = answered.seen;
     let lease = match seen.lease {
         LeaseSeen::Held(lease) => Some(lease),

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use tidegate::redis::RedisStore;
-use tidegate::{Cacheable, Counter, Fence, Lease, Nanos, Plan, Release, Renewal, SharedStore};
+use tidegate::{Cacheable, Counter, Fence, Lease, Nanos, Plan, Release, Renewal, SharedStore, StoreFailure};
 
 use super::cluster::RedisCluster;
 use super::server::{RedisServer, wait_until};
-use super::setup::{charge, counter, decision, plan, remaining, stores};
+use super::setup::{LONG, charge, counter, decision, plan, remaining, store_with, stores};
 
 async fn acquire(store: &RedisStore, plan: &Plan<'_>) -> Option<Lease> {
     store.acquire(plan, None).await.unwrap().lease
@@ -137,4 +137,50 @@ async fn a_check_that_holds_something_in_one_place_and_is_denied_in_another_give
     let both = plan(&[charge("a", &lock, 1), charge("b", &over, 1)]);
     assert!(!decision(stores[0].check(&both, Cacheable::NONE).await).is_allowed());
     wait_until(async || (remaining(&stores[0], "a", &lock).await == 1).then_some(())).await;
+}
+
+/// Who asked has stopped listening: the client went away, or the reply came too late.
+#[tokio::test]
+async fn a_lease_that_nobody_waits_for_is_given_back() {
+    let server = RedisServer::start();
+    let (stores, lock) = (stores(&server.url(), 2).await, lock());
+    let impatient = store_with(&server.url(), Duration::from_millis(300)).await;
+    let door = plan(&[charge("door", &lock, 1)]);
+    let is_free = async || (remaining(&stores[1], "door", &lock).await == 1).then_some(());
+    let held_once = async |fence: Fence| {
+        wait_until(is_free).await;
+        let lease = acquire(&stores[1], &door).await.unwrap();
+        assert!(lease.fence > fence);
+        assert_eq!(stores[1].release(&door, &lease.token).await.unwrap(), Release::Released);
+        lease.fence
+    };
+    let fence = held_once(Fence::new(0)).await;
+    drop(stores[0].acquire(&door, None));
+    stores[0].settled(LONG).await;
+    // It was acquired and is free again: a fence has been handed out in between.
+    let fence = held_once(fence).await;
+    // Redis stands still while it is asked, and does what it was asked when it goes on.
+    wait_until(async || impatient.peek(&door).await.ok()).await;
+    server.stop();
+    let asked = impatient.acquire(&door, None);
+    assert!(matches!(asked.await.unwrap_err(), StoreFailure::TimedOut | StoreFailure::Away));
+    server.go_on();
+    assert_eq!(impatient.settled(LONG).await, 0);
+    held_once(fence).await;
+}
+
+#[tokio::test]
+async fn a_lease_in_several_places_that_nobody_waits_for_is_given_back() {
+    let cluster = RedisCluster::start().await;
+    let (stores, lock) = (stores(&cluster.url(), 1).await, lock());
+    let both = plan(&[charge("a", &lock, 1), charge("b", &lock, 1)]);
+    for _ in 0..10 {
+        drop(stores[0].acquire(&both, None));
+        assert_eq!(stores[0].settled(LONG).await, 0);
+        for key in ["a", "b"] {
+            assert_eq!(remaining(&stores[0], key, &lock).await, 1);
+        }
+    }
+    assert_eq!(stores[0].stats().split_refunds, 20);
+    assert_eq!(stores[0].stats().split_refunds_lost, 0);
 }

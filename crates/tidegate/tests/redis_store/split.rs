@@ -7,7 +7,7 @@ use tidegate::{Cacheable, Counter, SharedStore, StoreFailure, Verdict};
 
 use super::cluster::RedisCluster;
 use super::server::wait_until;
-use super::setup::{charge, check, counter, decision, plan, remaining, store, store_with, stores};
+use super::setup::{LONG, charge, check, counter, decision, plan, remaining, store, store_with, stores};
 
 /// Two keys whose slots are at different servers.
 const A: &str = "a";
@@ -180,4 +180,25 @@ fn a_process_that_ends_in_between_leaves_its_part_charged_and_admits_nothing() {
         // One was used before, and the part of the process that ended may have been charged or not.
         assert!(admitted == 39 || admitted == 38, "{admitted}");
     });
+}
+
+/// Whoever ends the runtime waits for what is on its way back, and not for ever.
+#[tokio::test]
+async fn what_is_on_its_way_back_can_be_waited_for() {
+    let cluster = RedisCluster::start().await;
+    let (wide, narrow) = (wide(), narrow());
+    let store = store_with(&cluster.url(), Duration::from_millis(700)).await;
+    for (key, counter) in [(A, &wide), (B, &narrow)] {
+        wait_until(async || store.check(&plan(&[charge(key, counter, 1)]), Cacheable::NONE).await.ok()).await;
+    }
+    assert_eq!(store.settled(LONG).await, 0);
+    let holder = cluster.holder_of("{b}").await;
+    holder.stop();
+    drop(store.check(&plan(&[charge(A, &wide, 10), charge(B, &narrow, 10)]), Cacheable::NONE));
+    // One part is not answered, so nothing is over yet.
+    assert_eq!(store.settled(Duration::ZERO).await, 1);
+    assert_eq!(store.settled(LONG).await, 0);
+    let left = wait_until(async || store.peek(&plan(&[charge(A, &wide, 0)])).await.ok()).await;
+    assert_eq!(left.outcomes[0].remaining, 999);
+    holder.go_on();
 }

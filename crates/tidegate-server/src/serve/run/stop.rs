@@ -66,9 +66,20 @@ pub async fn drain(
     connections.close();
     tokio::select! {
         biased;
-        () = connections.wait() => return Stopped::Finished,
+        () = finished(app, connections) => {}
         () = tokio::time::sleep(drain_max) => {}
         () = signals.told_to_stop() => {}
     }
-    Stopped::CutOff { connections: connections.len() }
+    match connections.len() {
+        0 => Stopped::Finished,
+        connections => Stopped::CutOff { connections },
+    }
+}
+
+/// Comes to an end when all connections have, and what they charged for nothing is back where others share it.
+async fn finished(app: &App, connections: &TaskTracker) {
+    connections.wait().await;
+    if let Some(fleet) = &app.fleet {
+        fleet.store.settled(Duration::MAX).await;
+    }
 }

@@ -21,6 +21,7 @@ fn job(key: &str, text: &str, deadline: Instant) -> (Job, oneshot::Receiver<Answ
         algorithm: counter.algorithm().clone(),
         cost: 1,
         role: Role::Enforced,
+        counts_from: None,
     };
     let (answer, asking) = oneshot::channel();
     let ticket = Ticket {

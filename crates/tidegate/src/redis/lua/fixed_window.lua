@@ -88,12 +88,12 @@ local function define_fixed_window(now_us, windows)
     return write_window(end_us, used)
   end
 
-  local function refund(term, state, charged_us)
+  local function refund(term, state, from_us)
     local end_us, used = read_window(state)
     if not used then return nil end
-    if charged_us > 0 and charged_us < end_us then
+    if from_us > 0 and from_us < end_us then
       -- Before all edges at hand is before the first window that they know of.
-      local end_then = new_end(term, charged_us) or term.edges and charged_us < term.edges[1] and term.edges[1]
+      local end_then = new_end(term, from_us) or term.edges and from_us < term.edges[1] and term.edges[1]
       if end_then and end_then < end_us then return true end
     end
     if end_us <= now_us or used <= term.cost then return false end

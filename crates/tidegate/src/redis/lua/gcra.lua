@@ -124,11 +124,16 @@ local function define_gcra(now_us, read_fine_arrival, write)
     return write(term.bound_us, term.reach_fraction, term.limit)
   end
 
-  local function refund(term, state)
+  -- What has passed since the charge counts is not given back: in a bucket that was full meanwhile it is lost, whoever came
+  -- after that.
+  local function refund(term, state, from_us)
     local us, fraction = start(state, term.limit)
     if not us then return nil end
     if us == 2 ^ 53 then return true end
-    us, fraction = us - term.span_us, fraction - term.span_fraction
+    local span_us = term.span_us
+    if from_us > 0 and from_us < now_us then span_us = span_us - (now_us - from_us) end
+    if span_us < 0 or span_us == 0 and term.span_fraction == 0 then return true end
+    us, fraction = us - span_us, fraction - term.span_fraction
     if fraction < 0 then us, fraction = us - 1, fraction + term.unit end
     if us < now_us then return false end
     return write(us, fraction, term.limit)

@@ -75,10 +75,19 @@ local function define_gcra_wide(now_us, read_fine_arrival)
     return write(bound_days, bound_ns, bound_rest)
   end
 
-  local function refund(term, state)
+  -- See gcra.lua.
+  local function refund(term, state, from_us)
     local days, ns, rest = start(state, term.limit)
     if not days then return nil end
-    days, ns, rest = days - term.span_days, ns - term.span_ns, rest - term.span_rest
+    local span_days, span_ns, span_rest = term.span_days, term.span_ns, term.span_rest
+    if from_us > 0 and from_us < now_us then
+      local passed_us = now_us - from_us
+      local passed_days = floor(passed_us / US_PER_DAY)
+      span_days, span_ns = span_days - passed_days, span_ns - (passed_us - passed_days * US_PER_DAY) * 1000
+      if span_ns < 0 then span_days, span_ns = span_days - 1, span_ns + NS_PER_DAY end
+      if span_days < 0 or span_days == 0 and span_ns == 0 and span_rest == 0 then return true end
+    end
+    days, ns, rest = days - span_days, ns - span_ns, rest - span_rest
     if rest < 0 then ns, rest = ns - 1, rest + term.limit end
     if ns < 0 then days, ns = days - 1, ns + NS_PER_DAY end
     if is_before(days, ns, rest, now_days, now_ns, 0) then return false end

@@ -10,6 +10,8 @@
 local function define_ledger()
   local LEDGER_HEAD, LEDGER_ENTRY = 12, 13
   local TOTAL_END = 2 ^ 48
+  -- The same as in the core, which plays this.
+  local REWRITTEN_ENTRIES_MAX = 1024
   local floor, sub, pack, unpack_bytes = math.floor, string.sub, struct.pack, struct.unpack
 
   -- The number of entries; nil if this is no ledger. The tag that marks a key of another type is too short for one.
@@ -109,7 +111,31 @@ local function define_ledger()
     return false
   end
 
+  -- The ledger without `units` of those at `stamp`, no more than there are; false if nothing is left, true if there is
+  -- nothing to take. All that came after them is written anew, unless that is so much that others would wait for it.
+  local function ledger_take_back_at(state, stamp, units)
+    local length = ledger_length(state)
+    local at = first_since(state, length, stamp)
+    if at > length or length - at >= REWRITTEN_ENTRIES_MAX then return true end
+    local found, total = ledger_entry(state, at)
+    if found ~= stamp then return true end
+    local held = total_between(total_before(state, at), total)
+    local first = at
+    if units >= held then
+      if length == 1 then return false end
+      units, first = held, at + 1
+    end
+    local left = { sub(state, 1, LEDGER_HEAD + LEDGER_ENTRY * (at - 1)) }
+    for later = first, length do
+      found, total = ledger_entry(state, later)
+      left[#left + 1] = pack('>I7I6', found, (total - units) % TOTAL_END)
+    end
+    if first > length then found = ledger_entry(state, at - 1) end
+    return table.concat(left), found
+  end
+
   return {
     length = ledger_length, entry = ledger_entry, used = ledger_used, add = ledger_add, take_back = ledger_take_back,
+    take_back_at = ledger_take_back_at,
   }
 end

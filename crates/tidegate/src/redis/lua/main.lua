@@ -10,8 +10,9 @@
 --
 --   1 check    charges all or none
 --   2 peek     answers as check does, and writes nothing
---   3 refund   gives back what was charged, the newest units first; needs charged_us:8, a little-endian double: nothing is
---              taken from windows that began after it; 0 if it is not known. Leases are released instead.
+--   3 refund   gives back what was charged, the newest units first; needs for each charge from_us:8, a little-endian double:
+--              from when on it counts, by the state before it. Then it is taken from nothing that others used since: see the
+--              file of each algorithm. 0 if it is not known. Leases are released instead.
 --   4 reset    makes the keys as if never seen
 --   5 acquire  as check, and leases have an owner      \
 --   6 renew    a lease lasts on; admitted if it does   |  needs what concurrency.lua says
@@ -176,8 +177,12 @@ while at_byte <= #bytes do
       if op <= PEEK then
         plans_ops.check(group, op == CHECK)
       elseif op == REFUND then
-        plans_ops.refund(group, (struct.unpack('<d', bytes, at_byte)))
-        at_byte = at_byte + 8
+        local from_us = {}
+        for at = 1, charges do
+          from_us[at] = struct.unpack('<d', bytes, at_byte)
+          at_byte = at_byte + 8
+        end
+        plans_ops.refund(group, from_us)
       elseif op == RESET then
         plans_ops.reset(group)
       else

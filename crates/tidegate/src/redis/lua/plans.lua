@@ -81,13 +81,13 @@ local function define_plans(held, agree_on_lease)
 
   -- A key that cannot be read keeps what it holds. The others of its plan are given back nevertheless: each has been
   -- charged for itself.
-  local function refund(group, charged_us)
+  local function refund(group, from_us)
     for plan = group.first_plan, group.first_plan + group.plans - 1 do
       for at = 1, group.charges do
         local term, place = group.terms[at], group.places[at]
         local state = state_at(place)
         if state and not term.is_free then
-          local left, expires = term.refund(term, state, charged_us)
+          local left, expires = term.refund(term, state, from_us[at])
           if left == nil then
             fail(plan, place)
           elseif left ~= true then

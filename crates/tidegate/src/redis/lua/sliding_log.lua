@@ -11,7 +11,7 @@
 local function define_sliding_log(now_us, ledger)
   local floor, unpack_bytes = math.floor, struct.unpack
   local ledger_length, ledger_entry, ledger_used = ledger.length, ledger.entry, ledger.used
-  local ledger_add, ledger_take_back = ledger.add, ledger.take_back
+  local ledger_add, ledger_take_back, ledger_take_back_at = ledger.add, ledger.take_back, ledger.take_back_at
 
   local function weigh(term, state)
     if not state then return term.cost <= term.limit, now_us end
@@ -28,10 +28,15 @@ local function define_sliding_log(now_us, ledger)
     return ledger_add(state, 0, instant, term.cost, oldest, term.limit), floor((instant + term.window_us + 999) / 1000)
   end
 
-  local function refund(term, state)
+  local function refund(term, state, from_us)
     if not ledger_length(state) then return nil end
-    local left, newest = ledger_take_back(state, term.cost)
-    return left, left and floor((newest + term.window_us + 999) / 1000)
+    local left, newest
+    if from_us > 0 then
+      left, newest = ledger_take_back_at(state, from_us, term.cost)
+    else
+      left, newest = ledger_take_back(state, term.cost)
+    end
+    return left, newest and floor((newest + term.window_us + 999) / 1000)
   end
 
   return function(bytes, looks_on, counts_denied, is_free)

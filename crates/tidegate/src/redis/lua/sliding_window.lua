@@ -80,12 +80,12 @@ local function define_sliding_window(now_us, windows)
     return write_windows(term, number, prev, cur)
   end
 
-  local function refund(term, state, charged_us)
+  local function refund(term, state, from_us)
     local number, prev, cur = windows_now(term, state)
     if not number then return nil end
-    if charged_us > 0 then
+    if from_us > 0 then
       local held = read_windows(state)
-      if held > window_at(charged_us, term.window_us, term.window_ns) then return true end
+      if held > window_at(from_us, term.window_us, term.window_ns) then return true end
     end
     local from_prev = term.cost - cur
     if from_prev > 0 then prev, cur = prev - from_prev, 0 else cur = cur - term.cost end

@@ -14,7 +14,7 @@ local function define_sub_windows(now_us, windows, ledger)
   local floor, ceil, unpack_bytes = math.floor, math.ceil, struct.unpack
   local window_at, is_product_at_most = windows.at, windows.is_product_at_most
   local ledger_length, ledger_entry, ledger_used = ledger.length, ledger.entry, ledger.used
-  local ledger_add, ledger_take_back = ledger.add, ledger.take_back
+  local ledger_add, ledger_take_back, ledger_take_back_at = ledger.add, ledger.take_back, ledger.take_back_at
 
   -- floor(e*n/W).
   local function sub_window_at(into_us, into_ns, term)
@@ -74,10 +74,18 @@ local function define_sub_windows(now_us, windows, ledger)
     return ledger_add(state, base, number, term.cost, number - term.reach, term.limit), forgotten_ms(term, base, number)
   end
 
-  local function refund(term, state)
+  local function refund(term, state, from_us)
     if not ledger_length(state) then return nil end
-    local left, newest = ledger_take_back(state, term.cost)
-    return left, left and forgotten_ms(term, (unpack_bytes('>I6', state)), newest)
+    local base = unpack_bytes('>I6', state)
+    local left, newest
+    if from_us > 0 then
+      local window, into_us, into_ns = window_at(from_us, term.window_us, term.window_ns)
+      local number = (window - base) * term.sub_windows + sub_window_at(into_us, into_ns, term)
+      left, newest = ledger_take_back_at(state, number, term.cost)
+    else
+      left, newest = ledger_take_back(state, term.cost)
+    end
+    return left, newest and forgotten_ms(term, base, newest)
   end
 
   return function(bytes, looks_on, _, is_free)

@@ -86,7 +86,7 @@ impl Call {
             };
             let place = self.place_of(number, charge);
             self.places.push(place);
-            group_charges.push(GroupCharge { term, place });
+            group_charges.push(GroupCharge { term, place, counts_from: charge.counts_from });
         }
         self.groups.add(&order.op, group_charges);
         self.orders.push(order);

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use tidegate_core::{Nanos, Timestamp};
 
-use super::term::{NANOS_PER_MICRO, write_double, write_span};
+use super::term::{EXACT_MAX, NANOS_PER_MICRO, write_double, write_span};
 use crate::grant::at_least_the_least;
 use crate::redis::order::{Op, Owner};
 
@@ -19,6 +19,8 @@ pub(super) struct Groups {
 pub(super) struct GroupCharge {
     pub term: u16,
     pub place: u16,
+    /// Of a refund, from when on it counts, if that is known.
+    pub counts_from: Option<Timestamp>,
 }
 
 pub(super) type GroupCharges = SmallVec<[GroupCharge; 4]>;
@@ -34,15 +36,6 @@ struct Group {
     /// How far apart the keys of a charge are from one plan to the next; not known while there is one plan only.
     strides: SmallVec<[u8; 4]>,
 }
-
-const CHECK: u8 = 1;
-const PEEK: u8 = 2;
-const REFUND: u8 = 3;
-const RESET: u8 = 4;
-const ACQUIRE: u8 = 5;
-const RENEW: u8 = 6;
-const RELEASE: u8 = 7;
-const RAISE: u8 = 8;
 
 /// Bytes of a group before its charges, and of each charge.
 const HEAD_BYTES: usize = 4;
@@ -74,13 +67,13 @@ impl Groups {
         let starts = self.bytes.len();
         // A plan has no more charges than one byte can count, nor a call more terms and keys than two bytes.
         #[allow(clippy::cast_possible_truncation, reason = "a plan has 64 charges at most")]
-        self.bytes.extend([code(op), charges.len() as u8, 0, 1]);
+        self.bytes.extend([op.number(), charges.len() as u8, 0, 1]);
         for charge in &charges {
             self.bytes.extend((charge.term + 1).to_be_bytes());
             self.bytes.extend((charge.place + 1).to_be_bytes());
             self.bytes.push(0);
         }
-        write_needs(op, &mut self.bytes);
+        write_needs(op, &charges, &mut self.bytes);
         let strides = SmallVec::from_elem(0, charges.len());
         self.last = Some(Group { op: *op, starts, plans: 1, charges, strides });
     }
@@ -101,7 +94,7 @@ impl Group {
                 (plans, Some(apart)) if plans > 1 && apart == plans * u16::from(*stride) => *stride,
                 _ => return false,
             };
-            if first.term != next.term {
+            if first.term != next.term || first.counts_from != next.counts_from {
                 return false;
             }
             strides.push(stride);
@@ -123,34 +116,25 @@ impl Group {
     }
 }
 
-fn code(op: &Op) -> u8 {
-    match op {
-        Op::Check => CHECK,
-        Op::Peek => PEEK,
-        Op::Refund(_) => REFUND,
-        Op::Reset => RESET,
-        Op::Acquire { .. } => ACQUIRE,
-        Op::Renew { .. } => RENEW,
-        Op::Release { .. } => RELEASE,
-        Op::Raise { .. } => RAISE,
-    }
-}
-
 /// Whether plans with these can be of one group. Each lease has an owner of its own.
 fn is_same(one: &Op, other: &Op) -> bool {
-    match (one, other) {
-        (Op::Check, Op::Check) | (Op::Peek, Op::Peek) | (Op::Reset, Op::Reset) => true,
-        (Op::Refund(one), Op::Refund(other)) => one == other,
-        _ => false,
-    }
+    matches!(
+        (one, other),
+        (Op::Check, Op::Check) | (Op::Peek, Op::Peek) | (Op::Refund, Op::Refund) | (Op::Reset, Op::Reset)
+    )
 }
 
 /// What an op needs besides charges.
-fn write_needs(op: &Op, bytes: &mut Vec<u8>) {
+fn write_needs(op: &Op, charges: &[GroupCharge], bytes: &mut Vec<u8>) {
     match op {
         Op::Check | Op::Peek | Op::Reset => {}
-        Op::Refund(charged) => {
-            write_double(bytes, charged.map_or(0, |charged| charged.as_nanos() / NANOS_PER_MICRO));
+        Op::Refund => {
+            // Zero is not known. What is later than a double can say is later than any time.
+            let from_us =
+                |charge: &GroupCharge| charge.counts_from.map(|from| from.as_nanos() / NANOS_PER_MICRO);
+            charges
+                .iter()
+                .for_each(|charge| write_double(bytes, from_us(charge).unwrap_or(0).min(EXACT_MAX)));
         }
         Op::Acquire { owner, ttl } => write_lease(bytes, owner, *ttl, Timestamp::from_nanos(0), 0),
         Op::Renew { token, ttl } | Op::Raise { token, ttl } => {

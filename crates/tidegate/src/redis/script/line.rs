@@ -6,7 +6,7 @@ use tidegate_core::{
 };
 
 use super::states::KeyState;
-use super::term::LEASE_UNITS_MAX;
+use super::term::{LEASE_UNITS_MAX, NANOS_PER_MICRO};
 use crate::Outcomes;
 use crate::grant::GrantPart;
 use crate::redis::order::OrderCharge;
@@ -49,6 +49,17 @@ pub(in crate::redis) fn outcomes_of(
         line.preview(ask, ruling, grant)
     };
     lines().map(preview).collect()
+}
+
+/// From when on a charge counts that was made at an instant, by the state before it, as the script is told it: in whole
+/// microseconds, and not later than it is.
+pub(in crate::redis) fn counts_from(charge: &OrderCharge, state: &KeyState, at: Timestamp) -> Timestamp {
+    let from = match Line::of(&charge.algorithm, state) {
+        Some(Line::Packed(one, state)) => one.counts_from(state, at),
+        Some(Line::Ledger(one, state)) => one.counts_from(state, at),
+        Some(Line::Leases(..)) | None => at,
+    };
+    Timestamp::from_nanos(from.as_nanos() / NANOS_PER_MICRO * NANOS_PER_MICRO)
 }
 
 /// What the concurrency limits of a plan with this fate say of its lease; none if it takes none.
@@ -150,16 +161,14 @@ impl<'a> LineMut<'a> {
         }
     }
 
-    /// Gives back what was charged at an instant, if that is known. Leases are given back by whoever holds them.
-    pub fn refund(self, ask: Ask, charged: Option<Timestamp>) {
-        match self {
-            Self::Packed(one, state) => {
-                if !charged.is_some_and(|charged| one.began_after(state, charged)) {
-                    one.refund(state, ask);
-                }
-            }
-            Self::Ledger(one, state) => one.refund(state, ask),
-            Self::Leases(..) => {}
+    /// Gives back what counts from an instant on, if that is known. Leases are given back by whoever holds them.
+    pub fn refund(self, ask: Ask, counts_from: Option<Timestamp>) {
+        match (self, counts_from) {
+            (Self::Packed(one, state), Some(from)) => one.refund_charged(state, ask, from),
+            (Self::Packed(one, state), None) => one.refund(state, ask),
+            (Self::Ledger(one, state), Some(from)) => one.refund_charged(state, ask, from),
+            (Self::Ledger(one, state), None) => one.refund(state, ask),
+            (Self::Leases(..), _) => {}
         }
     }
 }

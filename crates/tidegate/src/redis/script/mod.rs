@@ -8,7 +8,8 @@
 //!
 //! The script decides who is admitted and writes what is left; it says neither what remains nor when to retry. That is
 //! worked out here from the states that it saw, by the same code that counts in memory. A replay that comes to another
-//! verdict than the script did is an error: one of the two is wrong.
+//! verdict than the script did is an error of that order, and of those after it that touch the same keys: one of the two is
+//! wrong.
 
 mod call;
 mod group;
@@ -24,7 +25,7 @@ mod term;
 use call::{CALL_KEYS_MAX, CALL_PLANS_MAX};
 pub(super) use call::{Call, CallTime};
 pub(super) use leases::{LeaseSeen, is_owner_of, owner_for};
-pub(super) use line::outcomes_of;
+pub(super) use line::{counts_from, outcomes_of};
 pub(super) use replay::{NotSeen, Seen};
 pub(super) use reply::BadReply;
 pub(super) use states::{KeyState, States};

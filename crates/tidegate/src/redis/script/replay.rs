@@ -12,6 +12,7 @@ use super::reply::{BadReply, Reply};
 use super::states::States;
 use super::term::calendar_of;
 use crate::grant::GrantPart;
+use crate::redis::deny_cache::STATE_HEAP_BYTES_MAX;
 use crate::redis::order::{KeyName, Op, Order, OrderCharge};
 use crate::{LeaseToken, Outcomes};
 
@@ -32,7 +33,8 @@ pub(in crate::redis) struct Seen {
     pub states: Option<States>,
 }
 
-/// Why it is not known what became of an order. It changed nothing; but a refund was made to the keys that can be read.
+/// Why it is not known what became of an order. Unless replay and script differ it changed nothing; but a refund was made to
+/// the keys that can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::redis) enum NotSeen {
     /// What a key holds is nothing that the script wrote.
@@ -45,28 +47,27 @@ pub(in crate::redis) enum NotSeen {
         /// The time that it is.
         at: Timestamp,
     },
+    /// It, or an order before it that has a key in common, does not come to what the script said. It may have been charged.
+    Differs(BadReply),
 }
-
-/// States of a check that was denied are kept up to this size each.
-const DENIED_STATE_BYTES_MAX: usize = 4 << 10;
 
 impl Call {
     /// What the reply to this call says of each order.
     pub fn read(&self, reply: Value) -> Result<Vec<Result<Seen, NotSeen>>, BadReply> {
         let Reply { states, at, admitted, errors } =
             Reply::read(reply, self.keys().len(), self.orders().len())?;
-        let mut replay = Replay { at, keys: Keys::new(states), errors };
+        let mut replay = Replay { at, keys: Keys::new(states), errors, doubtful: Vec::new() };
         let mut all: Vec<Result<Seen, NotSeen>> = Vec::with_capacity(self.orders().len());
         let (mut places, mut before) = (self.places(), None);
         for (number, order) in self.orders().iter().enumerate() {
             let (own, others) = places.split_at(order.charges.len());
             let played = Played { number, order, places: own, admitted: admitted.of(number) };
             let last_seen = all.last().and_then(|seen| seen.as_ref().ok());
-            all.push(match replay.play(played, before.zip(last_seen)) {
-                Ok(seen) => Ok(seen),
-                Err(Stopped::ThisOne(not_seen)) => Err(not_seen),
-                Err(Stopped::All(bad)) => return Err(bad),
-            });
+            let seen = replay.play(played, before.zip(last_seen));
+            if let Err(NotSeen::Differs(_)) = seen {
+                replay.doubtful.extend(own);
+            }
+            all.push(seen);
             (places, before) = (others, Some(played));
         }
         Ok(all)
@@ -78,6 +79,9 @@ struct Replay {
     keys: Keys,
     /// Plans, and the places of keys that the script could not make use of.
     errors: Vec<(usize, usize)>,
+    /// Places of keys whose state is not known any more, for an order came out otherwise than the script said. Nearly always
+    /// none.
+    doubtful: Vec<u16>,
 }
 
 /// An order, where its keys are, and whether the script admitted it.
@@ -97,16 +101,11 @@ enum Change {
     Release,
 }
 
-/// Why playing an order does not come to its end.
-enum Stopped {
-    /// This one.
-    ThisOne(NotSeen),
-    /// Nor that of any other.
-    All(BadReply),
-}
-
 impl Replay {
-    fn play(&mut self, played: Played<'_>, before: Option<(Played<'_>, &Seen)>) -> Result<Seen, Stopped> {
+    fn play(&mut self, played: Played<'_>, before: Option<(Played<'_>, &Seen)>) -> Result<Seen, NotSeen> {
+        if !self.doubtful.is_empty() && played.places.iter().any(|place| self.doubtful.contains(place)) {
+            return Err(NotSeen::Differs(differs(played)));
+        }
         match played.order.op {
             Op::Check | Op::Peek | Op::Acquire { .. } => {
                 self.read_all(played)?;
@@ -117,7 +116,7 @@ impl Replay {
                     _ => self.decide(played),
                 }
             }
-            Op::Refund(charged) => self.refund(played, charged),
+            Op::Refund => self.refund(played),
             Op::Reset => {
                 played.charges().for_each(|(charge, place)| self.keys.reset(charge, place, self.at));
                 Ok(self.done(LeaseSeen::None))
@@ -129,7 +128,7 @@ impl Replay {
     }
 
     /// Look at all, then charge all or none, then report each.
-    fn decide(&mut self, played: Played<'_>) -> Result<Seen, Stopped> {
+    fn decide(&mut self, played: Played<'_>) -> Result<Seen, NotSeen> {
         let order = played.order;
         let ask = |charge: &OrderCharge| Ask { now: self.at, cost: charge.cost };
         let weighed: SmallVec<[Verdict; 4]> =
@@ -137,7 +136,7 @@ impl Replay {
         let roles = order.charges.iter().map(|charge| charge.role);
         let fate = line::fate(weighed.iter().copied().zip(roles));
         if fate != played.admitted {
-            return Err(Stopped::All(differs(played)));
+            return Err(NotSeen::Differs(differs(played)));
         }
         let states = self.kept_states(played);
         let ttl = if let Op::Acquire { ttl, .. } = order.op { ttl } else { None };
@@ -173,21 +172,21 @@ impl Replay {
     }
 
     /// Each key was charged for itself, and so it is given back to all that can be read.
-    fn refund(&mut self, played: Played<'_>, charged: Option<Timestamp>) -> Result<Seen, Stopped> {
+    fn refund(&mut self, played: Played<'_>) -> Result<Seen, NotSeen> {
         let mut unreadable = None;
         for (charge, place) in played.charges().filter(|(charge, _)| charge.cost > 0) {
             match self.keys.read(charge, place) {
                 Ok(()) => {
                     let ask = Ask { now: self.at, cost: charge.cost };
                     if let Some(line) = self.keys.line_mut(charge, place) {
-                        line.refund(ask, charged);
+                        line.refund(ask, charge.counts_from);
                     }
                 }
                 Err(_) => unreadable = Some(&charge.key),
             }
         }
         match unreadable {
-            Some(key) => Err(Stopped::ThisOne(NotSeen::Unreadable { key: key.clone() })),
+            Some(key) => Err(NotSeen::Unreadable { key: key.clone() }),
             None => Ok(self.done(LeaseSeen::None)),
         }
     }
@@ -198,7 +197,7 @@ impl Replay {
         played: Played<'_>,
         token: &LeaseToken,
         change: Change,
-    ) -> Result<Seen, Stopped> {
+    ) -> Result<Seen, NotSeen> {
         self.read_all(played)?;
         let at = self.at;
         let parts = self.lines(played).filter_map(|(charge, line)| match line {
@@ -231,13 +230,13 @@ impl Replay {
         }
         let is_changed = matches!(lease, LeaseSeen::Held(_) | LeaseSeen::Released);
         if is_changed != (played.admitted == Verdict::Allowed) {
-            return Err(Stopped::All(differs(played)));
+            return Err(NotSeen::Differs(differs(played)));
         }
         Ok(Seen { admitted: played.admitted, ..self.done(lease) })
     }
 
     /// Makes sure that all states of an order are there.
-    fn read_all(&mut self, played: Played<'_>) -> Result<(), Stopped> {
+    fn read_all(&mut self, played: Played<'_>) -> Result<(), NotSeen> {
         for (charge, place) in played.charges() {
             let is_read = self.keys.read(charge, place).is_ok();
             let is_refused =
@@ -245,10 +244,10 @@ impl Replay {
             if !is_read || is_refused {
                 // What can be read, and is of no use to the script, is a window that its edges do not reach.
                 let is_elsewhere = is_read && calendar_of(&charge.algorithm).is_some();
-                return Err(Stopped::ThisOne(match is_elsewhere {
+                return Err(match is_elsewhere {
                     true => NotSeen::EdgesElsewhere { at: self.at },
                     false => NotSeen::Unreadable { key: charge.key.clone() },
-                }));
+                });
             }
         }
         Ok(())
@@ -265,7 +264,7 @@ impl Replay {
         let is_of_use = |(charge, line): (&OrderCharge, Line<'_>)| match line {
             Line::Packed(..) => !charge.algorithm.counts_denied(),
             Line::Ledger(_, ledger) => {
-                !charge.algorithm.counts_denied() && ledger.heap_bytes() <= DENIED_STATE_BYTES_MAX
+                !charge.algorithm.counts_denied() && ledger.heap_bytes() <= STATE_HEAP_BYTES_MAX
             }
             Line::Leases(..) => false,
         };

@@ -20,7 +20,7 @@ pub(super) type EdgesUs = [u64; 4];
 pub(super) const NANOS_PER_MICRO: u64 = 1_000;
 pub(super) const NANOS_PER_DAY: u64 = 86_400 * 1_000_000_000;
 /// More is not exact in a double.
-const EXACT_MAX: u64 = 1 << 53;
+pub(super) const EXACT_MAX: u64 = 1 << 53;
 /// Buckets that reach further than this have terms of days.
 const NARROW_US_MAX: u128 = 1 << 51;
 /// More than every limit; a larger cost decides the same.

@@ -5,6 +5,7 @@ mod names;
 mod plans;
 mod random;
 mod random_leases;
+mod refunds;
 mod sizes;
 mod unreadable;
 
@@ -96,6 +97,7 @@ fn charge(key: &str, limit: &Limit, cost: u64) -> OrderCharge {
         algorithm: limit.algorithm().clone(),
         cost,
         role: Role::Enforced,
+        counts_from: None,
     }
 }
 

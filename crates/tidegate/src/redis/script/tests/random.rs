@@ -1,5 +1,7 @@
 //! Random plans on Redis and in memory: the same outcomes, to the last unit and nanosecond.
 
+use std::collections::HashMap;
+
 use proptest::prelude::*;
 use proptest::sample::Index;
 use tidegate_core::{Charge, Plan, UNITS_MAX};
@@ -105,8 +107,8 @@ struct Asked {
 enum Kind {
     Check,
     Peek,
-    /// What was charged so many windows ago, if that is known.
-    Refund(Option<u64>),
+    /// What was charged so many charges of that key ago, if that is known.
+    Refund(Option<usize>),
     Reset,
 }
 
@@ -136,7 +138,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let kind = prop_oneof![
         16 => Just(Kind::Check),
         3 => Just(Kind::Peek),
-        3 => proptest::option::of(0..3_u64).prop_map(Kind::Refund),
+        3 => proptest::option::of(0..4_usize).prop_map(Kind::Refund),
         1 => Just(Kind::Reset),
     ];
     let quarters = prop_oneof![8 => Just(QUARTERS), 1 => 1..12_u64];
@@ -223,6 +225,8 @@ struct Case {
     memory: MemoryStore,
     now_us: u64,
     limits_change: bool,
+    /// From when on charges of a key count, the newest last.
+    counted: HashMap<String, Vec<Timestamp>>,
 }
 
 /// A plan as both stores get it.
@@ -240,6 +244,7 @@ impl Case {
             memory: MemoryStore::unbounded(),
             now_us,
             limits_change: false,
+            counted: HashMap::new(),
         }
     }
 
@@ -262,6 +267,7 @@ impl Case {
                 if let Some(states) = &seen.states {
                     let foretold = outcomes_of(&both.order.charges, states, seen.at, seen.admitted);
                     prop_assert_eq!(foretold, expected, "{:?} at {}", both.order, self.now_us);
+                    self.note_counted(both, states, seen.at);
                 }
             }
             // What is left of a nanosecond, on which an expiry may depend, is another thing under another L.
@@ -342,26 +348,39 @@ impl Case {
             let own = if asked.spread { time } else { 0 };
             let key = format!("{place}:{}:{own}", u8::from(has(asked.second_key)));
             let role = if has(asked.observed) { Role::Observed } else { Role::Enforced };
-            charges.push(OrderCharge { role, ..charge(&key, counter.limit(), cost) });
+            let counts_from =
+                if let Kind::Refund(Some(ago)) = asked.kind { self.counts_from(&key, ago) } else { None };
+            charges.push(OrderCharge { role, counts_from, ..charge(&key, counter.limit(), cost) });
             counters.push((counter, key));
         }
         let op = match asked.kind {
             Kind::Check => Op::Check,
             Kind::Peek => Op::Peek,
-            Kind::Refund(ago) => Op::Refund(self.charged(ago)),
+            Kind::Refund(_) => Op::Refund,
             Kind::Reset => Op::Reset,
         };
         let order = Order { keeps_states: time.is_multiple_of(2), ..order(op, charges) };
         (!counters.is_empty()).then_some(Both { kind: asked.kind, counters, order })
     }
 
-    fn charged(&self, windows_ago: Option<u64>) -> Option<Timestamp> {
-        // Windows of calendars are at hand that far back. What was charged before those is told from what was charged in the
-        // first of them only if it matters, and it does not unless time steps back by a whole window.
+    /// Notes from when on the charges of an order count that may have been charged.
+    fn note_counted(&mut self, both: &Both, states: &[KeyState], at: Timestamp) {
+        for (((_, key), charge), state) in both.counters.iter().zip(&both.order.charges).zip(states) {
+            self.counted.entry(key.clone()).or_default().push(counts_from(charge, state, at));
+        }
+    }
+
+    /// From when on the charge counts that was the last but so many; if there is none, half a window ago.
+    fn counts_from(&self, key: &str, ago: usize) -> Option<Timestamp> {
+        let counted = self.counted.get(key).and_then(|counted| counted.iter().rev().nth(ago).copied());
+        // Windows of calendars are at hand that far. What was charged in one beyond them is told from what was charged in the
+        // last of them only if it matters, and it does not unless time steps back by a whole window.
         let window_us = self.limits.iter().map(|limit| limit.rate().window_ns()).min().unwrap_or(0) / 1_000;
+        let at_hand = self.now_us.saturating_sub(window_us)..=self.now_us + window_us;
+        let from_us =
+            counted.map_or(self.now_us.saturating_sub(window_us / 2), |from| from.as_nanos() / 1_000);
         // Zero stands for not known.
-        let ago_us = |windows: u64| self.now_us.saturating_sub(windows * window_us / 2).max(1);
-        windows_ago.map(|windows| Timestamp::from_nanos(ago_us(windows) * 1_000))
+        Some(Timestamp::from_nanos(from_us.clamp(*at_hand.start(), *at_hand.end()).max(1) * 1_000))
     }
 
     fn in_memory(&self, both: &Both) -> Outcomes {
@@ -374,7 +393,12 @@ impl Case {
         match both.kind {
             Kind::Check => return self.memory.check(&plan, now),
             Kind::Peek => return self.memory.peek(&plan, now),
-            Kind::Refund(ago) => self.memory.refund_charged(&plan, self.charged(ago), now),
+            Kind::Refund(None) => self.memory.refund(&plan, now),
+            Kind::Refund(Some(_)) => {
+                for (charge, asked) in plan.charges().iter().zip(&both.order.charges) {
+                    self.memory.refund_counted(charge, asked.counts_from.expect("it was noted"), now);
+                }
+            }
             Kind::Reset => self.memory.reset(&plan),
         }
         Outcomes::new()

@@ -69,7 +69,7 @@ fn a_refund_reaches_the_keys_that_can_be_read_and_a_reset_all() {
     let _: i64 = world.ask("RPUSH", &[b"list", b"x"]);
     let orders = vec![
         check("good", &gcra, 3),
-        order(Op::Refund(None), charges()),
+        order(Op::Refund, charges()),
         order(Op::Peek, [charge("good", &gcra, 0)]),
     ];
     let seen = world.call_at(START_US, orders);
@@ -139,9 +139,41 @@ fn a_reply_that_cannot_be_is_refused() {
         assert!(call.read(wrong.clone()).is_err(), "{wrong:?}");
     }
     // One unit of five fits a key never seen, so it cannot have been denied.
-    let denied = call.read(with(2, Value::Int(0))).unwrap_err().to_string();
-    assert!(denied.contains("plan 0 was denied"), "{denied}");
+    let seen = call.read(with(2, Value::Int(0))).unwrap();
+    let [Err(NotSeen::Differs(bad))] = &seen[..] else { panic!("{seen:?}") };
+    assert!(bad.to_string().contains("plan 0 was denied"), "{bad}");
     // Nor is anything known of a key that is not there.
     let seen = call.read(Value::Array([values, vec![Value::Int(0), Value::Int(99)]].concat()));
     assert!(seen.is_ok());
+}
+
+#[test]
+fn who_came_out_otherwise_is_told_so_and_so_are_those_after_it_on_the_same_key() {
+    let (mut world, gcra) = (World::new(), limit(GCRA));
+    let both = order(Op::Check, [charge("b", &gcra, 1), charge("c", &gcra, 1)]);
+    let orders = vec![
+        check("a", &gcra, 1),
+        check("b", &gcra, 1),
+        check("a", &gcra, 1),
+        both,
+        check("c", &gcra, 1),
+        check("d", &gcra, 1),
+    ];
+    let call = world.call_of(START_US, orders);
+    let reply: Value = call.command(&world.sha).query(&mut world.connection).unwrap();
+    let Value::Array(mut values) = reply else { panic!("{reply:?}") };
+    let admitted = values.len() - 1;
+    assert_eq!(values[admitted], Value::Int(0b11_1111));
+    // As if the second had been denied, which it cannot have been.
+    values[admitted] = Value::Int(0b11_1101);
+    let seen = call.read(Value::Array(values)).unwrap();
+    let remaining: Vec<Option<u64>> = seen
+        .iter()
+        .map(|seen| match seen {
+            Ok(seen) => Some(seen.outcomes[0].remaining),
+            Err(NotSeen::Differs(_)) => None,
+            Err(not_seen) => panic!("{not_seen:?}"),
+        })
+        .collect();
+    assert_eq!(remaining, [Some(4), None, Some(3), None, None, Some(4)]);
 }
