@@ -4,7 +4,7 @@ use tidegate_core::{Timestamp, Verdict};
 use tokio::time::Instant;
 
 use super::deny_cache::{Denials, DenyCache, SeenAt};
-use super::desk::{Answered, Edges, Effect, Job, Likeness, Ticket, Unanswered};
+use super::desk::{Answered, Edges, Effect, Job, Jobs, Likeness, Ticket, Unanswered};
 use super::order::{Op, Order};
 use super::script::{BadReply, Call, CallTime, NotSeen, Seen};
 use super::servers::{SendError, Sent};
@@ -27,9 +27,9 @@ type Reply = Result<redis::Value, SendError>;
 
 impl Batch {
     /// Gathers orders into calls, a call for each slot and more if they do not fit. Orders that are too late are answered.
-    pub(super) fn gather(jobs: Vec<Job>, now: Instant, servers_time: Timestamp) -> Self {
-        let is_in_time = |job: &Job| job.ticket.deadline > now;
-        let (mut jobs, late): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_in_time);
+    pub(super) fn gather(jobs: Jobs, now: Instant, servers_time: Timestamp) -> Self {
+        let is_in_time = |job: &Box<Job>| job.ticket.deadline > now;
+        let (mut jobs, late): (Jobs, Jobs) = jobs.into_iter().partition(is_in_time);
         for job in late {
             job.ticket.answer(Err(Unanswered::unasked(StoreFailure::TimedOut)));
         }
@@ -68,7 +68,7 @@ impl Batch {
         replies: Vec<Reply>,
         sent: Timestamp,
         deny_cache: &DenyCache,
-    ) -> (Vec<Job>, Option<Timestamp>) {
+    ) -> (Jobs, Option<Timestamp>) {
         let mut again = Vec::new();
         let mut time = None;
         let mut replies = replies.into_iter();
@@ -92,8 +92,8 @@ impl Batch {
         (again, time)
     }
 
-    fn add(&mut self, job: Job, servers_time: Timestamp) {
-        let Job { order, ticket } = job;
+    fn add(&mut self, job: Box<Job>, servers_time: Timestamp) {
+        let Job { order, ticket } = *job;
         let around = match ticket.edges {
             Edges::AroundNow => servers_time,
             Edges::Around(time) => time,
@@ -121,7 +121,7 @@ fn answer_one(
     seen: Result<Seen, NotSeen>,
     sent: Timestamp,
     deny_cache: &DenyCache,
-    again: &mut Vec<Job>,
+    again: &mut Jobs,
 ) -> Option<Timestamp> {
     match seen {
         Ok(seen) => {
@@ -132,7 +132,7 @@ fn answer_one(
         }
         Err(NotSeen::EdgesElsewhere { at }) if ticket.edges == Edges::AroundNow => {
             let ticket = Ticket { edges: Edges::Around(at), ..ticket };
-            again.push(Job { order: order.clone(), ticket });
+            again.push(Box::new(Job { order: order.clone(), ticket }));
             Some(at)
         }
         Err(not_seen) => {

@@ -30,7 +30,7 @@ pub(super) const SENDS_IN_FLIGHT_MAX: usize = 2;
 
 /// Where the orders for one server wait.
 pub(super) struct Desk {
-    waiting: mpsc::Sender<Job>,
+    waiting: mpsc::Sender<Box<Job>>,
 }
 
 /// An order, and who waits for what becomes of it.
@@ -38,6 +38,10 @@ pub(super) struct Job {
     pub order: Order,
     pub ticket: Ticket,
 }
+
+/// Some of them. Each is half a kilobyte, and handed on and sorted on its way to Redis.
+#[allow(clippy::vec_box, reason = "moving them costs more than one allocation each")]
+pub(super) type Jobs = Vec<Box<Job>>;
 
 /// Who waits for what becomes of an order.
 pub(super) struct Ticket {
@@ -114,7 +118,7 @@ impl Desk {
     }
 
     /// Puts an order in line.
-    pub(super) fn put(&self, job: Job) {
+    pub(super) fn put(&self, job: Box<Job>) {
         if let Err(mpsc::error::TrySendError::Full(job) | mpsc::error::TrySendError::Closed(job)) =
             self.waiting.try_send(job)
         {
@@ -141,7 +145,7 @@ impl Unanswered {
 struct Clerk {
     office: Office,
     server: ServerId,
-    jobs: Arc<Mutex<mpsc::Receiver<Job>>>,
+    jobs: Arc<Mutex<mpsc::Receiver<Box<Job>>>>,
     /// What time it was for the server when it last answered.
     last_seen: Option<SeenAt>,
 }
@@ -159,7 +163,7 @@ impl Clerk {
     }
 
     /// Takes all that waits, as soon as something does.
-    async fn take(&self, jobs: &mut Vec<Job>) -> Taken {
+    async fn take(&self, jobs: &mut Jobs) -> Taken {
         let mut waiting = self.jobs.lock().await;
         if waiting.recv_many(jobs, ORDERS_PER_SEND_MAX).await == 0 {
             return Taken::NobodyWillCome;
@@ -175,7 +179,7 @@ impl Clerk {
     }
 
     /// Asks for all of them and answers: those that have to be asked once more are left.
-    async fn ask(&mut self, jobs: Vec<Job>) -> Vec<Job> {
+    async fn ask(&mut self, jobs: Jobs) -> Jobs {
         let Office { servers, deny_cache, counters, clock } = &self.office;
         let sent = clock.now();
         let servers_time = self.last_seen.map_or(sent, |seen| seen.latest(sent));

@@ -268,7 +268,7 @@ impl Inner {
         let likeness = self.likeness(&order);
         let ticket =
             Ticket { slot: place.slot, likeness, deadline, denials, edges: Edges::AroundNow, answer };
-        self.at_desk(place.server, |desk| desk.put(Job { order, ticket }));
+        self.at_desk(place.server, |desk| desk.put(Box::new(Job { order, ticket })));
         asking
     }
 

@@ -14,7 +14,7 @@ use crate::redis::testing::RedisProcess;
 const DAILY: &str = "{algorithm: fixed_window, limit: 5, per: day, align: {tz: Europe/Paris}}";
 const YEARS_AGO: Timestamp = Timestamp::from_nanos(1_500_000_000_000_000_000);
 
-fn job(key: &str, text: &str, deadline: Instant) -> (Job, oneshot::Receiver<Answer>) {
+fn job(key: &str, text: &str, deadline: Instant) -> (Box<Job>, oneshot::Receiver<Answer>) {
     let counter = Counter::new("rule", 0, text.into_limit().unwrap());
     let charge = OrderCharge {
         key: KeyName::from_slice(key.as_bytes()),
@@ -32,7 +32,7 @@ fn job(key: &str, text: &str, deadline: Instant) -> (Job, oneshot::Receiver<Answ
         edges: Edges::AroundNow,
         answer,
     };
-    (Job { order: Order::new(Op::Check, [charge].into_iter().collect()), ticket }, asking)
+    (Box::new(Job { order: Order::new(Op::Check, [charge].into_iter().collect()), ticket }), asking)
 }
 
 async fn ask(server: &RedisProcess, batch: &Batch) -> Vec<Reply> {
@@ -74,7 +74,7 @@ async fn what_is_too_late_is_not_sent_and_what_is_alike_stands_side_by_side() {
     let now = Instant::now() + Duration::from_secs(60);
     let (late, asking) = job("z", "5/s", now);
     let later = now + Duration::from_secs(1);
-    let (jobs, _askings): (Vec<Job>, Vec<_>) =
+    let (jobs, _askings): (Jobs, Vec<_>) =
         ["b:1", "a:1", "b:2", "a:2", "b:3"].iter().map(|key| job(key, "5/s", later)).unzip();
     let batch = Batch::gather(jobs.into_iter().chain([late]).collect(), now, YEARS_AGO);
     let unanswered = asking.await.unwrap().unwrap_err();
