@@ -185,7 +185,7 @@ pub(super) fn refused(address: &Address, error: &ServerError) -> ConnectError {
     let (kind, hint) = match error.code() {
         _ if lacks_right(error) => (
             Kind::Denied,
-            "the user may not do what Tidegate does: ACL SETUSER USER ~NAMESPACE:* +evalsha +script|load +time \
+            "the user may not do what Tidegate does: ACL SETUSER USER ~NAMESPACE:* +evalsha +eval +script|load +time \
              +mget +mset +exists +del +pexpireat +pexpire +zadd +zcard +zremrangebyscore +wait +cluster|slots +asking",
         ),
         "NOAUTH" | "WRONGPASS" => (Kind::Denied, "the user or the password is wrong"),

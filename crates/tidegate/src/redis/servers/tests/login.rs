@@ -49,7 +49,7 @@ async fn a_server_that_repeats_what_it_does_not_understand() {
 async fn as_a_user_with_just_enough_rights() {
     let redis = RedisProcess::start();
     // As the hint says.
-    let rights = "+evalsha +script|load +time +mget +mset +exists +del +pexpireat +pexpire +zadd +zcard \
+    let rights = "+evalsha +eval +script|load +time +mget +mset +exists +del +pexpireat +pexpire +zadd +zcard \
                   +zremrangebyscore +wait +cluster|slots +asking";
     let mut command = vec!["ACL", "SETUSER", "alice", "on", ">pw", "~tg:*"];
     command.extend(rights.split(' '));
