@@ -62,6 +62,28 @@ async fn more_than_can_wait_are_told_so_at_once_and_all_are_answered() {
     wait_until(async || store.peek(&plan(&[charge("key", &counter, 1)])).await.ok()).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scripts_that_are_flushed_all_the_time_cost_no_decision() {
+    const DECISIONS: u64 = 200;
+    let server = RedisServer::start();
+    let (store, counter) = (store(&server.url()).await, counter("flushed", "1000 per 1000d"));
+    let mut flushing = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let mut connection = server.connection().await;
+        flushing.spawn(async move {
+            loop {
+                redis::cmd("SCRIPT").arg("FLUSH").exec_async(&mut connection).await.unwrap();
+            }
+        });
+    }
+    for made in 1..=DECISIONS {
+        assert_eq!(check(&store, "key", &counter, 1).await.remaining, 1000 - made);
+    }
+    assert!(store.stats().servers.total.scripts_reloaded > 0);
+    assert_eq!(store.stats().failures.total(), 0);
+    flushing.shutdown().await;
+}
+
 #[tokio::test]
 async fn a_key_that_holds_something_else_is_named() {
     let server = RedisServer::start();

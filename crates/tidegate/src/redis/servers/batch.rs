@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use redis::{Cmd, Pipeline, Value};
+use redis::{Arg, Cmd, Pipeline, Value};
 use tokio::time::Instant;
 
+use super::means::{Means, Script};
 use super::reply::Reply;
 use super::sent::SendError;
 use super::server::Server;
@@ -37,6 +38,8 @@ pub(super) enum Form {
     Asking,
     /// Before all, the scripts.
     Reloading,
+    /// Each with its script in place of what that is called by, so that it cannot be missing.
+    WithScript,
 }
 
 impl Batch {
@@ -46,6 +49,8 @@ impl Batch {
             for script in &server.means.scripts {
                 pipeline.cmd("SCRIPT").arg("LOAD").arg(script.text);
             }
+        }
+        if let Form::Reloading | Form::WithScript = form {
             server.count(|counters| &counters.scripts_reloaded, 1);
         }
         let mut items = Vec::new();
@@ -53,6 +58,10 @@ impl Batch {
             if form == Form::Asking {
                 pipeline.cmd("ASKING");
             }
+            let command = match form {
+                Form::WithScript => with_script(&server.means, &command).unwrap_or(command),
+                Form::Plain | Form::Asking | Form::Reloading => command,
+            };
             pipeline.add_command(command);
             items.push(item);
         }
@@ -75,7 +84,7 @@ impl Batch {
             self.server.means.waited_short.fetch_add(1, Relaxed);
         }
         Ok(match self.form {
-            Form::Plain => replies,
+            Form::Plain | Form::WithScript => replies,
             Form::Asking | Form::Reloading => {
                 let mut place = 0;
                 replies.retain(|_| {
@@ -96,9 +105,26 @@ impl Batch {
     /// Whether what is at this place of the pipeline was asked for, and does not merely go with it.
     fn is_of_an_item(&self, place: usize) -> bool {
         match self.form {
-            Form::Plain => true,
+            Form::Plain | Form::WithScript => true,
             Form::Asking => place % 2 == 1,
             Form::Reloading => place >= self.server.means.scripts.len(),
         }
     }
+}
+
+/// The same call, with the script itself; none if it is no call of one of the scripts.
+fn with_script(means: &Means, command: &Cmd) -> Option<Cmd> {
+    let mut arguments = command.args_iter().filter_map(|argument| match argument {
+        Arg::Simple(bytes) => Some(bytes),
+        _ => None,
+    });
+    let (name, sha) = (arguments.next(), arguments.next());
+    let is_called = |script: &&Script| name == Some(b"EVALSHA") && sha == Some(script.sha().as_bytes());
+    let script = means.scripts.iter().find(is_called)?;
+    let mut whole = redis::cmd("EVAL");
+    whole.arg(script.text);
+    arguments.for_each(|argument| {
+        whole.arg(argument);
+    });
+    Some(whole)
 }

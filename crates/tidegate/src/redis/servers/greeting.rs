@@ -45,8 +45,10 @@ pub(super) async fn greet(connection: &Connection, whom: &Whom<'_>) -> Result<Gr
     }
     let replies = connection.ask(&pipeline).await.map_err(|error| closed(address, &error))?;
     let mut replies = replies.into_iter();
-    if whom.login.is_some() {
-        judged(replies.next()).map_err(|error| login_refused(address, &error))?;
+    if whom.login.is_some()
+        && let Err(error) = judged(replies.next())
+    {
+        return Err(login_refused(connection, address, &error).await);
     }
     let hello = match judged(replies.next()) {
         Ok(hello) => hello,
@@ -116,19 +118,41 @@ fn too_old(address: &Address, version: &str) -> ConnectError {
     ConnectError::new(Kind::TooOld, address, format!("Redis {version} is too old"), hint)
 }
 
-fn login_refused(address: &Address, error: &ServerError) -> ConnectError {
-    let text = said(error);
-    if error.code() == "WRONGPASS" {
-        let hint = "the user or the password is wrong; it is redis://USER:PASSWORD@HOST, and redis://:PASSWORD@HOST \
-                    without a user";
-        return ConnectError::new(Kind::Denied, address, text, hint);
+async fn login_refused(connection: &Connection, address: &Address, error: &ServerError) -> ConnectError {
+    let details = error.details().unwrap_or_default();
+    if details.starts_with(ONE_ARGUMENT) {
+        return too_old(address, version(connection).await.as_deref().unwrap_or("before 6.0"));
     }
-    if text.contains("without any password") {
-        let hint = "the server has no password: leave it out of the URL, or set `requirepass` there";
-        return ConnectError::new(Kind::Denied, address, text, hint);
+    let denied = |hint: &str| ConnectError::new(Kind::Denied, address, said(error), hint);
+    if error.code() == "WRONGPASS" || details.starts_with(WRONG_PASSWORD) {
+        return denied(
+            "the user or the password is wrong; it is redis://USER:PASSWORD@HOST, and redis://:PASSWORD@HOST without a \
+             user",
+        );
     }
-    refused(address, error)
+    if NO_PASSWORD.iter().any(|text| details.starts_with(text)) {
+        return denied("the server has no password: leave it out of the URL, or set `requirepass` there");
+    }
+    let refused = refused(address, error);
+    if HARMLESS.contains(&error.code()) || details.starts_with(NO_ROOM) {
+        return refused;
+    }
+    // Redis repeats what a command that it does not know was called with, and so may whatever stands in front of it.
+    let what = format!("it answers AUTH with an error ({}), which may repeat the password", error.code());
+    let hint = "see the server's log; AUTH may have another name there (`rename-command`), or a proxy in between may not \
+                know it";
+    ConnectError::new(refused.kind(), address, what, hint)
 }
+
+/// What is said to a password of which nothing is repeated. As Redis and Valkey put it.
+const HARMLESS: [&str; 6] = ["NOAUTH", "NOPERM", "LOADING", "DENIED", "MASTERDOWN", "BUSY"];
+const NO_ROOM: &str = "max number of clients";
+/// Before version 6.
+const WRONG_PASSWORD: &str = "invalid password";
+const NO_PASSWORD: [&str; 2] =
+    ["AUTH <password> called without any password", "Client sent AUTH, but no password is set"];
+/// Before version 6 there are no users, only a password.
+const ONE_ARGUMENT: &str = "wrong number of arguments for 'auth'";
 
 async fn hello_refused(connection: &Connection, address: &Address, error: &ServerError) -> ConnectError {
     let text = said(error);
@@ -136,16 +160,19 @@ async fn hello_refused(connection: &Connection, address: &Address, error: &Serve
         let hint = "the server wants a password: redis://:PASSWORD@HOST, or redis://USER:PASSWORD@HOST";
         return ConnectError::new(Kind::Denied, address, text, hint);
     }
-    if !matches!(error.code(), "ERR" | "NOPROTO") || text.contains("max number of clients") {
+    if !matches!(error.code(), "ERR" | "NOPROTO") || text.contains(NO_ROOM) {
         return refused(address, error);
     }
-    // It does not know the command, or not without arguments. It may at least say how old it is.
+    // It does not know the command, or not without arguments.
+    too_old(address, version(connection).await.as_deref().unwrap_or("(it does not say which)"))
+}
+
+/// Which version it is, if it says.
+async fn version(connection: &Connection) -> Option<String> {
     let mut info = Pipeline::new();
     info.cmd("INFO").arg("server");
     let replies = connection.ask(&info).await.unwrap_or_default();
-    let version =
-        replies.first().and_then(|info| text_after(self::text(info)?, "redis_version:").map(str::to_owned));
-    too_old(address, version.as_deref().unwrap_or("(it does not say which)"))
+    replies.first().and_then(|info| text_after(text(info)?, "redis_version:").map(str::to_owned))
 }
 
 fn text_after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
@@ -158,8 +185,8 @@ pub(super) fn refused(address: &Address, error: &ServerError) -> ConnectError {
     let (kind, hint) = match error.code() {
         _ if lacks_right(error) => (
             Kind::Denied,
-            "the user may not do what Tidegate does: ACL SETUSER USER ~NAMESPACE:* +evalsha +script|load +time +mget \
-             +mset +exists +del +pexpireat +pexpire +zadd +zcard +zremrangebyscore +wait +cluster|slots +asking",
+            "the user may not do what Tidegate does: ACL SETUSER USER ~NAMESPACE:* +evalsha +eval +script|load +time \
+             +mget +mset +exists +del +pexpireat +pexpire +zadd +zcard +zremrangebyscore +wait +cluster|slots +asking",
         ),
         "NOAUTH" | "WRONGPASS" => (Kind::Denied, "the user or the password is wrong"),
         "DENIED" => (
@@ -179,7 +206,7 @@ pub(super) fn refused(address: &Address, error: &ServerError) -> ConnectError {
         "CLUSTERDOWN" => {
             (Kind::NotReady, "slots of the cluster are without a master: redis-cli --cluster check")
         }
-        "ERR" if details.contains("max number of clients") => {
+        "ERR" if details.contains(NO_ROOM) => {
             (Kind::NotReady, "raise the server's `maxclients`, or connect fewer")
         }
         _ => (Kind::NotReady, "see what the server's log says"),

@@ -92,10 +92,12 @@ fn settle(servers: &Servers, batch: &Batch, replies: Vec<Reply>, answers: &mut [
                 answers[item.place] = Err(SendError::Refused(refusal.text));
                 continue;
             }
-            Reply::NoScript => (
-                Some((batch.server.clone(), Form::Reloading)),
-                "NOSCRIPT the server loses its scripts".into(),
-            ),
+            Reply::NoScript => {
+                // Loaded first, since one script serves many calls, and that takes no more rights than usual. Somebody who
+                // flushes scripts all the time may be faster.
+                let form = if batch.form == Form::Reloading { Form::WithScript } else { Form::Reloading };
+                (Some((batch.server.clone(), form)), "NOSCRIPT the server loses its scripts".into())
+            }
             Reply::Moved(redirect) => (moved(servers, batch, *item, &redirect), redirect.text),
             Reply::Ask(redirect) => (asked(servers, batch, &redirect), redirect.text),
             Reply::TryAgain(said) => {
@@ -105,7 +107,7 @@ fn settle(servers: &Servers, batch: &Batch, replies: Vec<Reply>, answers: &mut [
         };
         answers[item.place] = Err(SendError::Refused(said));
         if let Some((server, form)) = to {
-            if form != Form::Reloading {
+            if !matches!(form, Form::Reloading | Form::WithScript) {
                 batch.server.count(|counters| &counters.redirects, 1);
             }
             again.add(server, form, (*item, command.clone()));

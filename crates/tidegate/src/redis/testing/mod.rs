@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 pub(super) use cluster::RedisCluster;
 pub(super) use process::{RedisProcess, cli};
 pub(super) use redis_server::{RedisServer, Scratch, free_port};
-pub(super) use sentinel::RedisSentinels;
+pub(super) use sentinel::{Passwords, RedisSentinels};
 pub(super) use slow_link::SlowLink;
 
 /// Long enough for a machine that is busy with other things.

@@ -9,24 +9,47 @@ pub(crate) struct RedisSentinels {
     /// The first is the master, to begin with.
     pub servers: Vec<RedisProcess>,
     sentinels: Vec<(Child, u16, Scratch)>,
+    passwords: Option<Passwords>,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Passwords {
+    pub of_servers: &'static str,
+    pub of_sentinels: &'static str,
 }
 
 impl RedisSentinels {
     pub const MASTER: &str = "the-master";
 
+    /// Who ask for no password.
     pub async fn start() -> Self {
-        let master = RedisProcess::start();
-        let replica = RedisProcess::with(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
-        let sentinels = (0..3).map(|_| sentinel(master.port)).collect();
-        let watched = Self { servers: vec![master, replica], sentinels };
+        Self::start_with(None).await
+    }
+
+    pub async fn start_with(passwords: Option<Passwords>) -> Self {
+        let of_servers = passwords.map(|passwords| passwords.of_servers);
+        let login: Vec<_> =
+            of_servers.into_iter().flat_map(|word| ["--requirepass", word, "--masterauth", word]).collect();
+        let master = RedisProcess::with(&login);
+        let port = master.port.to_string();
+        let replica = RedisProcess::with(&[&["--replicaof", "127.0.0.1", &port], login.as_slice()].concat());
+        let sentinels = (0..3).map(|_| sentinel(master.port, passwords)).collect();
+        let watched = Self { servers: vec![master, replica], sentinels, passwords };
         until("the sentinels know of each other and of the replica", async || {
-            watched.sentinels.iter().all(|(_, port, _)| {
-                let info = cli(*port, &["INFO", "sentinel"]);
+            (0..3).all(|number| {
+                let info = watched.ask_sentinel(number, &["INFO", "sentinel"]);
                 info.contains("slaves=1,sentinels=3") && info.contains("status=ok")
             }) && watched.servers[1].cli(&["INFO", "replication"]).contains("master_link_status:up")
         })
         .await;
         watched
+    }
+
+    fn ask_sentinel(&self, number: usize, command: &[&str]) -> String {
+        let (_, port, _) = &self.sentinels[number];
+        let login = self.passwords.iter().flat_map(|words| ["-a", words.of_sentinels, "--no-auth-warning"]);
+        cli(*port, &login.chain(command.iter().copied()).collect::<Vec<_>>())
     }
 
     pub fn url(&self) -> String {
@@ -37,8 +60,7 @@ impl RedisSentinels {
 
     /// Another master, though the old one is well.
     pub fn failover(&self) {
-        let (_, port, _) = &self.sentinels[0];
-        let said = cli(*port, &["SENTINEL", "FAILOVER", Self::MASTER]);
+        let said = self.ask_sentinel(0, &["SENTINEL", "FAILOVER", Self::MASTER]);
         assert_eq!(said.trim(), "OK");
     }
 
@@ -50,13 +72,16 @@ impl RedisSentinels {
     }
 }
 
-fn sentinel(master: u16) -> (Child, u16, Scratch) {
+fn sentinel(master: u16, passwords: Option<Passwords>) -> (Child, u16, Scratch) {
     let (scratch, port, name) = (Scratch::new(), free_port(), RedisSentinels::MASTER);
+    let login = passwords.map_or_else(String::new, |Passwords { of_servers, of_sentinels }| {
+        format!("requirepass {of_sentinels}\nsentinel auth-pass {name} {of_servers}\n")
+    });
     let settings = scratch.file(
         "sentinel.conf",
         &format!(
             "port {port}\nbind 127.0.0.1\nsentinel monitor {name} 127.0.0.1 {master} 2\n\
-             sentinel down-after-milliseconds {name} 1000\nsentinel failover-timeout {name} 4000\n"
+             sentinel down-after-milliseconds {name} 1000\nsentinel failover-timeout {name} 4000\n{login}"
         ),
     );
     let child = Command::new("redis-server")

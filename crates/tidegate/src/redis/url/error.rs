@@ -18,7 +18,7 @@ pub enum UrlError {
     TooManyServers,
     /// It names the same server twice.
     Twice(Box<str>),
-    /// A host that is none.
+    /// A host that is none, without what comes after its colon.
     Host(Box<str>),
     /// A port that is none: the host's name.
     Port(Box<str>),
@@ -57,7 +57,8 @@ impl fmt::Display for UrlError {
             Self::Twice(address) => write!(f, "the URL names {address} twice (hint: leave one of them out)"),
             Self::Host(host) => write!(
                 f,
-                "`{host}` is no host (hint: a name or an address; IPv6 in brackets, as in redis://[::1]:6379)"
+                "`{host}` is no host (hint: a name or an address; IPv6 in brackets, as in redis://[::1]:6379; after a \
+                 password an @, as in redis://USER:PASSWORD@HOST)"
             ),
             Self::Port(host) => {
                 write!(f, "the port of `{host}` is none (hint: a number from 1 to 65535, as in redis://10.0.0.7:6379)")

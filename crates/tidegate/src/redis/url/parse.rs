@@ -6,11 +6,18 @@ use super::{Address, Encryption, Login, Shape, StoreUrl, URL_SERVERS_MAX, UrlErr
 
 const PORT_OF_REDIS: u16 = 6379;
 const PORT_OF_SENTINEL: u16 = 26379;
+const SENTINEL_USER: &str = "sentinel_user";
+const SENTINEL_PASSWORD: &str = "sentinel_password";
+const PARAMETERS: [&str; 2] = [SENTINEL_USER, SENTINEL_PASSWORD];
 
 pub(super) fn parse(text: &str) -> Result<StoreUrl, UrlError> {
     let text = text.trim();
     // What has no scheme may begin with a password, so it is not repeated.
-    let (scheme, rest) = text.split_once("://").ok_or_else(|| UrlError::Scheme("...".into()))?;
+    let is_scheme = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    let (scheme, rest) = text
+        .split_once("://")
+        .filter(|(scheme, _)| is_scheme(scheme))
+        .ok_or_else(|| UrlError::Scheme("...".into()))?;
     let (shape, encryption) = kind(scheme)?;
     let parts = split(rest)?;
 
@@ -57,7 +64,10 @@ fn split(rest: &str) -> Result<Parts<'_>, UrlError> {
     let (rest, parameters) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     // A password with a `/` or a `?` in it would be taken for servers, and be shown in errors.
-    if path.contains('@') || (!authority.contains('@') && parameters.contains('@')) || rest.contains('#') {
+    let is_stray = |parameter: &str| {
+        parameter.contains('@') && !PARAMETERS.iter().any(|name| parameter.split('=').next() == Some(name))
+    };
+    if path.contains('@') || parameters.split('&').any(is_stray) || rest.contains('#') {
         return Err(UrlError::Unescaped);
     }
     let (login, servers) = match authority.rsplit_once('@') {
@@ -97,14 +107,14 @@ fn addresses(text: &str, port: u16) -> Result<Vec<Address>, UrlError> {
 
 fn address(text: &str, default_port: u16) -> Result<Address, UrlError> {
     let (host, port) = if let Some(rest) = text.strip_prefix('[') {
-        let (host, rest) = rest.split_once(']').ok_or_else(|| UrlError::Host(text.into()))?;
+        let (host, rest) = rest.split_once(']').ok_or_else(|| no_host(text))?;
         if host.parse::<std::net::Ipv6Addr>().is_err() {
-            return Err(UrlError::Host(text.into()));
+            return Err(no_host(text));
         }
         match rest.strip_prefix(':') {
             Some(port) => (host, Some(port)),
             None if rest.is_empty() => (host, None),
-            None => return Err(UrlError::Host(text.into())),
+            None => return Err(no_host(text)),
         }
     } else {
         match text.split_once(':') {
@@ -113,10 +123,10 @@ fn address(text: &str, default_port: u16) -> Result<Address, UrlError> {
         }
     };
     if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Err(UrlError::Host(text.into()));
+        return Err(no_host(text));
     }
     if port.is_some_and(|port| port.contains(':')) {
-        return Err(UrlError::Host(text.into()));
+        return Err(no_host(text));
     }
     let port = match port {
         None => default_port,
@@ -126,6 +136,19 @@ fn address(text: &str, default_port: u16) -> Result<Address, UrlError> {
         },
     };
     Ok(Address { host: host.to_ascii_lowercase().into(), port })
+}
+
+/// What comes after a colon may be a password whose `@HOST` was forgotten, unless all of it is an address.
+fn no_host(text: &str) -> UrlError {
+    let (address, after) = match text.strip_prefix('[') {
+        Some(inside) => inside.split_once(']').unwrap_or((inside, "")),
+        None => (text, ""),
+    };
+    let is_address = address.parse::<std::net::Ipv6Addr>().is_ok() && !after.contains(':');
+    match text.split_once(':') {
+        Some((before, _)) if !is_address => UrlError::Host(format!("{before}:...").into()),
+        _ => UrlError::Host(text.into()),
+    }
 }
 
 fn read_path(url: &mut StoreUrl, path: &str) -> Result<(), UrlError> {
@@ -149,8 +172,8 @@ fn read_parameters(url: &mut StoreUrl, text: &str) -> Result<(), UrlError> {
     for parameter in text.split('&').filter(|parameter| !parameter.is_empty()) {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         match name {
-            "sentinel_user" => user = Some(decoded(value)?.into_boxed_str()),
-            "sentinel_password" => password = Some(decoded(value)?.into_boxed_str()),
+            SENTINEL_USER => user = Some(decoded(value)?.into_boxed_str()),
+            SENTINEL_PASSWORD => password = Some(decoded(value)?.into_boxed_str()),
             _ => return Err(UrlError::Parameter(name.into())),
         }
     }

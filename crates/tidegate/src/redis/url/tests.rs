@@ -42,6 +42,10 @@ fn sentinels_a_cluster_and_a_ring() {
     let Shape::Sentinel { master, login: Some(login) } = &url.shape else { panic!("{url}") };
     assert_eq!((&**master, login.user.as_deref(), &*login.password), ("my master", Some("s"), "q&"));
 
+    let url = read("redis+sentinel://a/m?sentinel_password=q@");
+    let Shape::Sentinel { login: Some(login), .. } = &url.shape else { panic!("{url}") };
+    assert_eq!((login.user.as_deref(), &*login.password), (None, "q@"));
+
     let url = read("rediss-cluster://a:7000,b");
     assert_eq!(addresses(&url), ["a:7000", "b:6379"]);
     assert!(url.shape == Shape::Cluster && url.encryption == Encryption::Tls);
@@ -73,7 +77,9 @@ fn what_is_wrong_is_said_with_a_hint() {
         ("redis://[::1]x", UrlError::Host("[::1]x".into())),
         ("redis://[nonsense]", UrlError::Host("[nonsense]".into())),
         ("redis://a b", UrlError::Host("a b".into())),
-        ("redis://:6379", UrlError::Host(":6379".into())),
+        ("redis://:6379", UrlError::Host(":...".into())),
+        ("redis://user:word:6379", UrlError::Host("user:...".into())),
+        ("redis://fe80::1", UrlError::Host("fe80::1".into())),
         ("redis://h:0", UrlError::Port("h".into())),
         ("redis://h:65536", UrlError::Port("h".into())),
         ("redis://h:", UrlError::Port("h".into())),
@@ -106,6 +112,18 @@ fn an_error_never_repeats_a_password() {
         "redis://u:hid@den@h",
         "redis+sentinel://:hid/den@h/m",
         ":hidden@h",
+        ":hidden://h",
+        "redis://:hidden",
+        "redis://:hid,den",
+        "redis://user:hidden",
+        "redis://user:hidden:6379",
+        "redis://user:a:hidden",
+        "redis://[::1]:hidden:6379",
+        "redis://[user:hidden",
+        "redis://:p@ss?hidden@h",
+        "redis://:p@ss?a=b&hidden@h",
+        "redis://:p@ss/hidden@h",
+        "redis+sentinel://:p@s/m?hidden@h",
     ] {
         let error = refused(text);
         assert!(

@@ -95,6 +95,33 @@ async fn a_redis_that_is_too_old() {
     }
 }
 
+/// Redis 5 knows no users, and says no more than that before it was given the right password alone.
+#[tokio::test]
+async fn a_redis_that_is_too_old_for_users() {
+    let info = "# Server\r\nredis_version:5.0.7\r\n";
+    let told = format!("${}\r\n{info}\r\n", info.len());
+    for (info, version) in [(told.as_str(), "5.0.7"), ("-NOAUTH Authentication required.\r\n", "before 6.0")]
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let info = info.to_owned();
+        let old = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            let refusals = "-ERR wrong number of arguments for 'auth' command\r\n\
+                            -ERR unknown command `HELLO`, with args beginning with: \r\n";
+            for reply in [refusals, &info] {
+                if stream.read(&mut [0; 1000]).await.is_ok_and(|bytes| bytes > 0) {
+                    let _ = stream.write_all(reply.as_bytes()).await;
+                }
+            }
+        });
+        let error = refused(&format!("redis://alice:wr0ng@{address}")).await;
+        assert_eq!(error.kind(), Kind::TooOld, "{error}");
+        assert!(error.what().contains(version) && error.hint().contains("6.2"), "{error}");
+        old.abort();
+    }
+}
+
 #[tokio::test]
 async fn something_that_is_no_redis() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");

@@ -34,10 +34,22 @@ async fn a_password_that_nobody_asked_for() {
 }
 
 #[tokio::test]
+async fn a_server_that_repeats_what_it_does_not_understand() {
+    let redis = RedisProcess::with(&["--rename-command", "AUTH", "LOGIN"]);
+    // This is what it would be.
+    assert!(redis.cli(&["AUTH", "alice", "wr0ng"]).contains("'alice' 'wr0ng'"));
+    for login in ["alice:wr0ng", ":wr0ng"] {
+        let error = refused(&format!("redis://{login}@{}", redis.address())).await;
+        assert!(error.what().contains("ERR") && error.hint().contains("rename-command"), "{error}");
+        assert!(!format!("{error} {error:?}").contains("wr0ng"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn as_a_user_with_just_enough_rights() {
     let redis = RedisProcess::start();
     // As the hint says.
-    let rights = "+evalsha +script|load +time +mget +mset +exists +del +pexpireat +pexpire +zadd +zcard \
+    let rights = "+evalsha +eval +script|load +time +mget +mset +exists +del +pexpireat +pexpire +zadd +zcard \
                   +zremrangebyscore +wait +cluster|slots +asking";
     let mut command = vec!["ACL", "SETUSER", "alice", "on", ">pw", "~tg:*"];
     command.extend(rights.split(' '));

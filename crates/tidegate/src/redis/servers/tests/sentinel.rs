@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::{NEVER_LATE, StoreEvent, add, connected, connected_with, heard, refused};
 use crate::redis::ConnectErrorKind as Kind;
-use crate::redis::testing::{RedisSentinels, until};
+use crate::redis::testing::{Passwords, RedisSentinels, until};
 
 #[tokio::test]
 async fn the_master_is_found_and_found_again_after_a_failover() {
@@ -58,4 +58,35 @@ async fn a_master_that_nobody_knows() {
     assert_eq!(error.kind(), Kind::WrongKind);
     assert!(error.what().contains("Sentinel"), "{error}");
     let _ = connected(&watched.url()).await;
+}
+
+#[tokio::test]
+async fn everybody_wants_a_password() {
+    let passwords = Passwords { of_servers: "s3rvers", of_sentinels: "s3ntinels" };
+    let mut watched = RedisSentinels::start_with(Some(passwords)).await;
+    let url = |of_servers: &str, of_sentinels: &str| {
+        let url = watched.url().replacen("://", &format!("://:{of_servers}@"), 1);
+        format!("{url}?sentinel_password={of_sentinels}")
+    };
+    for (url, said) in [
+        (watched.url(), "NOAUTH"),
+        (url("s3rvers", "wr0ng"), "WRONGPASS"),
+        (url("wr0ng", "s3ntinels"), "WRONGPASS"),
+        // Whoever asks Sentinels without a password is not let in because the servers' is right.
+        (watched.url().replacen("://", "://:s3rvers@", 1), "NOAUTH"),
+    ] {
+        let error = refused(&url).await;
+        assert_eq!(error.kind(), Kind::Denied, "{error}");
+        assert!(error.what().contains(said), "{error}");
+        assert!(
+            !["s3rvers", "s3ntinels", "wr0ng"].iter().any(|word| error.to_string().contains(word)),
+            "{error}"
+        );
+    }
+
+    let servers = connected_with(&heard(&url("s3rvers", "s3ntinels"), Duration::from_secs(2)).0).await;
+    until("it works", async || add(&servers, "a", 1).await.is_ok()).await;
+    watched.servers[0].kill();
+    until("the replica is master, and used", async || add(&servers, "a", 1).await.is_ok()).await;
+    assert_eq!(*servers.stats().servers[0].address, watched.servers[1].address());
 }

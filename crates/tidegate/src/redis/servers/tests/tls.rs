@@ -4,7 +4,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 
 use super::{NEVER_LATE, add, connected_with, settings};
 use crate::redis::servers::Servers;
-use crate::redis::testing::{RedisProcess, Scratch, free_port};
+use crate::redis::testing::{RedisProcess, Scratch, free_port, until};
 use crate::redis::{ClientCertificate, ConnectErrorKind as Kind, RedisSettings};
 
 /// Who vouches for whom.
@@ -34,21 +34,24 @@ fn papers() -> Papers {
 }
 
 async fn redis(papers: &Papers, clients: &str) -> (RedisProcess, u16) {
-    let port = free_port();
-    let text = |path: &PathBuf| path.to_str().expect("text").to_owned();
-    let process = RedisProcess::with(&[
-        "--tls-port",
-        &port.to_string(),
-        "--tls-ca-cert-file",
-        &text(&papers.ca),
-        "--tls-cert-file",
-        &text(&papers.certificate),
-        "--tls-key-file",
-        &text(&papers.key),
-        "--tls-auth-clients",
-        clients,
-    ]);
+    redis_with(papers, &["--tls-auth-clients", clients])
+}
+
+fn redis_with(papers: &Papers, settings: &[&str]) -> (RedisProcess, u16) {
+    let (port, [ca, certificate, key]) = (free_port(), papers.as_text());
+    let port_text = port.to_string();
+    let mut all = vec!["--tls-port", &port_text, "--tls-ca-cert-file", ca, "--tls-cert-file", certificate];
+    all.extend(["--tls-key-file", key]);
+    all.extend(settings);
+    let process = RedisProcess::with(&all);
     (process, port)
+}
+
+impl Papers {
+    /// Who vouches, the certificate and its key.
+    fn as_text(&self) -> [&str; 3] {
+        [&self.ca, &self.certificate, &self.key].map(|path| path.to_str().expect("text"))
+    }
 }
 
 fn trusting(papers: &Papers, url: &str) -> RedisSettings {
@@ -117,4 +120,45 @@ async fn files_that_are_not_what_they_should_be() {
         Some(ClientCertificate { certificate_file: papers.certificate.clone(), key_file: papers.ca.clone() });
     let error = Servers::connect(&settings, &[]).await.err().expect("an error");
     assert_eq!(error.kind(), Kind::Tls, "{error}");
+}
+
+#[tokio::test]
+async fn a_cluster_is_known_by_its_ports_for_tls() {
+    let papers = papers();
+    let node = |_| {
+        let bus = free_port().to_string();
+        let cluster = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--tls-cluster", "yes"];
+        let mut settings = vec!["--tls-auth-clients", "no"];
+        settings.extend(cluster);
+        redis_with(&papers, &settings)
+    };
+    let nodes: Vec<_> = (0..3).map(node).collect();
+    let addresses = || nodes.iter().map(|(_, port)| format!("127.0.0.1:{port}"));
+    let [ca, certificate, key] = papers.as_text();
+    let created = std::process::Command::new("redis-cli")
+        .args(["--tls", "--cacert", ca, "--cert", certificate, "--key", key, "--cluster", "create"])
+        .args(addresses())
+        .args(["--cluster-replicas", "0", "--cluster-yes"])
+        .output()
+        .expect("redis-cli");
+    assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stdout));
+    until("all agree that it is up", async || {
+        nodes.iter().all(|(node, _)| node.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok"))
+    })
+    .await;
+
+    // From any of them the others are found, by their ports for TLS.
+    for address in addresses() {
+        let servers = connected_with(&trusting(&papers, &format!("rediss-cluster://{address}"))).await;
+        let mut known: Vec<_> =
+            servers.stats().servers.iter().map(|server| server.address.to_string()).collect();
+        let mut all: Vec<_> = addresses().collect();
+        known.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(known, all);
+        for number in 0..20 {
+            assert!(add(&servers, &format!("user:{number}"), 1).await.is_ok());
+        }
+        assert_eq!(servers.stats().total.failures, 0);
+    }
 }
