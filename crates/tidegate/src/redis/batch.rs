@@ -28,8 +28,7 @@ type Reply = Result<redis::Value, SendError>;
 impl Batch {
     /// Gathers orders into calls, a call for each slot and more if they do not fit. Orders that are too late are answered.
     pub(super) fn gather(jobs: Jobs, now: Instant, servers_time: Timestamp) -> Self {
-        let is_in_time = |job: &Box<Job>| job.ticket.deadline > now;
-        let (mut jobs, late): (Jobs, Jobs) = jobs.into_iter().partition(is_in_time);
+        let (mut jobs, late): (Jobs, Jobs) = jobs.into_iter().partition(|job| job.ticket.deadline > now);
         for job in late {
             job.ticket.answer(Err(Unanswered::unasked(StoreFailure::TimedOut)));
         }
