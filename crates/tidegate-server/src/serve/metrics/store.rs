@@ -44,7 +44,11 @@ fn write_asked(page: &mut Exposition, stats: &StoreStats) {
             stats.deny_cache_hits,
         ),
         ("splits", "Plans whose keys were in several slots or servers.", stats.splits),
-        ("split_refunds", "Parts of split plans that were given back.", stats.split_refunds),
+        (
+            "split_refunds",
+            "Parts of split plans, and late leases, that were given back.",
+            stats.split_refunds,
+        ),
         (
             "split_refunds_lost",
             "Parts of split plans that could not be given back.",
