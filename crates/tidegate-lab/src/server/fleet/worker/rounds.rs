@@ -40,9 +40,8 @@ pub(super) async fn work(contender: &Contender, redis_port: u16) -> Result<(), S
 async fn rounds(decider: impl Decider, keys: Keys) -> Result<(), String> {
     let decider = Arc::new(decider);
     decider.decide("first").await?;
-    let mut lines = std::io::stdin().lock().lines();
     println!("ready");
-    while let Some(line) = lines.next() {
+    for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|error| error.to_string())?;
         let decisions: u64 =
             line.trim().parse().map_err(|_| format!("`{line}` is no number of decisions"))?;
