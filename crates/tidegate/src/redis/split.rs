@@ -44,8 +44,11 @@ impl Split {
                 }
                 Err(answers) => {
                     let parts = || self.parts.iter().zip(&answers);
-                    let admitted = parts().filter_map(|(part, answer)| Some((part, answer.as_ref().ok()?)));
-                    drop(self.give_back(admitted));
+                    drop(
+                        self.give_back(
+                            parts().filter_map(|(part, answer)| Some((part, answer.as_ref().ok()?))),
+                        ),
+                    );
                     let is_unknown = |answer: &Answer| {
                         answer.as_ref().is_err_and(|unanswered| unanswered.effect == Effect::Unknown)
                     };
@@ -82,7 +85,6 @@ impl Split {
 
     /// What comes of it if every part was answered, and what gives back the lease in it if nobody takes that.
     async fn settle(&self, answers: Vec<Answered>) -> Result<(Settled, Vec<GivenBack>), StoreFailure> {
-        let is_admitted = |answer: &Answered| answer.seen.admitted == Verdict::Allowed;
         let at = answers.iter().map(|answer| answer.seen.at).max().unwrap_or_default();
         if answers.iter().all(is_admitted) {
             let outcomes = self.in_order(answers.iter().map(|answer| answer.seen.outcomes.clone()));
@@ -99,8 +101,7 @@ impl Split {
         }
         let outcomes = self.parts.iter().zip(&answers).map(|(part, answer)| self.denied(part, answer));
         let outcomes = self.in_order(outcomes);
-        let admitted = self.parts.iter().zip(&answers).filter(|(_, answer)| is_admitted(answer));
-        let given_back = self.give_back(admitted);
+        let given_back = self.give_back(self.parts.iter().zip(&answers));
         // Who hears of the denial and asks for less finds that all is as it was, if there is the time.
         let _ = timeout_at(self.patience.just_before(Instant::now()), async {
             for given_back in given_back {
@@ -136,10 +137,12 @@ impl Split {
         placed.into_iter().map(|(_, outcome)| outcome).collect()
     }
 
-    /// Gives back what parts were charged for nothing, but for what counts denied attempts.
-    fn give_back<'a>(&self, admitted: impl Iterator<Item = (&'a Part, &'a Answered)>) -> Vec<JoinHandle<()>> {
-        let is_charged = matches!(self.order.op, Op::Check | Op::Acquire { .. });
-        let orders = admitted.filter(|_| is_charged).flat_map(|(part, answer)| {
+    /// Gives back what parts were charged for nothing, but for what counts denied attempts. Those that were denied were
+    /// charged nothing.
+    fn give_back<'a>(&self, answered: impl Iterator<Item = (&'a Part, &'a Answered)>) -> Vec<JoinHandle<()>> {
+        let charges = matches!(self.order.op, Op::Check | Op::Acquire { .. });
+        let charged = answered.filter(|(_, answer)| charges && is_admitted(answer));
+        let orders = charged.flat_map(|(part, answer)| {
             let order = Order::new(Op::Refund, self.refunded(part, &answer.seen));
             // Denials are kept only of plans of which every charge is refunded, so there is a state for each.
             let states = answer.seen.states.clone().filter(|_| self.patience.denials == Denials::Kept);
@@ -151,14 +154,17 @@ impl Split {
         orders.map(|part| give_back(&self.inner, part)).collect()
     }
 
-    /// The charges of a part that was admitted, but for those that stay or are released.
+    /// The charges of a part that was admitted, but for those that stay or are released. One that only looked on and did
+    /// not fit took less than its cost, so it stays.
     fn refunded(&self, part: &Part, seen: &Seen) -> Charges {
         let states = seen.states.as_deref().unwrap_or(&[]);
-        let charges = part.charges_of(&self.order).zip(states);
-        let is_refunded = |charge: &OrderCharge| !charge.algorithm.counts_denied() && !holds_leases(charge);
+        let charges = part.charges_of(&self.order).zip(states).zip(&seen.outcomes);
+        let is_refunded = |charge: &OrderCharge, outcome: &Outcome| {
+            outcome.verdict == Verdict::Allowed && !charge.algorithm.counts_denied() && !holds_leases(charge)
+        };
         charges
-            .filter(|(charge, _)| is_refunded(charge))
-            .map(|(charge, state)| OrderCharge {
+            .filter(|((charge, _), outcome)| is_refunded(charge, outcome))
+            .map(|((charge, state), _)| OrderCharge {
                 counts_from: Some(counts_from(charge, state, seen.at)),
                 ..charge.clone()
             })
@@ -167,6 +173,10 @@ impl Split {
 }
 
 type Charges = SmallVec<[OrderCharge; 2]>;
+
+fn is_admitted(answer: &Answered) -> bool {
+    answer.seen.admitted == Verdict::Allowed
+}
 
 /// What all parts were answered; if one was not, what became of each.
 pub(super) async fn all(asked: Vec<Asking>) -> Result<Vec<Answered>, Vec<Answer>> {

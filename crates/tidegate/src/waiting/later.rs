@@ -32,6 +32,8 @@ pub(crate) enum Look {
         nudges: u64,
         /// When the next of those behind it gives up. It is for the one in front to see to that, who has a timer.
         others_give_up: Option<Timestamp>,
+        /// Whether somebody was admitted since it was put off, and there may be room for it too.
+        may_ask: bool,
     },
     /// Behind others, and there may be room for it too.
     Joins {
@@ -170,13 +172,13 @@ impl Queue {
         }
         self.wakes_by(ticket, waker);
         let nudges = self.unlocked.nudges;
+        let may_ask = self.unlocked.asks_up_to.is_some_and(|last| ticket <= last);
         if self.front() != Some(ticket) {
-            let joins = self.unlocked.asks_up_to.is_some_and(|last| ticket <= last);
-            return if joins { Look::Joins { nudges } } else { Look::Behind };
+            return if may_ask { Look::Joins { nudges } } else { Look::Behind };
         }
         let mut others = self.deadlines.iter().filter(|(_, other)| *other != ticket);
         let others_give_up = others.next().map(|(deadline, _)| *deadline);
-        Look::Front { nudges, others_give_up }
+        Look::Front { nudges, others_give_up, may_ask }
     }
 
     /// There was room for so many units: those behind the one in front who fit need not wait for it. Who was let before is
@@ -237,5 +239,40 @@ impl Queue {
         let due = self.deadlines.iter().take_while(|(deadline, _)| *deadline <= now);
         let late: Vec<Ticket> = due.map(|(_, ticket)| *ticket).filter(|ticket| *ticket != front).collect();
         late.into_iter().for_each(|ticket| self.refuse(ticket, Refusal::TooLong { wait: None }));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const LINE: &[u8] = b"line";
+
+    fn stand(queues: &Queues) -> Ticket {
+        let arrived = Timestamp::from_nanos(0);
+        let (ticket, deadline, foreseen, waker) = (None, None, None, Waker::noop().clone());
+        let waiter = Waiter { ticket, cost: 1, arrived, deadline, foreseen, waker };
+        queues.stand(LINE, waiter).unwrap().ticket
+    }
+
+    fn may_ask(queues: &Queues, ticket: Ticket) -> bool {
+        match queues.look(LINE, ticket, Waker::noop()) {
+            Look::Front { may_ask, .. } => may_ask,
+            look => matches!(look, Look::Joins { .. }),
+        }
+    }
+
+    /// Two were asked about at once. The one in front was put off, and then the other one found that units had come back.
+    #[test]
+    fn the_one_in_front_does_not_sleep_while_others_behind_it_ask() {
+        let queues = Queues::new(10);
+        let [front, second, third] = [(); 3].map(|()| stand(&queues));
+        let put_off = PutOff { due: Timestamp::from_nanos(9), pace: None, nudges: 0 };
+        assert_eq!(queues.put_off(LINE, front, put_off), Postponed::Sleeps);
+        assert_eq!([front, third].map(|ticket| may_ask(&queues, ticket)), [false, false]);
+        queues.leave_admitted(LINE, second, 5);
+        assert_eq!([front, third].map(|ticket| may_ask(&queues, ticket)), [true, true]);
+        assert_eq!(queues.put_off(LINE, front, put_off), Postponed::Sleeps);
+        assert_eq!([front, third].map(|ticket| may_ask(&queues, ticket)), [false, false]);
     }
 }

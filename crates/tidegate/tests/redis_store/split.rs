@@ -143,6 +143,27 @@ async fn a_part_that_is_not_answered_lets_the_others_be_given_back() {
     assert!(left == 39 || left == 29, "{left}");
 }
 
+/// One part is denied, and another is not answered: nothing was charged that could be given back.
+#[tokio::test]
+async fn a_part_that_was_denied_is_not_given_back() {
+    let cluster = RedisCluster::start().await;
+    let (wide, narrow) = (wide(), narrow());
+    let store = store_with(&cluster.url(), Duration::from_millis(700)).await;
+    for (key, counter) in [(A, &wide), (B, &narrow)] {
+        wait_until(async || store.check(&plan(&[charge(key, counter, 1)]), Cacheable::NONE).await.ok()).await;
+    }
+    let holder = cluster.holder_of("{b}").await;
+    holder.stop();
+    let both = plan(&[charge(A, &wide, 1000), charge(B, &narrow, 1)]);
+    for _ in 0..3 {
+        store.check(&both, Cacheable::NONE).await.unwrap_err();
+    }
+    store.settled(Duration::from_secs(60)).await;
+    assert_eq!(store.stats().split_refunds, 0);
+    comes_to(&store, A, &wide, 999).await;
+    holder.go_on();
+}
+
 /// A process ends after one part was charged and before it is given back: the window that is documented.
 #[test]
 fn a_process_that_ends_in_between_leaves_its_part_charged_and_admits_nothing() {

@@ -3,13 +3,16 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use tidegate_core::Timestamp;
 use tidegate_core::rules::Delay;
+use tidegate_core::{Nanos, Timestamp};
 
 use crate::engine::Engine;
 use crate::engine::waiting::line;
 use crate::waiting::{Exit, Look, Nap, Postponed, PutOff, Stood, Ticket, Waiter};
 use crate::{Refusal, Timer};
+
+/// How often the one in front asks at the least: units may come back elsewhere without a word.
+const ASKED_EVERY_NS: u128 = 1_000_000_000;
 
 /// A place in a line. Dropped, it is given up.
 pub(super) struct Standing<'e, C: Timer> {
@@ -109,25 +112,27 @@ impl<'e, C: Timer> Standing<'e, C> {
         if queues.put_off(&self.line, self.stood.ticket, put_off) == Postponed::AsksAgain {
             return self.until_front(Company::Joins).await;
         }
+        let ask_again = self.engine.clock.now().saturating_add(Nanos::new(ASKED_EVERY_NS));
+        let due = put_off.due.min(ask_again);
         let mut nap = Nap::none();
         poll_fn(|context| {
             loop {
-                let (nudges, others_give_up) =
+                let (nudges, others_give_up, may_ask) =
                     match queues.look(&self.line, self.stood.ticket, context.waker()) {
                         Look::Refused(refusal) => return Poll::Ready(Woken::Refused(refusal)),
                         _ if self.engine.changes() != self.changes => return Poll::Ready(Woken::Changed),
                         // Somebody who came earlier, from another line: it is asked again when it is in front.
                         Look::Behind => return Poll::Pending,
                         Look::Joins { nudges } => return Poll::Ready(Woken::Joins { nudges }),
-                        Look::Front { nudges, others_give_up } => (nudges, others_give_up),
+                        Look::Front { nudges, others_give_up, may_ask } => (nudges, others_give_up, may_ask),
                     };
-                if nudges != put_off.nudges {
+                if may_ask || nudges != put_off.nudges {
                     return Poll::Ready(Woken::InFront { nudges });
                 }
-                let wake = others_give_up.map_or(put_off.due, |give_up| put_off.due.min(give_up));
+                let wake = others_give_up.map_or(due, |give_up| due.min(give_up));
                 match nap.poll_until(wake, &self.engine.clock, context) {
                     Poll::Pending => return Poll::Pending,
-                    Poll::Ready(()) if wake == put_off.due => return Poll::Ready(Woken::InFront { nudges }),
+                    Poll::Ready(()) if wake == due => return Poll::Ready(Woken::InFront { nudges }),
                     Poll::Ready(()) => queues.give_up(&self.line, self.stood.ticket, self.engine.clock.now()),
                 }
             }

@@ -15,7 +15,7 @@ use super::task::Task;
 use crate::redis::url::Address;
 
 /// One connection, shared by all who ask that server. It is closed when the last of them lets go of it, whatever is in
-/// flight.
+/// flight: what the system has not sent by then is not sent later, when nobody knows of it any more.
 #[derive(Clone)]
 pub(super) struct Connection {
     requests: MultiplexedConnection,
@@ -30,7 +30,9 @@ impl Connection {
         let address = whom.address;
         let stream = TcpStream::connect((&*address.host, address.port))
             .await
-            .and_then(|stream| stream.set_nodelay(true).map(|()| stream))
+            .and_then(|stream| {
+                stream.set_nodelay(true).and_then(|()| stream.set_zero_linger()).map(|()| stream)
+            })
             .map_err(|error| unreachable(address, &error))?;
         match &means.tls {
             None => Self::over(stream, address).await,
