@@ -154,9 +154,9 @@ async fn a_part_that_was_denied_is_not_given_back() {
     }
     let holder = cluster.holder_of("{b}").await;
     holder.stop();
-    let both = plan(&[charge(A, &wide, 1000), charge(B, &narrow, 1)]);
+    let all = plan(&[charge(A, &wide, 10), charge(A, &narrow, 41), charge(B, &narrow, 1)]);
     for _ in 0..3 {
-        store.check(&both, Cacheable::NONE).await.unwrap_err();
+        store.check(&all, Cacheable::NONE).await.unwrap_err();
     }
     store.settled(Duration::from_secs(60)).await;
     assert_eq!(store.stats().split_refunds, 0);
