@@ -105,8 +105,8 @@ impl Unclaimed {
     }
 
     /// Somebody has it.
-    pub(super) fn claimed(mut self) {
-        self.releases.clear();
+    pub(super) fn claimed(self) {
+        self.none();
     }
 
     /// There is none after all.

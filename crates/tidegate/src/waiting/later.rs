@@ -111,7 +111,8 @@ impl Queues {
         look
     }
 
-    /// A request has to wait: it is told if it is to ask again when it is in front, and if it is in front, those behind it who cannot wait so long leave.
+    /// A request has to wait: it is told if it is to ask again when it is in front, and if it is in front, those behind it
+    /// who cannot wait so long leave.
     pub(crate) fn put_off(&self, line: &[u8], ticket: Ticket, put_off: PutOff) -> Postponed {
         let mut shard = self.lock(line);
         let postponed =

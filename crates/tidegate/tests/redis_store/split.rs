@@ -113,15 +113,20 @@ async fn a_denied_plan_in_several_places_is_denied_from_memory() {
     comes_to(&store, A, &wide, 1000).await;
 }
 
+/// A store that does not wait long, after each of these was used once.
+async fn used_once(cluster: &RedisCluster, all: &[(&str, &Counter)]) -> RedisStore {
+    let store = store_with(&cluster.url(), Duration::from_millis(700)).await;
+    for (key, counter) in all {
+        wait_until(async || store.check(&plan(&[charge(key, counter, 1)]), Cacheable::NONE).await.ok()).await;
+    }
+    store
+}
+
 /// One of two servers stands still after the other one has charged its part.
 #[tokio::test]
 async fn a_part_that_is_not_answered_lets_the_others_be_given_back() {
-    let cluster = RedisCluster::start().await;
-    let (wide, narrow) = (wide(), narrow());
-    let store = store_with(&cluster.url(), Duration::from_millis(700)).await;
-    for (key, counter) in [(A, &wide), (B, &narrow)] {
-        wait_until(async || store.check(&plan(&[charge(key, counter, 1)]), Cacheable::NONE).await.ok()).await;
-    }
+    let (cluster, wide, narrow) = (RedisCluster::start().await, wide(), narrow());
+    let store = used_once(&cluster, &[(A, &wide), (B, &narrow)]).await;
     let holder = cluster.holder_of("{b}").await;
     holder.stop();
     let both = plan(&[charge(A, &wide, 10), charge(B, &narrow, 10)]);
@@ -146,12 +151,8 @@ async fn a_part_that_is_not_answered_lets_the_others_be_given_back() {
 /// One part is denied, and another is not answered: nothing was charged that could be given back.
 #[tokio::test]
 async fn a_part_that_was_denied_is_not_given_back() {
-    let cluster = RedisCluster::start().await;
-    let (wide, narrow) = (wide(), narrow());
-    let store = store_with(&cluster.url(), Duration::from_millis(700)).await;
-    for (key, counter) in [(A, &wide), (B, &narrow)] {
-        wait_until(async || store.check(&plan(&[charge(key, counter, 1)]), Cacheable::NONE).await.ok()).await;
-    }
+    let (cluster, wide, narrow) = (RedisCluster::start().await, wide(), narrow());
+    let store = used_once(&cluster, &[(A, &wide), (B, &narrow)]).await;
     let holder = cluster.holder_of("{b}").await;
     holder.stop();
     let all = plan(&[charge(A, &wide, 10), charge(A, &narrow, 41), charge(B, &narrow, 1)]);
@@ -206,12 +207,8 @@ fn a_process_that_ends_in_between_leaves_its_part_charged_and_admits_nothing() {
 /// Whoever ends the runtime waits for what is on its way back, and not for ever.
 #[tokio::test]
 async fn what_is_on_its_way_back_can_be_waited_for() {
-    let cluster = RedisCluster::start().await;
-    let (wide, narrow) = (wide(), narrow());
-    let store = store_with(&cluster.url(), Duration::from_millis(700)).await;
-    for (key, counter) in [(A, &wide), (B, &narrow)] {
-        wait_until(async || store.check(&plan(&[charge(key, counter, 1)]), Cacheable::NONE).await.ok()).await;
-    }
+    let (cluster, wide, narrow) = (RedisCluster::start().await, wide(), narrow());
+    let store = used_once(&cluster, &[(A, &wide), (B, &narrow)]).await;
     assert_eq!(store.settled(LONG).await, 0);
     let holder = cluster.holder_of("{b}").await;
     holder.stop();

@@ -1,9 +1,10 @@
 //! A request that may have to stand in line for limits that a fleet shares.
 //!
 //! While nobody waits for any of them it asks at once, as a request does that nothing can hold, so that those who come
-//! together are asked about together. Who is told to wait gets in line and sleeps for as long as the store said, or a second, for
-//! units may come back elsewhere; from then on those who come get in line behind it, and who is in front asks, sleeps, and asks
-//! again; together with some of those behind it, where there is room for all of them. A place in line is by when a request came, not by when it was told.
+//! together are asked about together. Who is told to wait gets in line and sleeps for as long as the store said, or a second,
+//! for units may come back elsewhere. From then on those who come get in line behind it, and who is in front asks, sleeps,
+//! and asks again; together with some of those behind it, where there is room for all of them. A place in line is by when a
+//! request came, not by when it was told.
 //!
 //! Units may come back while a request is asked about that is in no line yet, so nobody finds it there. It looks how often
 //! they did before it asks, and when it gets in line: if they did meanwhile, it asks again.
