@@ -265,7 +265,9 @@ impl Counting for Gcra {
 
     /// Without the charge the arrival time would have been at `from`. A bucket whose arrival time is over is full, and
     /// what would flow into it then is lost. So what has passed since `from` may have been lost, whoever came after it,
-    /// and only the rest of the charge is given back. Of a bucket that nobody else used that makes no difference.
+    /// and only the rest of the charge is given back. Of a bucket that nobody else used that makes no difference. Of
+    /// several charges that are to be given back, each counts from where the one before it left the arrival time: if the
+    /// earlier one goes first, up to what has passed since may be given back too much, once.
     fn refund_charged(&self, state: &mut Packed, ask: Ask, from: Timestamp) {
         if self.limit() == 0 {
             return;

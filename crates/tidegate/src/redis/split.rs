@@ -2,8 +2,8 @@
 //!
 //! Redis decides a call as one only where all its keys are in one place. So each part of such a plan is checked for itself,
 //! all at the same time. If every part is admitted the plan is. Else those parts that were admitted are given back, and for
-//! as long as that takes they count: others may be denied meanwhile that would have been admitted, and never the other way
-//! round. If this process ends in between, they count until their windows are over.
+//! as long as that takes they count: others may be denied meanwhile that would have been admitted, and not the other way
+//! round, but for what a bucket gains meanwhile that several such plans leave at once. If this process ends in between, they count until their windows are over.
 
 use std::sync::Arc;
 
