@@ -25,9 +25,11 @@
 
 pub mod algorithm;
 mod decision;
+mod lease_token;
 mod leases;
 mod ledger;
 mod limit;
+mod op;
 mod outcome;
 mod packed;
 mod plan;
@@ -38,11 +40,16 @@ pub mod text;
 mod time;
 
 pub use decision::Decision;
+pub use lease_token::{LeaseToken, NotAToken};
 pub use leases::{Fence, Grant, LeaseEntry, Leases, LeasesError};
 pub use ledger::{CopyProgress, Ledger, LedgerCopy, LedgerEntry, LedgerError};
 pub use limit::{Algorithm, AlgorithmName, Limit, LimitError, LimitSpec, Pace};
+pub use op::Op;
 pub use outcome::{Ask, Outcome, Ruling, Verdict};
 pub use packed::Packed;
-pub use plan::{Charge, Counter, CounterId, KeyForm, PLAN_CHARGES_MAX, Plan, PlanFull, Role};
+pub use plan::{
+    Charge, Counter, CounterId, DenyCache, KeyForm, Mode, OnStoreFailure, PLAN_CHARGES_MAX, Plan, PlanFull,
+    Policy, Role,
+};
 pub use rate::{Rate, UNITS_MAX, WINDOW_NS_MAX, WINDOW_NS_MIN};
 pub use time::{Nanos, Timestamp, Wait};

@@ -143,6 +143,98 @@ pub struct Charge<'a> {
     pub cost: u64,
     /// Whether it has a say in what becomes of the request.
     pub role: Role,
+    /// How it is decided where a fleet shares a store.
+    pub policy: Policy,
+}
+
+impl<'a> Charge<'a> {
+    /// An enforced charge with the default policy.
+    #[inline]
+    pub const fn new(key: &'a [u8], counter: &'a Counter, cost: u64) -> Self {
+        Self { key, counter, cost, role: Role::Enforced, policy: Policy::DEFAULT }
+    }
+}
+
+/// How a charge is decided where a fleet shares a store. A store that is not shared ignores it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Policy {
+    /// Where the charge is counted.
+    pub mode: Mode,
+    /// What becomes of it while the shared store does not answer.
+    pub on_store_failure: OnStoreFailure,
+    /// Whether it may be denied from memory.
+    pub deny_cache: DenyCache,
+}
+
+/// Where a charge is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Mode {
+    /// In the shared store, for every decision.
+    #[default]
+    Strict,
+    /// In this process: each process has the whole limit.
+    Local,
+}
+
+/// What becomes of a limit while the store that a fleet shares does not answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnStoreFailure {
+    /// This process enforces its share of the limit: a limit of 100 is one of 25 for each of four nodes.
+    #[default]
+    Local,
+    /// The limit is left out, so that it limits nothing.
+    Allow,
+    /// Requests that fall under it are denied as unavailable. A limit that denies no request is counted as with `Local`.
+    Deny,
+}
+
+/// Whether denials may come from memory while it is known that the shared store would deny.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum DenyCache {
+    /// They may.
+    #[default]
+    On,
+    /// The store is asked every time.
+    Off,
+}
+
+impl Policy {
+    /// Strict, with this process's share of the limit while the store does not answer.
+    pub const DEFAULT: Self =
+        Self { mode: Mode::Strict, on_store_failure: OnStoreFailure::Local, deny_cache: DenyCache::On };
+
+    /// The policy of a charge that is made for two limits: the more careful of both.
+    fn and(self, other: Self) -> Self {
+        let on_store_failure = match (self.on_store_failure, other.on_store_failure) {
+            (OnStoreFailure::Deny, _) | (_, OnStoreFailure::Deny) => OnStoreFailure::Deny,
+            (OnStoreFailure::Local, _) | (_, OnStoreFailure::Local) => OnStoreFailure::Local,
+            (OnStoreFailure::Allow, OnStoreFailure::Allow) => OnStoreFailure::Allow,
+        };
+        let mode = if self.mode == Mode::Strict { self.mode } else { other.mode };
+        let deny_cache = if self.deny_cache == DenyCache::Off { self.deny_cache } else { other.deny_cache };
+        Self { mode, on_store_failure, deny_cache }
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl OnStoreFailure {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Local, Self::Allow, Self::Deny];
+
+    /// As it is written in rules.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+        }
+    }
 }
 
 /// Whether a charge has a say in what becomes of the request.
@@ -173,6 +265,14 @@ impl<'a> Plan<'a> {
         Self::default()
     }
 
+    /// A plan of one charge.
+    #[inline]
+    pub fn of_one(charge: Charge<'a>) -> Self {
+        let mut charges = SmallVec::new();
+        charges.push(charge);
+        Self { charges }
+    }
+
     /// Adds a charge. The same key on the same counter twice is one charge with the costs summed, enforced if either
     /// is. Says where in the plan it is.
     pub fn add(&mut self, charge: Charge<'a>) -> Result<usize, PlanFull> {
@@ -187,6 +287,7 @@ impl<'a> Plan<'a> {
             if charge.role == Role::Enforced {
                 held.role = Role::Enforced;
             }
+            held.policy = held.policy.and(charge.policy);
             return Ok(place);
         }
         if self.charges.len() == PLAN_CHARGES_MAX {

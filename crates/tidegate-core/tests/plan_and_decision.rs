@@ -55,7 +55,7 @@ mod plan {
             ("ann", &minute, 8),
             ("ann", &hour, 0),
         ] {
-            plan.add(Charge { key: key.as_bytes(), counter, cost, role: Role::Enforced }).expect("room");
+            plan.add(Charge::new(key.as_bytes(), counter, cost)).expect("room");
         }
         let expected = [("ann", minute.id(), 9), ("bob", minute.id(), 2), ("ann", hour.id(), 4)];
         assert_eq!(lines(&plan), expected.map(|(key, id, cost)| (key.to_owned(), id, cost)));
@@ -73,7 +73,7 @@ mod plan {
         ] {
             let mut plan = Plan::new();
             for role in roles {
-                plan.add(Charge { key: b"ann", counter: &minute, cost: 2, role }).expect("room");
+                plan.add(Charge { role, ..Charge::new(b"ann", &minute, 2) }).expect("room");
             }
             let [charge] = plan.charges() else { panic!("one charge") };
             assert_eq!((charge.role, charge.cost), (expected, 4));
@@ -87,7 +87,7 @@ mod plan {
         let minute = counter("login", 0, "5 per minute");
         let mut plan = Plan::new();
         for cost in [u64::MAX, 3] {
-            plan.add(Charge { key: b"ann", counter: &minute, cost, role: Role::Enforced }).expect("room");
+            plan.add(Charge::new(b"ann", &minute, cost)).expect("room");
         }
         assert_eq!(plan.charges()[0].cost, u64::MAX);
     }
@@ -98,7 +98,7 @@ mod plan {
         let (one, other) = (counter("login", 0, "5 per minute"), counter("login", 0, "5 per minute"));
         let mut plan = Plan::new();
         for counter in [&one, &other] {
-            plan.add(Charge { key: b"ann", counter, cost: 1, role: Role::Enforced }).expect("room");
+            plan.add(Charge::new(b"ann", counter, 1)).expect("room");
         }
         assert_eq!(plan.charges().len(), 1);
     }
@@ -107,12 +107,7 @@ mod plan {
     fn a_plan_is_bounded() {
         let minute = counter("login", 0, "5 per minute");
         let keys: Vec<String> = (0..=PLAN_CHARGES_MAX).map(|number| format!("key {number}")).collect();
-        let charge = |key: usize| Charge {
-            key: keys[key].as_bytes(),
-            counter: &minute,
-            cost: 1,
-            role: Role::Enforced,
-        };
+        let charge = |key: usize| Charge::new(keys[key].as_bytes(), &minute, 1);
         let mut plan = Plan::new();
         for key in 0..PLAN_CHARGES_MAX {
             plan.add(charge(key)).expect("room");

@@ -54,8 +54,7 @@ impl Generations {
         let mut used = self.each_key().map(|(counter, key)| {
             let key = key.to_le_bytes();
             let mut plan = Plan::new();
-            plan.add(Charge { key: &key, counter, cost: 0, role: Role::Enforced })
-                .expect("a plan has room for one");
+            plan.add(Charge::new(&key, counter, 0)).expect("a plan has room for one");
             counter.limit().rate().limit() - self.store.peek(&plan, now(GENERATIONS_MAX))[0].remaining
         });
         let first = used.next()?;
@@ -64,10 +63,7 @@ impl Generations {
 
     fn charge(&self, generation: u64) {
         for (counter, key) in self.each_key() {
-            self.store.check_one(
-                &Charge { key: &key.to_le_bytes(), counter, cost: 1, role: Role::Enforced },
-                now(generation),
-            );
+            self.store.check_one(&Charge::new(&key.to_le_bytes(), counter, 1), now(generation));
         }
     }
 

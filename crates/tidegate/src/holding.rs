@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::{Decision, Fence, Nanos, Timestamp};
+use tidegate_core::{Decision, Fence, LeaseToken, Nanos, Timestamp};
 
-use crate::memory::{Lease, LeaseToken, Release, Renewal};
+use crate::memory::{Lease, Release, Renewal};
 use crate::{Clock, Limiter, SystemClock};
 
 /// Units of a key, held until this is dropped, released, or their time is over.

@@ -80,31 +80,32 @@ mod pacer;
 pub mod redis;
 #[cfg(feature = "rules")]
 pub mod rules;
-mod shared;
+pub mod store;
 mod sync;
 mod waiting;
 
 pub use clock::{Clock, ManualClock, ManualSleep, SystemClock, SystemSleep, Timer};
 #[cfg(feature = "rules")]
 pub use engine::{
-    Asking, CheckedOne, Decided, Deciding, EXPLAINED_RULES_MAX, Engine, ExplainedDescriptor, ExplainedLimit,
-    ExplainedRule, Explanation, InForce, SignalLevel, StageTimes, Standing, UnknownSignal, Unsettled,
+    ActiveRules, CheckedOne, CheckingOne, Decided, Deciding, EXPLAINED_RULES_MAX, Engine, EngineError,
+    ExplainedDescriptor, ExplainedLimit, ExplainedRule, Explanation, SignalLevel, StageTimes, Standing,
+    UnknownSignal,
 };
 pub use fence_gate::{FenceGate, StaleFence};
 pub use holding::Holding;
 pub use limiter::{IntoLimit, LIMITS_MAX, Limiter, LimiterBuilder, LimiterError};
 pub use locks::Locks;
 pub use memory::{
-    Found, Lease, LeaseToken, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MIN, MemoryStats, MemoryStore, NotAToken,
-    Outcomes, Release, Renewal, Restored, SNAPSHOT_EVERY_MIN, SnapshotAttempts, SnapshotError,
-    SnapshotReport, SnapshotWriter,
+    Found, Lease, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MIN, MemoryStats, MemoryStore, Outcomes, Release,
+    Renewal, Restored, SNAPSHOT_EVERY_MIN, SnapshotAttempts, SnapshotError, SnapshotReport, SnapshotWriter,
 };
 pub use pacer::{Acquisition, COLD_FACTOR_TERM_MAX, ColdFactor, IntoRate, Pacer, PacerBuilder, PacerError};
-pub use shared::{Cacheable, Later, Settled, SharedStore, StoreFailure};
+pub use store::{Fallback, NodeStore, Store, StoreFailure};
 pub use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
 pub use tidegate_core::{
-    Algorithm, AlgorithmName, Charge, Counter, CounterId, Decision, Fence, Limit, LimitError, LimitSpec,
-    Nanos, Outcome, Plan, PlanFull, Rate, Role, Timestamp, Verdict, Wait,
+    Algorithm, AlgorithmName, Charge, Counter, CounterId, Decision, DenyCache, Fence, LeaseToken, Limit,
+    LimitError, LimitSpec, Nanos, NotAToken, OnStoreFailure, Op, Outcome, Plan, PlanFull, Policy, Rate, Role,
+    Timestamp, Verdict, Wait,
 };
 pub use waiting::{LATE_NS_MAX, QUEUE_MAX_DEFAULT, Refusal, Turn, UntilAcquired, UntilReady, WAITERS_MAX};
 

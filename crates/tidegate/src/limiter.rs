@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tidegate_core::rules::LimitId;
 use tidegate_core::succession::{Change, Known, Retiring, next_end, past_ends};
-use tidegate_core::{Algorithm, Charge, Counter, Decision, Limit, Nanos, Plan, Role, Timestamp, Wait};
+use tidegate_core::{Algorithm, Charge, Counter, Decision, Limit, Nanos, Plan, Timestamp, Wait};
 
 use crate::memory::{MemoryStats, MemoryStore};
 use crate::waiting::{Kin, Queues};
@@ -75,7 +75,7 @@ impl<C: Clock> Limiter<C> {
     pub fn check_at(&self, key: impl AsRef<[u8]>, cost: u64, now: Timestamp) -> Decision {
         match self.counters.as_slice() {
             [counter] if self.retiring.is_empty() => {
-                let charge = Charge { key: key.as_ref(), counter, cost, role: Role::Enforced };
+                let charge = Charge::new(key.as_ref(), counter, cost);
                 self.store.check_one(&charge, now)
             }
             _ => self.check_all(key.as_ref(), cost, now),
@@ -220,7 +220,7 @@ impl<C: Clock> Limiter<C> {
         let mut plan = Plan::new();
         for counter in self.in_force(now) {
             // `counters` and `retiring` are no longer than half a plan each.
-            let _ = plan.add(Charge { key, counter, cost, role: Role::Enforced });
+            let _ = plan.add(Charge::new(key, counter, cost));
         }
         plan
     }

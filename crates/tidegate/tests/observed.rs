@@ -36,7 +36,7 @@ fn seconds(seconds: u64) -> Nanos {
 fn plan<'c>(parts: &[Part<'c>]) -> Plan<'c> {
     let mut plan = Plan::new();
     for (counter, role, cost) in parts {
-        plan.add(Charge { key: b"key", counter, cost: *cost, role: *role }).unwrap();
+        plan.add(Charge { role: *role, ..Charge::new(b"key", counter, *cost) }).unwrap();
     }
     plan
 }
@@ -58,7 +58,7 @@ fn remaining(store: &MemoryStore, counter: &Counter, now: Timestamp) -> u64 {
 fn one_that_looks_on_lets_everything_pass_and_counts_it() {
     for limit in EVERY_ALGORITHM {
         let (store, dry) = (MemoryStore::bounded(1 << 20), counter(0, limit));
-        let charge = Charge { key: b"key", counter: &dry, cost: 1, role: Role::Observed };
+        let charge = Charge { role: Role::Observed, ..Charge::new(b"key", &dry, 1) };
         for left in [3, 2, 1, 0] {
             let outcome = check(&store, &[(&dry, Role::Observed, 1)], at(0))[0];
             assert_eq!((outcome.verdict, outcome.remaining), (Verdict::Allowed, left), "{limit}");

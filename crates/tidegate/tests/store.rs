@@ -131,7 +131,7 @@ proptest! {
             let keys: Vec<[u8; 1]> = charges.iter().map(|(_, key, ..)| [*key]).collect();
             let mut plan = Plan::new();
             for ((place, _, cost, role), key) in charges.iter().zip(&keys) {
-                plan.add(Charge { key, counter: &counters[*place], cost: *cost, role: *role }).unwrap();
+                plan.add(Charge { role: *role, ..Charge::new(key, &counters[*place], *cost) }).unwrap();
             }
             let peeked = store.peek(&plan, now);
             let checked = store.check(&plan, now);
@@ -153,7 +153,7 @@ fn a_refund_gives_back_and_a_reset_forgets() {
         let store = MemoryStore::bounded(1 << 20);
         let plan = |cost| {
             let mut plan = Plan::new();
-            plan.add(Charge { key: b"key", counter, cost, role: Role::Enforced }).unwrap();
+            plan.add(Charge::new(b"key", counter, cost)).unwrap();
             plan
         };
         let whole = store.peek(&plan(0), now)[0].remaining;
@@ -179,10 +179,7 @@ fn idle_keys_make_room_for_new_ones_without_an_eviction() {
         let store = MemoryStore::bounded(1 << 20);
         for number in 0..2_000_000_u64 {
             let now = Timestamp::from_nanos(number * 1_000_000);
-            store.check_one(
-                &Charge { key: &number.to_le_bytes(), counter: &counter, cost: 1, role: Role::Enforced },
-                now,
-            );
+            store.check_one(&Charge::new(&number.to_le_bytes(), &counter, 1), now);
         }
         let stats = store.stats();
         assert_eq!(stats.live_evictions, 0, "{limit}");
@@ -197,15 +194,12 @@ fn a_full_store_stays_in_its_bound_and_keeps_the_most_used() {
         let counter = Counter::new("full", 0, long.parse().unwrap());
         let store = MemoryStore::bounded(1 << 20);
         let now = Timestamp::from_nanos(1_000_000_000_000);
-        let hot = Charge { key: b"hot", counter: &counter, cost: 1, role: Role::Enforced };
+        let hot = Charge::new(b"hot", &counter, 1);
         let admitted_before =
             (0..20).filter(|_| store.check_one(&hot, now).verdict == Verdict::Allowed).count();
         assert!(admitted_before > 0);
         for number in 0..200_000_u64 {
-            store.check_one(
-                &Charge { key: &number.to_le_bytes(), counter: &counter, cost: 1, role: Role::Enforced },
-                now,
-            );
+            store.check_one(&Charge::new(&number.to_le_bytes(), &counter, 1), now);
             assert_eq!(store.check_one(&hot, now).verdict, Verdict::Denied, "{long}: after {number} keys");
         }
         let stats = store.stats();
@@ -225,11 +219,8 @@ fn a_flood_of_one_limit_resets_nobody_who_is_over_it() {
         let mut admitted = [0, 0];
         for number in 0..200_000_u64 {
             let now = Timestamp::from_nanos(7_200_000_000_000 + number * 1_000_000);
-            store.check_one(
-                &Charge { key: &number.to_le_bytes(), counter: &counter, cost: 1, role: Role::Enforced },
-                now,
-            );
-            let hot = Charge { key: b"hot", counter: &counter, cost: 1, role: Role::Enforced };
+            store.check_one(&Charge::new(&number.to_le_bytes(), &counter, 1), now);
+            let hot = Charge::new(b"hot", &counter, 1);
             for (admitted, store) in admitted.iter_mut().zip([&store, &alone]) {
                 *admitted += u32::from(store.check_one(&hot, now).verdict == Verdict::Allowed);
             }
@@ -251,9 +242,7 @@ fn no_kind_of_state_crowds_another_out() {
         limits.iter().map(|limit| Counter::new(limit, 0, limit.parse().unwrap())).collect();
     let now = Timestamp::from_nanos(1_000);
     let ask = |store: &MemoryStore, counter: &Counter, number: u64| {
-        store
-            .check_one(&Charge { key: &number.to_le_bytes(), counter, cost: 1, role: Role::Enforced }, now)
-            .verdict
+        store.check_one(&Charge::new(&number.to_le_bytes(), counter, 1), now).verdict
     };
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
         let store = MemoryStore::bounded(MEMORY_MAX);
@@ -282,11 +271,8 @@ fn a_page_that_cannot_be_split_for_want_of_a_directory_gives_up_a_state() {
     let ledger = Counter::new("depth", 1, "{algorithm: sliding_log, limit: 1, per: 1h}".parse().unwrap());
     let now = Timestamp::from_nanos(1_000);
     let store = MemoryStore::bounded(MEMORY_MAX);
-    let ask = |counter, number: u64| {
-        store
-            .check_one(&Charge { key: &number.to_le_bytes(), counter, cost: 1, role: Role::Enforced }, now)
-            .verdict
-    };
+    let ask =
+        |counter, number: u64| store.check_one(&Charge::new(&number.to_le_bytes(), counter, 1), now).verdict;
     for number in 0..204_800 {
         ask(&packed, number);
     }
@@ -313,7 +299,7 @@ fn ledgers_that_are_gone_give_their_bytes_back() {
         for number in 0..100_000_u64 {
             let key = number.to_le_bytes();
             let mut plan = Plan::new();
-            plan.add(Charge { key: &key, counter: &counter, cost: 1, role: Role::Enforced }).unwrap();
+            plan.add(Charge::new(&key, &counter, 1)).unwrap();
             action(&plan);
         }
     };
@@ -332,22 +318,16 @@ fn one_log_that_is_too_large_goes_alone() {
         Counter::new("large", 1, "{algorithm: sliding_log, limit: 100000000, per: 1d}".parse().unwrap());
     let store = MemoryStore::bounded(2 << 20);
     for number in 0..1_000_u64 {
-        store.check_one(
-            &Charge { key: &number.to_le_bytes(), counter: &small, cost: 1, role: Role::Enforced },
-            Timestamp::from_nanos(0),
-        );
+        store.check_one(&Charge::new(&number.to_le_bytes(), &small, 1), Timestamp::from_nanos(0));
     }
     for instant in 0..200_000 {
-        store.check_one(
-            &Charge { key: b"large", counter: &large, cost: 1, role: Role::Enforced },
-            Timestamp::from_nanos(instant),
-        );
+        store.check_one(&Charge::new(b"large", &large, 1), Timestamp::from_nanos(instant));
     }
     let stats = store.stats();
     assert!((1..10).contains(&stats.live_evictions), "{} evictions", stats.live_evictions);
     assert!(stats.bytes_used <= 2 << 20);
     for number in 0..1_000_u64 {
-        let charge = Charge { key: &number.to_le_bytes(), counter: &small, cost: 1, role: Role::Enforced };
+        let charge = Charge::new(&number.to_le_bytes(), &small, 1);
         assert_eq!(store.check_one(&charge, Timestamp::from_nanos(200_000)).verdict, Verdict::Denied);
     }
 }
@@ -357,7 +337,7 @@ fn any_bound_is_taken() {
     for memory_max in [0, 1, u64::MAX] {
         let store = MemoryStore::bounded(memory_max);
         let counter = Counter::new("bound", 0, "1 per hour".parse().unwrap());
-        let charge = Charge { key: b"key", counter: &counter, cost: 1, role: Role::Enforced };
+        let charge = Charge::new(b"key", &counter, 1);
         let verdicts = [0, 1].map(|at| store.check_one(&charge, Timestamp::from_nanos(at)).verdict);
         assert_eq!(verdicts, [Verdict::Allowed, Verdict::Denied]);
     }
@@ -371,7 +351,7 @@ fn arrival_times_are_kept_over_any_change_of_the_rate() {
     let now = Timestamp::from_nanos(1_700_000_000_000_000_000);
     let check = |limit: &str, cost| {
         let counter = Counter::of_arrivals("throttle", limit.parse().unwrap()).unwrap();
-        let charge = Charge { key: b"key", counter: &counter, cost, role: Role::Enforced };
+        let charge = Charge::new(b"key", &counter, cost);
         store.check_one(&charge, now)
     };
     // 3 x 60/7 s.

@@ -49,7 +49,7 @@ fn one_key_admits_exactly_its_limit_at_each_instant() {
         // Instants at which part of what was used has come back, and one at which all of it has.
         for instant_ms in [10_000, 10_300, 10_999, 11_000, 11_650, 60_000] {
             let now = Timestamp::from_nanos(instant_ms * 1_000_000);
-            let charge = Charge { key: b"key", counter: &counter, cost: 1, role: Role::Enforced };
+            let charge = Charge::new(b"key", &counter, 1);
             let expected =
                 (0..THREADS * 500).filter(|_| alone.check_one(&charge, now).verdict == Verdict::Allowed);
             let expected = expected.count() as u64;
@@ -85,8 +85,7 @@ fn crossing_plans_charge_whole_or_not_at_all() {
             for _ in 0..2 + below(3, &mut random) {
                 let (place, key) = (below(counters.len(), &mut random), below(keys.len(), &mut random));
                 let cost = below(3, &mut random) as u64;
-                plan.add(Charge { key: keys[key], counter: &counters[place], cost, role: Role::Enforced })
-                    .unwrap();
+                plan.add(Charge::new(keys[key], &counters[place], cost)).unwrap();
                 touched.push((place * keys.len() + key, cost));
             }
             if store.check(&plan, now).iter().all(|outcome| outcome.verdict == Verdict::Allowed) {
@@ -100,7 +99,7 @@ fn crossing_plans_charge_whole_or_not_at_all() {
     for (place, used) in used.into_iter().enumerate() {
         let (counter, key) = (&counters[place / keys.len()], keys[place % keys.len()]);
         let mut plan = Plan::new();
-        plan.add(Charge { key, counter, cost: 0, role: Role::Enforced }).unwrap();
+        plan.add(Charge::new(key, counter, 0)).unwrap();
         let remaining = store.peek(&plan, now)[0].remaining;
         assert_eq!(used.into_inner() + remaining, 1_000, "{} of {:?}", counter.limit(), key);
         full += u32::from(remaining == 0);
@@ -119,8 +118,7 @@ fn many_keys_from_many_threads_are_all_kept() {
     on_all_threads(|thread| {
         for step in 0..KEYS {
             let number = (step * 7_919 + thread as u64 * 5_003) % KEYS;
-            let charge =
-                Charge { key: &number.to_le_bytes(), counter: &counter, cost: 1, role: Role::Enforced };
+            let charge = Charge::new(&number.to_le_bytes(), &counter, 1);
             if store.check_one(&charge, now).verdict == Verdict::Denied {
                 denied.fetch_add(1, Ordering::Relaxed);
             }
@@ -128,7 +126,7 @@ fn many_keys_from_many_threads_are_all_kept() {
     });
     assert_eq!(denied.into_inner(), 0, "every key was asked for its limit of 8 exactly");
     for number in 0..KEYS {
-        let charge = Charge { key: &number.to_le_bytes(), counter: &counter, cost: 1, role: Role::Enforced };
+        let charge = Charge::new(&number.to_le_bytes(), &counter, 1);
         assert_eq!(store.check_one(&charge, now).verdict, Verdict::Denied, "key {number} lost a charge");
     }
     assert_eq!(store.stats().live_evictions, 0);

@@ -1,13 +1,15 @@
-//! The merged answer of all rules and limits that a request touches.
+//! What the rules make of the outcomes: the answer to a request.
 
 use std::cmp::Reverse;
+use std::ops::Deref;
 
 use smallvec::SmallVec;
 
-use super::gate::Gate;
-use super::touches::{Drawn, Line, Part, TouchKey};
-use super::{Action, ElasticBy, LimitId, Margin, Rule, RuleLimit, Touch, Touches};
-use crate::{Nanos, Outcome, Timestamp, Verdict, Wait};
+use super::compiled_limit::CompiledLimit;
+use super::matched::{LimitRef, MatchedKey, MatchedLimit, MatchedLimits, ResolvedLimit};
+use super::plan_draft::{PartCounter, PlanPart, PlanParts};
+use super::{Action, ElasticBy, LimitId, Margin, Rule, RuleLimit, Ruleset};
+use crate::{Nanos, OnStoreFailure, Outcome, Timestamp, Verdict, Wait};
 
 /// What becomes of a request, mildest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,55 +32,71 @@ pub enum Fate {
     Unavailable,
 }
 
-/// So many limits need no allocation. Few, for an answer is moved about, and each takes some 200 bytes.
+/// This many limits need no allocation. Few, because an answer is moved, and each limit takes some 150 bytes.
 const LIMITS_INLINE: usize = 2;
 
 /// The answer to a request.
+///
+/// It holds on to the rules that it was made by, `R`: its limits refer to them.
 #[derive(Clone, Debug)]
-pub struct Answer<'r> {
-    /// What becomes of it.
+#[must_use]
+pub struct Answer<R> {
+    rules: R,
+    /// What becomes of the request.
     pub fate: Fate,
-    /// What all limits together still admit: the least. Limits that only look on do not count, if others do.
+    /// What all limits together still admit: the least. Limits that are only observed count if there are no others.
     pub remaining: u64,
     /// When all of them would admit it; none if it passes.
     pub retry_after: Wait,
     /// When all of its keys are as if never seen.
     pub reset_after: Nanos,
-    /// How long it is to be held.
+    /// How long the request is to be held.
     pub delay: Nanos,
-    /// The place in `limits` of the one that decided: of denials the first that asks for the longest wait, else the
-    /// first with the least left. None if no limit was touched.
+    /// The position among the limits of the one that decided: of denials the first that asks for the longest wait, else the
+    /// first with the least left. None if the request falls under no limit.
     pub decided_by: Option<usize>,
-    /// What each limit says.
-    pub limits: SmallVec<[LimitAnswer<'r>; LIMITS_INLINE]>,
-    /// What limits say that are only tried out.
-    pub candidates: SmallVec<[LimitAnswer<'r>; 0]>,
     /// Whether some limit was decided without the store that a fleet shares, because that did not answer.
     pub degraded: bool,
+    limits: SmallVec<[LimitOutcome; LIMITS_INLINE]>,
+    candidates: SmallVec<[LimitOutcome; 0]>,
 }
 
-/// The answer of one limit.
+/// What one limit says, as an answer keeps it.
 #[derive(Clone, Debug)]
-pub struct LimitAnswer<'r> {
-    /// Which descriptor touched it, from 0.
-    pub descriptor: usize,
-    /// The rule it is of.
-    pub rule: &'r Rule,
+struct LimitOutcome {
+    limit: LimitRef,
+    descriptor: usize,
+    fate: Fate,
+    cost: u64,
+    outcome: Outcome,
+    asked: Asked,
+    /// L, if it is not the written one.
+    resized_to: Option<u64>,
+    /// Whether clients see its numbers: not those of a dry run.
+    is_shown: bool,
+}
+
+/// What one limit says, with its rule.
+#[derive(Clone, Copy, Debug)]
+pub struct LimitAnswer<'a> {
+    /// The rule of the limit.
+    pub rule: &'a Rule,
     /// The limit and how the rule applies it.
-    pub limit: &'r RuleLimit,
-    /// What it is called within its rule: its name, or its place.
-    pub id: &'r LimitId,
-    /// What became of the request, were there no other limit.
+    pub limit: &'a RuleLimit,
+    /// The name of the limit within its rule, or its position.
+    pub id: &'a LimitId,
+    /// Which descriptor falls under the limit, from 0.
+    pub descriptor: usize,
+    /// What would become of the request if there were no other limit.
     pub fate: Fate,
-    /// The units it was asked for.
+    /// The units that it was asked for.
     pub cost: u64,
     /// The numbers.
-    pub outcome: Outcome,
-    /// Whether it was asked at all: a request that lacks a part of the key may be denied for that alone.
+    pub outcome: &'a Outcome,
+    /// Whether its counter was asked: a request that lacks a part of the key may be denied for that alone.
     pub asked: Asked,
-    /// Where L is, if not where it was written.
-    moved_to: Option<u64>,
-    gate: &'r Gate,
+    resized_to: Option<u64>,
+    compiled: &'a CompiledLimit,
 }
 
 /// Whether a limit's counter was asked.
@@ -91,7 +109,7 @@ pub enum Asked {
 }
 
 impl Fate {
-    /// Whether the request goes on to where it wants to go, now or when its delay is over.
+    /// Whether the request goes on, now or when its delay is over.
     pub fn passes(self) -> bool {
         self <= Self::Delayed
     }
@@ -111,59 +129,88 @@ impl Fate {
     }
 }
 
-impl<'r> Answer<'r> {
-    /// Merges what the store said of the plan that was drawn.
-    // An answer is large: part of its caller, it is made where it is wanted and not moved there.
-    #[inline(always)]
-    pub fn merge(touches: &Touches<'r>, drawn: &Drawn<'_>, outcomes: &[Outcome], now: Timestamp) -> Self {
-        let answer =
-            |(number, touch)| answer_of(touch, &Said { lines: &drawn.lines, touch: number, outcomes, now });
-        Self::of(touches.all().iter().enumerate().map(answer).collect())
-    }
-
-    /// As [`merge`](Self::merge), and never part of its caller: so that there is one place of which that is.
-    #[inline(never)]
-    pub fn merge_apart(
-        touches: &Touches<'r>,
-        drawn: &Drawn<'_>,
+impl<R: Deref<Target = Ruleset>> Answer<R> {
+    /// Merges the outcomes of a plan for these limits.
+    #[inline]
+    pub(super) fn merge(
+        rules: R,
+        matched: &MatchedLimits,
+        parts: &PlanParts,
         outcomes: &[Outcome],
         now: Timestamp,
     ) -> Self {
-        Self::merge(touches, drawn, outcomes, now)
+        let outcome = |(index, matched): (usize, &MatchedLimit)| {
+            let parts = PartOutcomes { parts: &parts.0, limit: index, outcomes, now };
+            LimitOutcome::of(matched, rules.resolve(&matched.limit), &parts)
+        };
+        let limits: SmallVec<[LimitOutcome; LIMITS_INLINE]> =
+            matched.all().iter().enumerate().map(outcome).collect();
+        let Merged { fate, remaining, retry_after, reset_after, delay, decided_by } = Merged::of(&limits);
+        let (candidates, degraded) = (SmallVec::new(), false);
+        Self {
+            rules,
+            fate,
+            remaining,
+            retry_after,
+            reset_after,
+            delay,
+            decided_by,
+            degraded,
+            limits,
+            candidates,
+        }
+    }
+
+    /// The rules that the answer was made by.
+    pub fn rules(&self) -> &Ruleset {
+        &self.rules
+    }
+
+    /// What each limit says.
+    pub fn limits(&self) -> impl ExactSizeIterator<Item = LimitAnswer<'_>> + DoubleEndedIterator + Clone {
+        self.limits.iter().map(|limit| self.limit_answer(limit))
+    }
+
+    /// What the limit at a position says.
+    pub fn limit(&self, index: usize) -> Option<LimitAnswer<'_>> {
+        self.limits.get(index).map(|limit| self.limit_answer(limit))
+    }
+
+    /// What the limits say that are only tried out.
+    pub fn candidates(&self) -> impl ExactSizeIterator<Item = LimitAnswer<'_>> + Clone {
+        self.candidates.iter().map(|limit| self.limit_answer(limit))
     }
 
     /// The limit that decided.
-    pub fn decider(&self) -> Option<&LimitAnswer<'r>> {
-        self.decided_by.map(|place| &self.limits[place])
+    #[inline]
+    pub fn decider(&self) -> Option<LimitAnswer<'_>> {
+        self.decided_by.map(|index| self.limit_answer(&self.limits[index]))
     }
 
     /// The limit that decided what becomes of one of the descriptors.
-    pub fn descriptor(&self, number: usize) -> Option<&LimitAnswer<'r>> {
+    pub fn descriptor(&self, number: usize) -> Option<LimitAnswer<'_>> {
         self.decider_of(|limit| limit.descriptor == number)
     }
 
-    /// The limit that would have decided, were there none but those that are wanted.
-    pub fn decider_of(&self, wanted: impl Fn(&LimitAnswer<'r>) -> bool) -> Option<&LimitAnswer<'r>> {
-        self.limits.iter().filter(|limit| wanted(limit)).rev().max_by_key(|limit| limit.weight())
+    /// The limit that would have decided if there were no others than these.
+    pub fn decider_of(&self, is_wanted: impl Fn(&LimitAnswer<'_>) -> bool) -> Option<LimitAnswer<'_>> {
+        let wanted = self.limits.iter().filter(|limit| is_wanted(&self.limit_answer(limit)));
+        wanted.rev().max_by_key(|limit| limit.weight()).map(|limit| self.limit_answer(limit))
     }
 
-    /// Denied by the limit at `place` whatever its counter says, for no less than `retry_after`: so many wait for it.
-    pub fn deny(&mut self, place: usize, retry_after: Wait) {
-        if let Some(limit) = self.limits.get_mut(place) {
-            let retry_after = limit.outcome.retry_after.max(retry_after);
-            limit.fate = Fate::Denied;
-            limit.outcome = Outcome { verdict: Verdict::Denied, retry_after, ..limit.outcome };
-        }
-        self.merge_again();
-    }
-
-    /// Turned away by those of the limits that `is_unavailable` says so of, for `retry_after`: the store does not answer
-    /// that they are counted in. Not those that were not asked at all.
-    pub fn turn_away(&mut self, retry_after: Wait, is_unavailable: impl Fn(&LimitAnswer<'r>) -> bool) {
-        let turned_away = self.limits.iter_mut().filter(|limit| limit.asked == Asked::Yes);
-        for limit in turned_away.filter(|limit| is_unavailable(limit)) {
-            limit.fate = Fate::Unavailable;
-            limit.outcome = Outcome {
+    /// Marks an answer that was given without the shared store, and denies the request where a limit says so. Limits that were
+    /// not asked at all stay as they are.
+    pub fn degrade(&mut self, retry_after: Wait) {
+        self.degraded = !self.limits.is_empty();
+        let denies = |limit: &LimitOutcome| {
+            limit.asked == Asked::Yes
+                && self.rules.resolve(&limit.limit).limit.policy.on_store_failure == OnStoreFailure::Deny
+        };
+        let denying: SmallVec<[usize; 4]> =
+            (0..self.limits.len()).filter(|index| denies(&self.limits[*index])).collect();
+        for index in &denying {
+            self.limits[*index].fate = Fate::Unavailable;
+            self.limits[*index].outcome = Outcome {
                 verdict: Verdict::Denied,
                 remaining: 0,
                 retry_after,
@@ -171,23 +218,77 @@ impl<'r> Answer<'r> {
                 delay: Nanos::ZERO,
             };
         }
+        if !denying.is_empty() {
+            self.merge_again();
+        }
+    }
+
+    pub(super) fn add_candidate(&mut self, candidate: &MatchedLimit, outcome: Option<Outcome>) {
+        let resolved = self.rules.resolve(&candidate.limit);
+        self.candidates.push(match outcome {
+            Some(outcome) => LimitOutcome::new(candidate, resolved, outcome, Asked::Yes),
+            None => LimitOutcome::new(candidate, resolved, of_missing_key(), Asked::KeyMissing),
+        });
+    }
+
+    #[inline]
+    fn limit_answer<'a>(&'a self, limit: &'a LimitOutcome) -> LimitAnswer<'a> {
+        let ResolvedLimit { rule, limit: compiled } = self.rules.resolve(&limit.limit);
+        LimitAnswer {
+            rule,
+            limit: &compiled.limit,
+            id: &compiled.id,
+            descriptor: limit.descriptor,
+            fate: limit.fate,
+            cost: limit.cost,
+            outcome: &limit.outcome,
+            asked: limit.asked,
+            resized_to: limit.resized_to,
+            compiled,
+        }
+    }
+}
+
+impl<R> Answer<R> {
+    /// Denies the request by the limit at `index` whatever its counter says, for at least `retry_after`: too many requests wait
+    /// for it.
+    pub fn deny(&mut self, index: usize, retry_after: Wait) {
+        if let Some(limit) = self.limits.get_mut(index) {
+            let retry_after = limit.outcome.retry_after.max(retry_after);
+            limit.fate = Fate::Denied;
+            limit.outcome = Outcome { verdict: Verdict::Denied, retry_after, ..limit.outcome };
+        }
         self.merge_again();
     }
 
-    /// What all limits together say, after one of them has said something else.
+    /// Merges the limits again after one of them has changed.
     #[cold]
     fn merge_again(&mut self) {
-        let (candidates, degraded) = (std::mem::take(&mut self.candidates), self.degraded);
-        *self = Self { candidates, degraded, ..Self::of(std::mem::take(&mut self.limits)) };
+        let Merged { fate, remaining, retry_after, reset_after, delay, decided_by } =
+            Merged::of(&self.limits);
+        (self.fate, self.remaining, self.retry_after) = (fate, remaining, retry_after);
+        (self.reset_after, self.delay, self.decided_by) = (reset_after, delay, decided_by);
     }
+}
 
-    #[inline(always)]
-    fn of(limits: SmallVec<[LimitAnswer<'r>; LIMITS_INLINE]>) -> Self {
-        let decided_by = (0..limits.len()).rev().max_by_key(|place| limits[*place].weight());
-        let fate = decided_by.map_or(Fate::Allowed, |place| limits[place].fate);
-        let only_lookers = !limits.iter().any(LimitAnswer::counts);
+/// What all limits say together.
+struct Merged {
+    fate: Fate,
+    remaining: u64,
+    retry_after: Wait,
+    reset_after: Nanos,
+    delay: Nanos,
+    decided_by: Option<usize>,
+}
+
+impl Merged {
+    #[inline]
+    fn of(limits: &[LimitOutcome]) -> Self {
+        let decided_by = (0..limits.len()).rev().max_by_key(|index| limits[*index].weight());
+        let fate = decided_by.map_or(Fate::Allowed, |index| limits[index].fate);
+        let none_is_shown = !limits.iter().any(|limit| limit.is_shown);
         let counting =
-            || limits.iter().filter(|limit| only_lookers || limit.counts()).map(|limit| &limit.outcome);
+            || limits.iter().filter(|limit| none_is_shown || limit.is_shown).map(|limit| &limit.outcome);
         Self {
             fate,
             remaining: counting().map(|outcome| outcome.remaining).min().unwrap_or(u64::MAX),
@@ -201,25 +302,31 @@ impl<'r> Answer<'r> {
                 false => Nanos::ZERO,
             },
             decided_by,
-            limits,
-            candidates: SmallVec::new(),
-            degraded: false,
         }
     }
 }
 
-impl<'r> LimitAnswer<'r> {
-    /// The answer of a candidate.
-    pub fn of_candidate(touch: &Touch<'r>, outcome: Option<Outcome>) -> Self {
-        match outcome {
-            Some(outcome) => Self::new(touch, outcome, Asked::Yes),
-            None => Self::new(touch, of_missing_key(), Asked::KeyMissing),
-        }
+impl<'a> LimitAnswer<'a> {
+    /// L for this request: the written one, unless a signal resizes it or the request brought its own.
+    pub fn limit_now(&self) -> u64 {
+        self.resized_to.unwrap_or_else(|| self.limit.limit.rate().limit())
     }
 
-    fn new(touch: &Touch<'r>, outcome: Outcome, asked: Asked) -> Self {
-        let (limit, id, cost) = (touch.limit(), touch.id(), touch.cost);
-        let fate = match (outcome.verdict, &limit.action) {
+    /// The limit as it is written in rules. Answers repeat it, so the text is made once.
+    pub fn spec(&self) -> &'a str {
+        &self.compiled.spec
+    }
+
+    /// What becomes of its requests while the shared store does not answer.
+    pub fn on_store_failure(&self) -> OnStoreFailure {
+        self.compiled.policy.on_store_failure
+    }
+}
+
+impl LimitOutcome {
+    fn new(matched: &MatchedLimit, resolved: ResolvedLimit<'_>, outcome: Outcome, asked: Asked) -> Self {
+        let action = &resolved.limit.limit.action;
+        let fate = match (outcome.verdict, action) {
             (Verdict::Denied, Action::Shadow) => Fate::ShadowDenied,
             (Verdict::Denied, Action::Quota) => Fate::OverQuota,
             (Verdict::Denied, Action::Soft(Margin::Unlimited)) => Fate::Soft,
@@ -229,39 +336,58 @@ impl<'r> LimitAnswer<'r> {
             (Verdict::Allowed, _) if outcome.delay > Nanos::ZERO => Fate::Delayed,
             (Verdict::Allowed, _) => Fate::Allowed,
         };
-        let moved_to = touch.moved.map(|moved| moved.units);
         Self {
-            descriptor: touch.descriptor,
-            rule: touch.rule,
-            limit,
-            id,
+            limit: matched.limit.clone(),
+            descriptor: matched.descriptor,
             fate,
-            cost,
+            cost: matched.cost,
             outcome,
             asked,
-            moved_to,
-            gate: touch.gate,
+            resized_to: matched.resized.map(|resized| resized.units),
+            is_shown: !matches!(action, Action::Shadow | Action::Quota),
         }
     }
 
-    /// L as it is in force: as it was written, unless a signal moves it or the request brought it along.
-    pub fn limit_now(&self) -> u64 {
-        self.moved_to.unwrap_or_else(|| self.limit.limit.rate().limit())
+    fn of(matched: &MatchedLimit, resolved: ResolvedLimit<'_>, parts: &PartOutcomes<'_>) -> Self {
+        let Some(main) = parts.of(PartCounter::Main).filter(|_| matched.key != MatchedKey::Missing) else {
+            return Self::new(matched, resolved, of_missing_key(), Asked::KeyMissing);
+        };
+        match (&resolved.limit.limit.action, matched.borrows.as_deref()) {
+            (Action::Soft(Margin::Percent(_)), _) => {
+                let soft = parts.of(PartCounter::Second).unwrap_or(main);
+                let outcome = Outcome { remaining: soft.remaining.min(main.remaining), ..main };
+                let is_over = soft.verdict == Verdict::Denied;
+                let limit = Self::new(matched, resolved, outcome, Asked::Yes);
+                if is_over { limit.at_least(Fate::Soft) } else { limit }
+            }
+            (Action::Elastic(elastic), Some(granted)) if matches!(elastic.by, ElasticBy::Pool(_)) => {
+                let pool = parts.of(PartCounter::Pool).unwrap_or(main);
+                let outcome = Outcome {
+                    verdict: main.verdict.max(pool.verdict),
+                    remaining: granted.remaining.min(main.remaining),
+                    // Either the pool has room again, or what is always granted has.
+                    retry_after: main.retry_after.max(pool.retry_after.min(granted.retry_after)),
+                    reset_after: main.reset_after.max(granted.reset_after),
+                    delay: main.delay,
+                };
+                Self::new(matched, resolved, outcome, Asked::Yes).at_least(Fate::Soft)
+            }
+            _ => {
+                let second = parts.of(PartCounter::Second);
+                let remaining = second.map_or(main.remaining, |second| second.remaining.min(main.remaining));
+                Self::new(matched, resolved, Outcome { remaining, ..main }, Asked::Yes)
+            }
+        }
     }
 
-    /// The limit as it is written in rules. Said in every answer, so it is not made anew for each.
-    pub fn spec(&self) -> &'r str {
-        &self.gate.spec
+    /// The same, marked at least as this if the request passes.
+    fn at_least(self, mark: Fate) -> Self {
+        let fate = if self.fate.passes() { self.fate.max(mark) } else { self.fate };
+        Self { fate, ..self }
     }
 
-    /// Whether its numbers are the client's business: not those of a dry run.
-    fn counts(&self) -> bool {
-        !matches!(self.limit.action, Action::Shadow | Action::Quota)
-    }
-
-    /// Which of two limits decides: one that keeps the request from passing, and of those one that nobody could be asked
-    /// about, then the one that asks for the longest wait; then the one that leaves a mark; then the one with the least
-    /// left, of those that count.
+    /// Which of two limits decides: one that denies the request, and of those first one that is unavailable, then the one with
+    /// the longest wait; then one that leaves a mark; then, of those that are shown, the one with the least left.
     fn weight(&self) -> impl Ord + use<> {
         let (wait, mark, remaining) = match self.fate.passes() {
             true => (None, self.fate, self.outcome.remaining),
@@ -270,26 +396,25 @@ impl<'r> LimitAnswer<'r> {
                 (Some((is_unavailable, self.outcome.retry_after)), Fate::Allowed, 0)
             }
         };
-        (wait, mark, self.counts(), Reverse(remaining))
+        (wait, mark, self.is_shown, Reverse(remaining))
     }
 }
 
-/// What the store said of one limit's counters.
-pub(super) struct Said<'a> {
-    /// Those of all limits.
-    pub lines: &'a [Line],
+/// The outcomes of one limit's counters.
+pub(super) struct PartOutcomes<'a> {
+    /// The parts of the plan, of all limits.
+    pub parts: &'a [PlanPart],
     /// Which limit.
-    pub touch: usize,
+    pub limit: usize,
     pub outcomes: &'a [Outcome],
     pub now: Timestamp,
 }
 
-impl Said<'_> {
-    /// What the counters of a part say together.
-    pub fn of(&self, part: Part) -> Option<Outcome> {
-        let mine = self.lines.iter().filter(|line| line.touch == self.touch && line.part == part);
-        let said = mine.map(|line| self.line(line));
-        said.reduce(|one, other| Outcome {
+impl PartOutcomes<'_> {
+    /// The outcome of one of its counters and of those that it superseded, together.
+    pub fn of(&self, counter: PartCounter) -> Option<Outcome> {
+        let own = self.parts.iter().filter(|part| part.limit == self.limit && part.counter == counter);
+        own.map(|part| self.outcome(part)).reduce(|one, other| Outcome {
             verdict: one.verdict.max(other.verdict),
             remaining: one.remaining.min(other.remaining),
             retry_after: one.retry_after.max(other.retry_after),
@@ -298,49 +423,15 @@ impl Said<'_> {
         })
     }
 
-    /// What a counter says; one that goes out of force holds nobody up for longer than that.
-    fn line(&self, line: &Line) -> Outcome {
-        let outcome = self.outcomes[line.charge];
-        match line.until {
+    /// The outcome of a counter. A superseded one delays no request for longer than it is enforced.
+    fn outcome(&self, part: &PlanPart) -> Outcome {
+        let outcome = self.outcomes[part.charge];
+        match part.until {
             Some(until) => {
                 let left = u128::from(until.as_nanos().saturating_sub(self.now.as_nanos()));
                 Outcome { retry_after: outcome.retry_after.min(Wait::of(Nanos::new(left))), ..outcome }
             }
             None => outcome,
-        }
-    }
-}
-
-fn answer_of<'r>(touch: &Touch<'r>, said: &Said<'_>) -> LimitAnswer<'r> {
-    let Some(main) = said.of(Part::Main).filter(|_| touch.key != TouchKey::Refused) else {
-        return LimitAnswer::new(touch, of_missing_key(), Asked::KeyMissing);
-    };
-    match (&touch.limit().action, touch.turned_to_pool.as_deref()) {
-        (Action::Soft(Margin::Percent(_)), _) => {
-            let soft = said.of(Part::Beside).unwrap_or(main);
-            let outcome = Outcome { remaining: soft.remaining.min(main.remaining), ..main };
-            let answer = LimitAnswer::new(touch, outcome, Asked::Yes);
-            let is_over = answer.fate.passes() && soft.verdict == Verdict::Denied;
-            LimitAnswer { fate: if is_over { answer.fate.max(Fate::Soft) } else { answer.fate }, ..answer }
-        }
-        (Action::Elastic(elastic), Some(granted)) if matches!(elastic.by, ElasticBy::Pool(_)) => {
-            let pool = said.of(Part::Pool).unwrap_or(main);
-            let outcome = Outcome {
-                verdict: main.verdict.max(pool.verdict),
-                remaining: granted.remaining.min(main.remaining),
-                // The pool has room again, or what is always granted has.
-                retry_after: main.retry_after.max(pool.retry_after.min(granted.retry_after)),
-                reset_after: main.reset_after.max(granted.reset_after),
-                delay: main.delay,
-            };
-            let answer = LimitAnswer::new(touch, outcome, Asked::Yes);
-            let fate = if answer.fate.passes() { answer.fate.max(Fate::Soft) } else { answer.fate };
-            LimitAnswer { fate, ..answer }
-        }
-        _ => {
-            let beside = said.of(Part::Beside);
-            let remaining = beside.map_or(main.remaining, |beside| beside.remaining.min(main.remaining));
-            LimitAnswer::new(touch, Outcome { remaining, ..main }, Asked::Yes)
         }
     }
 }

@@ -1,17 +1,17 @@
-//! Limits with the action `delay` that a request touches: what it may have to stand in line for.
+//! Limits with the action `delay` that a request falls under: what it may have to wait for.
 
-use super::{Action, Touches};
+use super::{Action, MatchedLimits, Ruleset};
 #[cfg(doc)]
 use crate::Limit;
 use crate::succession::{Retiring, next_end};
-use crate::{Charge, Counter, CounterId, Nanos, Pace, Plan, Role, Timestamp};
+use crate::{Charge, Counter, CounterId, Nanos, Pace, Plan, Timestamp};
 
-/// A limit that holds requests which are over it, as a request touches it.
+/// A limit that holds requests which are over it.
 ///
 /// Requests that wait for the same counter and key wait for the same units.
 #[derive(Clone, Copy, Debug)]
 pub struct Delay<'t> {
-    /// Its place among the [touches](Touches::all), and among the limits of the answer.
+    /// Its position among the [matched limits](MatchedLimits::all), and among the limits of the answer.
     pub place: usize,
     /// Which of the counter's keys.
     pub key: &'t [u8],
@@ -23,34 +23,36 @@ pub struct Delay<'t> {
     retiring: &'t [Retiring],
 }
 
-impl Touches<'_> {
-    /// The limits that may hold the request, each counter and key once. Who asks for nothing is not held.
-    pub fn delays(&self) -> impl Iterator<Item = Delay<'_>> {
-        self.lines().filter(|delay| delay.cost > 0)
+impl MatchedLimits {
+    /// The limits that may hold the request, each counter and key once. A request of cost zero is not held.
+    pub fn delays<'a>(&'a self, rules: &'a Ruleset) -> impl Iterator<Item = Delay<'a>> {
+        self.queues(rules).filter(|delay| delay.cost > 0)
     }
 
-    /// The limits that requests for the same keys may be held by, whatever this one asks for.
-    pub fn lines(&self) -> impl Iterator<Item = Delay<'_>> {
-        let delays = self.all().iter().enumerate().filter_map(|(place, touch)| {
-            let Action::Delay { max_wait } = touch.gate.limit.action else { return None };
-            let (counter, retiring) = (&touch.gate.main.current, touch.gate.main.retiring.as_slice());
-            let key = self.key(touch)?;
-            Some(Delay { place, key, cost: touch.cost, max_wait, counter, retiring })
+    /// The limits that requests for the same keys may be held by, whatever this one costs.
+    pub fn queues<'a>(&'a self, rules: &'a Ruleset) -> impl Iterator<Item = Delay<'a>> {
+        let delays = self.all().iter().enumerate().filter_map(|(position, matched)| {
+            let limit = rules.resolve(&matched.limit).limit;
+            let Action::Delay { max_wait } = limit.limit.action else { return None };
+            let (counter, retiring) = (&limit.main.current, limit.main.superseded.as_slice());
+            let key = self.key(matched)?;
+            Some(Delay { place: position, key, cost: matched.cost, max_wait, counter, retiring })
         });
-        delays.filter_map(|delay| self.whole(delay))
+        delays.filter_map(|delay| self.whole(rules, delay))
     }
 
-    /// The first of several touches of one counter and key, with what all of them take; none of the others.
-    fn whole<'t>(&'t self, delay: Delay<'t>) -> Option<Delay<'t>> {
-        let is_same = |place: &usize| {
-            let touch = &self.all()[*place];
-            touch.gate.main.current.id() == delay.counter() && self.key(touch) == Some(delay.key)
+    /// The first of several matches of one counter and key, with the cost of all of them; none for the others.
+    fn whole<'a>(&'a self, rules: &Ruleset, delay: Delay<'a>) -> Option<Delay<'a>> {
+        let is_same = |position: &usize| {
+            let matched = &self.all()[*position];
+            let counter = &rules.resolve(&matched.limit).limit.main.current;
+            counter.id() == delay.counter() && self.key(matched) == Some(delay.key)
         };
-        if (0..delay.place).any(|place| is_same(&place)) {
+        if (0..delay.place).any(|position| is_same(&position)) {
             return None;
         }
         let others = (delay.place + 1..self.all().len()).filter(is_same);
-        let cost = others.fold(delay.cost, |cost, place| cost.saturating_add(self.all()[place].cost));
+        let cost = others.fold(delay.cost, |cost, position| cost.saturating_add(self.all()[position].cost));
         Some(Delay { cost, ..delay })
     }
 }
@@ -67,7 +69,7 @@ impl Delay<'_> {
         let mut plan = Plan::new();
         for counter in std::iter::once(self.counter).chain(retiring) {
             // A limit has fewer counters than a plan has room for.
-            let _ = plan.add(Charge { key: self.key, counter, cost: self.cost, role: Role::Enforced });
+            let _ = plan.add(Charge::new(self.key, counter, self.cost));
         }
         plan
     }

@@ -1,10 +1,11 @@
 //! Rules: what to limit, for whom and how hard.
 //!
 //! ```text
-//! Domain of Rules  ->  Ruleset, compiled once                 domain.rs, rule.rs, pattern/  ->  ruleset.rs, rule_gates.rs, gate.rs
-//! Request          ->  the rules that apply                   request.rs  ->  matching/, levels.rs
-//!                  ->  the limits it touches, as a Plan       touches.rs, key_bytes.rs, request_limit.rs, holders.rs
-//! Outcomes         ->  the Answer                             answer.rs
+//! Domain of Rules  ->  Ruleset, compiled once             domain.rs, rule.rs, pattern/  ->  ruleset.rs, compiled_rule.rs, compiled_limit.rs
+//! Request          ->  the rules that apply               request.rs  ->  matching/, levels.rs
+//!                  ->  the limits it falls under          matched.rs, key_bytes.rs, request_limit.rs
+//!                  ->  the plan that charges them         plan_draft.rs
+//! Outcomes         ->  the answer                         answer.rs; evaluation.rs has the steps of one decision
 //! ```
 //!
 //! All of this is plain data and pure functions. How rules are written in files, and who asks the store in between,
@@ -13,47 +14,49 @@
 mod action;
 mod answer;
 mod attribute;
+mod compiled_limit;
+mod compiled_rule;
 mod delays;
 mod domain;
-mod gate;
-mod holders;
+mod evaluation;
 mod identity;
 mod key;
 mod key_bytes;
 mod key_values;
 mod levels;
+mod matched;
 mod matching;
 mod pattern;
+mod plan_draft;
 mod refusing;
 mod request;
 mod request_limit;
 mod rule;
-mod rule_gates;
 mod ruleset;
 mod signal;
-mod touches;
 
+pub use crate::{DenyCache, OnStoreFailure};
 pub use action::{Action, Elastic, ElasticBy, Margin};
 pub use answer::{Answer, Asked, Fate, LimitAnswer};
 pub use attribute::Attribute;
+pub use compiled_limit::CompiledLimit;
 pub use delays::Delay;
 pub use domain::{Apply, Domain, Lookup, Pool};
-pub use gate::Gate;
+pub use evaluation::{AskPurpose, Evaluation, NextAsk, Progress};
 pub use key::{Key, KeyPart, Missing};
 pub use key_bytes::{KEY_PART_BYTES_MAX, key_text, value_text};
 pub use key_values::{KeyValue, key_values};
 pub use levels::Levels;
+pub use matched::{LimitPosition, LimitRef, MatchedLimit, MatchedLimits, ResolvedLimit};
 pub use matching::{Found, Index, Matches, Mismatch};
 pub use pattern::{
     Case, Net, NetSet, PATH_SEGMENTS_MAX, PATTERN_TEXT_BYTES_MAX, PathPattern, PathSet, Pattern,
     PatternError, REGEX_COMPILED_BYTES_MAX, REGEX_NESTING_MAX, Regex, SET_ENTRIES_MAX, Segment, ValueSet,
     Wildcard, path_segment, path_without_query,
 };
+pub use plan_draft::{PlanDraft, PlanParts};
 pub use request::{Descriptor, Entry, Request};
 pub use request_limit::{OVERRIDE_RULE, RequestLimit, Unit};
-pub use rule::{
-    Condition, CostFrom, DenyCache, Entries, LimitId, Limits, OnStoreFailure, Rule, RuleLimit, Tiers,
-};
+pub use rule::{Condition, CostFrom, Entries, LimitId, Limits, Rule, RuleLimit, Tiers};
 pub use ruleset::{DomainRules, Ruleset, RulesetError};
 pub use signal::{Level, NotALevel, Signal};
-pub use touches::{Drawn, Touch, Touches};

@@ -6,13 +6,13 @@
 
 use std::sync::LazyLock;
 
-use super::gate::{Gate, Identity};
+use super::compiled_limit::{CompiledLimit, ElasticSource, Identity};
 use super::key_bytes::KeyBuffer;
-use super::touches::{Touch, TouchKey};
+use super::matched::{LimitRef, MatchedKey, MatchedLimit};
 use super::{
-    Action, CostFrom, Descriptor, Key, LimitId, Limits, Missing, Rule, RuleLimit, Touches, key_bytes,
+    Action, CostFrom, Descriptor, Key, LimitId, Limits, MatchedLimits, Missing, Rule, RuleLimit, key_bytes,
 };
-use crate::{AlgorithmName, KeyForm, LimitSpec};
+use crate::{AlgorithmName, KeyForm, LimitSpec, Policy};
 
 /// What the rule is called in answers that stands for the limits which requests bring along.
 pub const OVERRIDE_RULE: &str = "override";
@@ -83,7 +83,7 @@ impl Unit {
 #[derive(Debug)]
 pub(super) struct OwnLimit {
     pub rule: Rule,
-    pub gate: Gate,
+    pub limit: CompiledLimit,
 }
 
 impl OwnLimit {
@@ -114,29 +114,34 @@ impl OwnLimit {
             limit: LimitId::of(&limit.limit, 0),
             keys: KeyForm::Secret,
         };
-        let gate = Gate::new(limit.clone(), 0, identity, None, None);
+        let compiled =
+            CompiledLimit::new(limit.clone(), 0, identity, Policy::DEFAULT, ElasticSource::default());
         let rule = Rule { name: OVERRIDE_RULE.into(), limits: Limits::Same(vec![limit]), ..Rule::default() };
-        Self { rule, gate }
+        Self { rule, limit: compiled }
     }
 }
 
-impl Touches<'_> {
-    /// Touches the limit that a descriptor brings along.
+impl MatchedLimits {
+    /// Adds the limit that a descriptor brings along.
     #[cold]
-    pub(super) fn touch_own(
+    pub(super) fn match_own(
         &mut self,
         domain: &str,
         number: usize,
         descriptor: &Descriptor<'_>,
         limit: RequestLimit,
     ) {
-        let OwnLimit { rule, gate } = OwnLimit::per(limit.per);
         let start = self.keys.len();
         write_key(domain, descriptor, &mut self.keys);
-        let key = TouchKey::At(start..self.keys.len());
-        let moved = Some(self.moved_to(gate, limit.units.into()));
-        let cost = descriptor.cost;
-        self.touches.push(Touch { descriptor: number, rule, cost, gate, key, moved, turned_to_pool: None });
+        let resized = self.resize(&OwnLimit::per(limit.per).limit, limit.units.into());
+        self.limits.push(MatchedLimit {
+            limit: LimitRef::Request(limit.per),
+            descriptor: number,
+            cost: descriptor.cost,
+            key: MatchedKey::At(start..self.keys.len()),
+            resized: Some(resized),
+            borrows: None,
+        });
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::identity::{Name, Named};
 use super::{Action, Attribute, Key, Margin, Missing, Pattern};
-use crate::Limit;
+use crate::{Algorithm, DenyCache, Limit, OnStoreFailure};
 
 /// A rule, checked and not yet compiled.
 #[derive(Clone, Debug, Default)]
@@ -25,8 +25,8 @@ pub struct Rule {
     pub replaces: Vec<Box<str>>,
     /// Names and values that answers carry along.
     pub metadata: Vec<(Box<str>, Box<str>)>,
-    /// What becomes of its limits while the store that a fleet shares does not answer.
-    pub on_store_failure: OnStoreFailure,
+    /// What becomes of its limits while the store that a fleet shares does not answer; the default of each limit if none.
+    pub on_store_failure: Option<OnStoreFailure>,
     /// Whether denials may come from memory while it is known that the shared store would deny.
     pub deny_cache: DenyCache,
     /// The places of the entries, from 0, whose values metrics tell apart; of a rule that is found by its
@@ -36,28 +36,6 @@ pub struct Rule {
     /// no rule, and does not have that of a sibling either. That is not the same as a rule without limits, which
     /// applies.
     pub placeholder: bool,
-}
-
-/// What becomes of the limits of a rule while the store that a fleet shares does not answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum OnStoreFailure {
-    /// This process enforces its share of them: a limit of 100 is one of 25 for each of four servers.
-    #[default]
-    Local,
-    /// They are left out, so that nothing is limited by them.
-    Allow,
-    /// Requests that they apply to are turned away; those of limits that deny nobody are counted as by `Local`.
-    Deny,
-}
-
-/// Whether denials may come from memory while it is known that the shared store would deny.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum DenyCache {
-    /// They may.
-    #[default]
-    On,
-    /// The store is asked every time.
-    Off,
 }
 
 /// An attribute and what it has to be.
@@ -146,19 +124,14 @@ impl Rule {
     pub fn identity(&self) -> &str {
         self.was.last().unwrap_or(&self.name)
     }
-}
 
-impl OnStoreFailure {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Local, Self::Allow, Self::Deny];
-
-    /// As it is written in rules.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Local => "local",
-            Self::Allow => "allow",
-            Self::Deny => "deny",
-        }
+    /// What becomes of one of its limits while the shared store does not answer. By default a concurrency limit denies, because
+    /// two nodes that cannot see each other would both hand out the same lock; other limits are enforced by each node's share.
+    pub fn on_store_failure_of(&self, limit: &Limit) -> OnStoreFailure {
+        self.on_store_failure.unwrap_or(match limit.algorithm() {
+            Algorithm::Leases(_) => OnStoreFailure::Deny,
+            _ => OnStoreFailure::Local,
+        })
     }
 }
 

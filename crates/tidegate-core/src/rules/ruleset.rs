@@ -3,16 +3,18 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use super::gate::Lineage;
+use super::compiled_limit::CounterVersions;
+use super::compiled_rule::{CompiledRule, Compiler};
 use super::identity::{self, Named};
-use super::rule_gates::{Compiler, RuleGates};
 use super::{Apply, Descriptor, Domain, Index, Levels, LimitId, Lookup, Matches, Pool, Rule, Signal};
 use crate::{Counter, Timestamp};
 
 /// All domains, compiled.
 #[derive(Debug, Default)]
 pub struct Ruleset {
-    domains: HashMap<Box<str>, DomainRules>,
+    domains: Vec<DomainRules>,
+    /// The positions of the domains, by name.
+    names: HashMap<Box<str>, u32>,
     signals: HashMap<Box<str>, Signal>,
 }
 
@@ -24,8 +26,8 @@ pub struct DomainRules {
     lookup: Finder,
     /// As they were written, in their order.
     rules: Vec<Rule>,
-    compiled: Vec<RuleGates>,
-    pub(super) pools: Vec<(Box<str>, Lineage)>,
+    compiled: Vec<CompiledRule>,
+    pools: Vec<(Box<str>, CounterVersions)>,
 }
 
 #[derive(Debug)]
@@ -57,27 +59,40 @@ impl Ruleset {
     pub fn succeeding(old: &Self, domains: Vec<Domain>, now: Timestamp) -> Result<Self, RulesetError> {
         let mut new = Self::default();
         for domain in domains {
-            let predecessor = old.domains.get(&domain.name);
+            let predecessor = old.domain(&domain.name);
             let name = domain.name.clone();
             let compiled = DomainRules::compile(domain, predecessor, now, |signal| {
                 let known = new.signals.get(signal).or_else(|| old.signals.get(signal)).cloned();
                 new.signals.entry(signal.into()).or_insert_with(|| known.unwrap_or_default()).clone()
             })?;
-            if new.domains.insert(name.clone(), compiled).is_some() {
+            let position = u32::try_from(new.domains.len()).unwrap_or(u32::MAX);
+            if new.names.insert(name.clone(), position).is_some() {
                 return Err(RulesetError::DuplicateDomain(name));
             }
+            new.domains.push(compiled);
         }
         Ok(new)
     }
 
     /// The rules of a domain.
     pub fn domain(&self, name: &str) -> Option<&DomainRules> {
-        self.domains.get(name)
+        self.position(name).map(|position| self.at(position))
     }
 
-    /// All domains, in no order.
+    /// All domains, in the order they were given.
     pub fn domains(&self) -> impl Iterator<Item = &DomainRules> {
-        self.domains.values()
+        self.domains.iter()
+    }
+
+    /// The position of a domain.
+    pub(super) fn position(&self, domain: &str) -> Option<u32> {
+        self.names.get(domain).copied()
+    }
+
+    /// The domain at a position.
+    #[inline]
+    pub(super) fn at(&self, position: u32) -> &DomainRules {
+        &self.domains[position as usize]
     }
 
     /// The signal of this name, if any rule moves with it.
@@ -118,11 +133,16 @@ impl DomainRules {
     /// What the counters of each rule are known by.
     fn identities(&self) -> HashMap<Box<str>, Box<str>> {
         let rules = self.rules.iter().zip(&self.compiled);
-        rules.map(|(rule, gates)| (rule.name.clone(), gates.identity.clone())).collect()
+        rules.map(|(rule, compiled)| (rule.name.clone(), compiled.identity.clone())).collect()
     }
 
-    pub(super) fn gates_of(&self, rule: u32) -> &RuleGates {
+    #[inline]
+    pub(super) fn compiled(&self, rule: u32) -> &CompiledRule {
         &self.compiled[rule as usize]
+    }
+
+    pub(super) fn pool(&self, position: usize) -> &CounterVersions {
+        &self.pools[position].1
     }
 
     fn compile(
@@ -136,7 +156,7 @@ impl DomainRules {
         let named: Vec<_> =
             rules.iter().map(|rule| Named { own: rule.name.clone(), was: rule.was.clone() }).collect();
         let identities = identity::assign(&named, &old.map(Self::identities).unwrap_or_default());
-        let known: HashMap<&str, &RuleGates> =
+        let known: HashMap<&str, &CompiledRule> =
             old.iter().flat_map(|old| &old.compiled).map(|rule| (&*rule.identity, rule)).collect();
         let mut compiler = Compiler { domain: &name, pools: &pools, names: &names, signal: &mut signal };
         let mut compiled = Vec::with_capacity(rules.len());
@@ -144,17 +164,17 @@ impl DomainRules {
             let old = known.get(&*identity).copied();
             let mut rule = compiler.rule(rule, identity, old)?;
             if let Some(old) = old {
-                rule.succeed(old, now);
+                rule.supersede(old, now);
             }
             compiled.push(rule);
         }
         let pools = pools.iter().map(|pool| {
-            let mut lineage = pool_lineage(&name, pool);
+            let mut versions = pool_counter(&name, pool);
             let mut olds = old.iter().flat_map(|old| &old.pools);
             if let Some((_, old)) = olds.find(|(name, _)| *name == pool.name) {
-                lineage.succeed(old, now);
+                versions.supersede(old, now);
             }
-            (pool.name.clone(), lineage)
+            (pool.name.clone(), versions)
         });
         let pools = pools.collect();
         let lookup = match lookup {
@@ -176,9 +196,9 @@ fn numbered(rules: &[Rule]) -> Result<HashMap<&str, u32>, RulesetError> {
     Ok(names)
 }
 
-fn pool_lineage(domain: &str, pool: &Pool) -> Lineage {
+fn pool_counter(domain: &str, pool: &Pool) -> CounterVersions {
     let known_by = [domain, "", &pool.name, "pool"].join("\u{1f}");
-    Lineage::new(Counter::known_as(&known_by, &LimitId::Place(0), pool.limit.clone()))
+    CounterVersions::new(Counter::known_as(&known_by, &LimitId::Place(0), pool.limit.clone()))
 }
 
 impl fmt::Display for RulesetError {

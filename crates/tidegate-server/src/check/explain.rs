@@ -48,8 +48,7 @@ pub(super) fn explain(domains: Vec<Domain>, request: &JsonRequest) -> Result<Fou
     let store = Arc::new(MemoryStore::unbounded());
     let engine = Engine::over(domains, store, SystemClock::default());
     let engine = engine.map_err(|error| Failure::problem(error.to_string()))?;
-    let rules = engine.in_force();
-    let explanation = request.request.lend(&domain, |request| rules.explain(request));
+    let explanation = request.request.lend(&domain, |request| engine.explain(request));
     let explanation = explanation.map_err(|full| Failure::usage(full.to_string()))?;
     Ok(Found::Explained(Explained { text: explanation.to_string(), json: explanation.to_json(), note }))
 }

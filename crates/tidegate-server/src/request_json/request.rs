@@ -102,7 +102,7 @@ impl ReadRequest<'_> {
         let mut rest = entries.drain(..);
         for DescriptorRead { entries_end, cost } in self.descriptors {
             let entries = rest.by_ref().take(entries_end - start).collect();
-            descriptors.push(OwnedDescriptor { entries, cost });
+            descriptors.push(OwnedDescriptor { entries, cost, limit: None });
             start = entries_end;
         }
         JsonRequest { domain: self.domain.map(Cow::into_owned), request: OwnedRequest { descriptors } }

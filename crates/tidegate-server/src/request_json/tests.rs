@@ -9,7 +9,7 @@ use super::*;
 
 fn descriptor(entries: &[(&str, &str)], cost: u64) -> OwnedDescriptor {
     let entries = entries.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
-    OwnedDescriptor { entries, cost }
+    OwnedDescriptor { entries, cost, limit: None }
 }
 
 #[track_caller]

@@ -1,12 +1,12 @@
 //! What all listeners share: the engine, and what is counted and logged around each of its decisions.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use tidegate::rules::{Answer, OnStoreFailure, Request};
+use tidegate::rules::{Domain, OnStoreFailure, Request, RulesetError};
 use tidegate::{
-    Asking, Charge, CheckedOne, Clock as _, Decided, Decision, Engine, Explanation, LeaseToken, Nanos,
-    PlanFull, Release, Renewal, Timestamp, Unsettled,
+    CheckedOne, Clock as _, Decided, Deciding, Decision, Engine, EngineError, Explanation, LeaseToken,
+    MEMORY_BYTES_DEFAULT, MemoryStore, Nanos, NodeStore, Release, Renewal, Store as _, SystemClock,
+    Timestamp,
 };
 
 use super::drain::Drain;
@@ -17,10 +17,13 @@ use super::{Fleet, Protocol, Reloads, Status, fleet};
 /// Why requests are rejected that touch more limits than a plan has room for.
 pub(super) const TOO_MANY_LIMITS: &str = "too_many_limits";
 
+/// The engine of a server: its store is chosen when it starts.
+pub type ServerEngine = Engine<SystemClock, NodeStore>;
+
 /// What all listeners share. One for the process.
 pub struct App {
     /// Decides.
-    pub engine: Arc<Engine>,
+    pub engine: ServerEngine,
     /// What is counted.
     pub metrics: Metrics,
     /// What is logged of requests.
@@ -37,7 +40,7 @@ pub struct App {
 
 impl App {
     /// Around this engine.
-    pub fn new(engine: Arc<Engine>) -> Self {
+    pub fn new(engine: ServerEngine) -> Self {
         Self {
             engine,
             metrics: Metrics::default(),
@@ -47,6 +50,12 @@ impl App {
             reloads: Reloads::new(),
             fleet: None,
         }
+    }
+
+    /// Around an engine with these rules over a store in this process.
+    pub fn in_memory(domains: Vec<Domain>) -> Result<Self, RulesetError> {
+        let store = NodeStore::Local(Arc::new(MemoryStore::bounded(MEMORY_BYTES_DEFAULT)));
+        Ok(Self::new(Engine::over(domains, store, SystemClock::new())?))
     }
 
     /// The same, with the store that its engine shares with others: for whoever looks at metrics and health.
@@ -61,70 +70,88 @@ impl App {
         Self { denials, ..self }
     }
 
-    /// Decides a request and hands the answer to `answered`: at once, unless a rule with the action `delay` holds it.
+    /// Decides a request: at once, unless a rule with the action `delay` holds it or a shared store is asked.
     ///
-    /// Most requests are decided by the first poll. Dropped while it is held, the request leaves its line and has
-    /// charged nothing, unless a store was asked that is not in this process: what that was asked for may be charged.
+    /// Most requests are decided by the first poll. Dropped while it waits, the request leaves its queue and has charged nothing,
+    /// unless a shared store was asked: what that was asked for may be charged.
     ///
-    /// What a concurrency limit gives to a check nobody can give back: it is held for the limit's ttl.
-    pub async fn check<R>(
-        &self,
-        by: Protocol,
-        request: &Request<'_>,
-        answered: impl FnOnce(&Decided<'_>) -> R,
-    ) -> Result<R, PlanFull> {
-        let asked_at = self.asked_at();
-        let deciding = self.engine.decide(request, |decided| {
-            self.note(by, request, &decided, asked_at);
-            answered(&decided)
-        });
-        let deciding = if asked_at.is_some() { deciding.timed() } else { deciding };
-        deciding.await.inspect_err(|_| self.metrics.rejected(by, TOO_MANY_LIMITS))
+    /// What a concurrency limit gives to a check cannot be given back: it is held for the limit's ttl.
+    pub async fn check(&self, by: Protocol, request: &Request<'_>) -> Result<Decided, EngineError> {
+        let started = self.start_check(request);
+        self.finish(by, request, started).await
     }
 
     /// As [`check`](Self::check), with the [lease](Decided::lease) of what concurrency limits gave, for no longer than
     /// `ttl`.
-    pub async fn acquire<R>(
+    pub async fn acquire(
         &self,
         by: Protocol,
         request: &Request<'_>,
         ttl: Option<Nanos>,
-        answered: impl FnOnce(&Decided<'_>) -> R,
-    ) -> Result<R, PlanFull> {
+    ) -> Result<Decided, EngineError> {
         let asked_at = self.asked_at();
-        let deciding = self.engine.acquire(request, ttl, |decided| {
-            self.note(by, request, &decided, asked_at);
-            let held = if decided.lease.is_some() { "held" } else { "nothing_held" };
-            self.metrics.operated("acquire", held);
-            answered(&decided)
-        });
-        let deciding = if asked_at.is_some() { deciding.timed() } else { deciding };
-        deciding.await.inspect_err(|_| self.metrics.rejected(by, TOO_MANY_LIMITS))
+        let deciding = match asked_at {
+            Some(_) => self.engine.acquire_timed(request, ttl),
+            None => self.engine.acquire(request, ttl),
+        };
+        let decided = self.finish(by, request, Started { deciding, asked_at }).await?;
+        self.metrics.operated("acquire", if decided.lease.is_some() { "held" } else { "nothing_held" });
+        Ok(decided)
+    }
+
+    /// Starts to decide a request, which most often is done at once.
+    #[inline]
+    pub fn start_check(&self, request: &Request<'_>) -> Started {
+        let asked_at = self.asked_at();
+        let deciding = match asked_at {
+            Some(_) => self.engine.decide_timed(request),
+            None => self.engine.decide(request),
+        };
+        Started { deciding, asked_at }
+    }
+
+    /// Waits for a decision, and counts and logs it.
+    pub async fn finish(
+        &self,
+        by: Protocol,
+        request: &Request<'_>,
+        started: Started,
+    ) -> Result<Decided, EngineError> {
+        let Started { deciding, asked_at } = started;
+        let decided = match deciding.try_now() {
+            Ok(decided) => decided,
+            Err(deciding) => deciding.await,
+        };
+        self.note(by, request, &decided, asked_at);
+        decided
     }
 
     /// Whether counters are in a store that others share, which answers later.
     #[inline]
     pub fn is_shared(&self) -> bool {
-        self.engine.shared().is_some()
+        !self.engine.store().is_local()
     }
 
-    /// Decides a charge that no rule is about, by the share of this process while the store does not answer.
-    pub async fn check_one(&self, charge: &Charge<'_>) -> Decision {
-        let CheckedOne { decision, degraded } = self.engine.check_one(charge, Asking::Charge).await;
-        if degraded {
+    /// Counts a decision of a limit that no rule is about.
+    #[inline]
+    pub fn note_one(&self, checked: CheckedOne) -> Decision {
+        if checked.degraded {
             self.metrics.degraded(OnStoreFailure::Local);
         }
-        decision
+        checked.decision
     }
 
     /// Answers as [`check`](Self::check) would that does not wait, and charges nothing. It is no decision, and is not
     /// counted as one.
-    pub async fn peek<R>(
-        &self,
-        request: &Request<'_>,
-        answered: impl FnOnce(&Answer<'_>) -> R,
-    ) -> Result<R, Unsettled> {
-        self.operated("peek", self.engine.peek(request, answered).await)
+    pub async fn peek(&self, request: &Request<'_>) -> Result<Decided, EngineError> {
+        let peeked = self.engine.peek(request).await;
+        self.note_peek(&peeked);
+        peeked
+    }
+
+    /// Counts a peek.
+    pub fn note_peek(&self, peeked: &Result<Decided, EngineError>) {
+        self.metrics.operated("peek", peeked.as_ref().err().map_or("done", why));
     }
 
     /// Lets a lease that the request acquired last longer.
@@ -133,55 +160,55 @@ impl App {
         request: &Request<'_>,
         token: &LeaseToken,
         ttl: Option<Nanos>,
-    ) -> Result<Renewal, Unsettled> {
+    ) -> Result<Renewal, EngineError> {
         let renewal = self.engine.renew(request, token, ttl).await;
         let result = match &renewal {
             Ok(Renewal::Renewed(_)) => "renewed",
             Ok(Renewal::AlreadyReleased) => "already_released",
             Ok(Renewal::Expired) => "expired",
             Ok(Renewal::WrongOwner) => "wrong_owner",
-            Err(unsettled) => why(unsettled),
+            Err(error) => why(error),
         };
         self.metrics.operated("renew", result);
         renewal
     }
 
     /// Gives back what a lease holds that the request acquired.
-    pub async fn release(&self, request: &Request<'_>, token: &LeaseToken) -> Result<Release, Unsettled> {
+    pub async fn release(&self, request: &Request<'_>, token: &LeaseToken) -> Result<Release, EngineError> {
         let release = self.engine.release(request, token).await;
         let result = match &release {
             Ok(Release::Released) => "released",
             Ok(Release::AlreadyReleased) => "already_released",
             Ok(Release::Expired) => "expired",
             Ok(Release::WrongOwner) => "wrong_owner",
-            Err(unsettled) => why(unsettled),
+            Err(error) => why(error),
         };
         self.metrics.operated("release", result);
         release
     }
 
     /// Gives back what a request was charged and did not use.
-    pub async fn refund(&self, request: &Request<'_>) -> Result<(), Unsettled> {
-        self.refund_having_spent(Duration::ZERO, request).await
+    pub async fn refund(&self, request: &Request<'_>) -> Result<(), EngineError> {
+        self.refund_by(request, None).await
     }
 
-    /// The same for a request that was asked about before, and has spent so much of the time that the store has for it.
-    pub async fn refund_having_spent(&self, spent: Duration, request: &Request<'_>) -> Result<(), Unsettled> {
-        self.operated("refund", self.engine.refund_having_spent(spent, request).await)
+    /// The same, until a deadline: that of a decision which this goes with.
+    pub async fn refund_by(
+        &self,
+        request: &Request<'_>,
+        deadline: Option<Timestamp>,
+    ) -> Result<(), EngineError> {
+        self.operated("refund", self.engine.refund_by(request, deadline).await)
     }
 
     /// Forgets all that the keys of a request used.
-    pub async fn reset(&self, request: &Request<'_>) -> Result<(), Unsettled> {
+    pub async fn reset(&self, request: &Request<'_>) -> Result<(), EngineError> {
         self.operated("reset", self.engine.reset(request).await)
     }
 
     /// Explains what [`check`](Self::check) would answer that does not wait.
-    pub async fn explain<R>(
-        &self,
-        request: &Request<'_>,
-        explained: impl FnOnce(&Explanation<'_>) -> R,
-    ) -> Result<R, Unsettled> {
-        self.operated("explain", self.engine.explain(request, explained).await)
+    pub async fn explain(&self, request: &Request<'_>) -> Result<Explanation, EngineError> {
+        self.operated("explain", self.engine.explain(request).await)
     }
 
     /// All metrics, as Prometheus reads them; of the type
@@ -196,9 +223,20 @@ impl App {
     }
 
     /// Counts and logs a decision.
-    fn note(&self, by: Protocol, request: &Request<'_>, decided: &Decided<'_>, asked_at: Option<Timestamp>) {
+    #[inline]
+    pub fn note(
+        &self,
+        by: Protocol,
+        request: &Request<'_>,
+        decided: &Result<Decided, EngineError>,
+        asked_at: Option<Timestamp>,
+    ) {
+        let decided = match decided {
+            Ok(decided) => decided,
+            Err(error) => return self.metrics.rejected(by, why(error)),
+        };
         let now = || self.engine.clock().now();
-        let has_rules = || self.engine.in_force().ruleset().domain(request.domain).is_some();
+        let has_rules = || decided.answer.rules().domain(request.domain).is_some();
         self.metrics.decided(by, request.domain, &decided.answer, has_rules);
         if decided.answer.degraded {
             self.metrics.degraded(fleet::policy_of(&decided.answer));
@@ -211,16 +249,24 @@ impl App {
         self.denials.note(by, request, &decided.answer, now);
     }
 
-    fn operated<T>(&self, operation: &'static str, result: Result<T, Unsettled>) -> Result<T, Unsettled> {
+    fn operated<T>(&self, operation: &'static str, result: Result<T, EngineError>) -> Result<T, EngineError> {
         self.metrics.operated(operation, result.as_ref().err().map_or("done", why));
         result
     }
 }
 
+/// A decision that was started.
+pub struct Started {
+    /// The decision, or its future.
+    pub deciding: Deciding,
+    /// When it was asked, if its time is to be taken.
+    pub asked_at: Option<Timestamp>,
+}
+
 /// Why something was not done, in a word or two.
-fn why(unsettled: &Unsettled) -> &'static str {
-    match unsettled {
-        Unsettled::PlanFull => TOO_MANY_LIMITS,
-        Unsettled::Store(failure) => failure.as_str(),
+fn why(error: &EngineError) -> &'static str {
+    match error {
+        EngineError::Store(failure) => failure.as_str(),
+        _ => TOO_MANY_LIMITS,
     }
 }

@@ -34,8 +34,8 @@ impl Fleet {
 }
 
 /// What was done instead of asking the store, for an answer that was given without it: the strictest of what its rules say.
-pub(super) fn policy_of(answer: &Answer<'_>) -> OnStoreFailure {
-    let is = |policy| answer.limits.iter().any(|limit| limit.rule.on_store_failure == policy);
+pub(super) fn policy_of(answer: &Answer) -> OnStoreFailure {
+    let is = |policy| answer.limits().any(|limit| limit.on_store_failure() == policy);
     match answer.fate {
         Fate::Unavailable => OnStoreFailure::Deny,
         _ if is(OnStoreFailure::Local) || is(OnStoreFailure::Deny) => OnStoreFailure::Local,

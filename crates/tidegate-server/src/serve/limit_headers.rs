@@ -93,7 +93,7 @@ pub fn is_shown(limit: &LimitAnswer<'_>) -> bool {
 
 /// Seconds after which to come again: of what is denied, unless that is for ever, and of all that nobody could be asked
 /// about.
-pub fn retry_after_seconds(answer: &Answer<'_>) -> Option<u64> {
+pub fn retry_after_seconds(answer: &Answer) -> Option<u64> {
     let seconds = answer.retry_after.span().map(rounded::seconds);
     match answer.fate {
         Fate::Denied => seconds,
@@ -104,11 +104,11 @@ pub fn retry_after_seconds(answer: &Answer<'_>) -> Option<u64> {
 }
 
 /// Hands each header that an answer has to `add`. None if no limit was touched that clients are told of.
-pub fn each(answer: &Answer<'_>, mut add: impl FnMut(LimitHeader, &str)) {
-    let shown = || answer.limits.iter().filter(|limit| is_shown(limit));
+pub fn each(answer: &Answer, mut add: impl FnMut(LimitHeader, &str)) {
+    let shown = || answer.limits().filter(is_shown);
     let least = || shown().min_by_key(|limit| limit.outcome.remaining);
     // What decided may be a limit that looks on; then the one with the least left.
-    let Some(first) = answer.decider().filter(|limit| is_shown(limit)).or_else(least) else { return };
+    let Some(first) = answer.decider().filter(is_shown).or_else(least) else { return };
     let mut text = String::with_capacity(TEXT_BYTES);
     let mut number = itoa::Buffer::new();
     if let Some(seconds) = retry_after_seconds(answer) {
@@ -132,14 +132,14 @@ pub fn each(answer: &Answer<'_>, mut add: impl FnMut(LimitHeader, &str)) {
 /// What a header that lists limits takes, in bytes, about.
 const TEXT_BYTES: usize = 128;
 
-type Listed<'a, 'r> = SmallVec<[&'a LimitAnswer<'r>; LISTED_MAX]>;
+type Listed<'a> = SmallVec<[LimitAnswer<'a>; LISTED_MAX]>;
 
 /// The limits that clients are told of: `first`, then the others in their order. Of one that several descriptors touch,
 /// the counter with the least left.
-fn listed<'a, 'r>(answer: &'a Answer<'r>, first: &'a LimitAnswer<'r>) -> Listed<'a, 'r> {
-    let mut listed = Listed::from_slice(&[first]);
-    for limit in answer.limits.iter().filter(|limit| is_shown(limit)) {
-        let same = |known: &&LimitAnswer<'r>| known.id == limit.id && std::ptr::eq(known.rule, limit.rule);
+fn listed<'a>(answer: &'a Answer, first: LimitAnswer<'a>) -> Listed<'a> {
+    let mut listed = Listed::from_iter([first]);
+    for limit in answer.limits().filter(is_shown) {
+        let same = |known: &LimitAnswer<'_>| known.id == limit.id && std::ptr::eq(known.rule, limit.rule);
         match listed.iter().position(same) {
             // What decided stays, whatever else has less.
             Some(0) => {}
@@ -152,7 +152,7 @@ fn listed<'a, 'r>(answer: &'a Answer<'r>, first: &'a LimitAnswer<'r>) -> Listed<
     listed
 }
 
-fn list(text: &mut String, listed: &[&LimitAnswer<'_>], write: impl Fn(&mut String, &LimitAnswer<'_>)) {
+fn list(text: &mut String, listed: &[LimitAnswer<'_>], write: impl Fn(&mut String, &LimitAnswer<'_>)) {
     for (place, limit) in listed.iter().enumerate() {
         if place > 0 {
             text.push_str(", ");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::{StoreFailure, SystemClock};
+use tidegate::{MemoryStore, NodeStore, StoreFailure, SystemClock};
 use tidegate_server::serve::rls::{self, DEGRADED_HEADER, Details, Header, Overall};
 
 use super::remote::{Mood, Remote};
@@ -28,8 +28,9 @@ struct Answered {
 fn shared() -> (App, Remote<SystemClock>) {
     let remote = Remote::new(SystemClock::new());
     let domains = rules::parse("rules.yaml", RULES).unwrap_or_else(|report| panic!("{report}")).domains;
-    let engine = Engine::new(domains).unwrap().sharing(Arc::new(remote.clone()));
-    (App::new(Arc::new(engine)), remote)
+    let memory = Arc::new(MemoryStore::bounded(1 << 20));
+    let store = NodeStore::shared(Arc::new(remote.clone()), memory);
+    (App::new(Engine::over(domains, store, SystemClock::new()).unwrap()), remote)
 }
 
 fn ask(app: &App, details: Details, descriptors: &[&str]) -> Answered {
@@ -37,7 +38,9 @@ fn ask(app: &App, details: Details, descriptors: &[&str]) -> Answered {
     let read = rls::json::read(body.as_bytes()).unwrap_or_else(|error| panic!("{}", error.message));
     let request = read.borrowed().unwrap();
     let marks = |headers: &[Header]| headers.iter().filter(|header| header.name == DEGRADED_HEADER).count();
-    let answered = |response: &rls::RlsResponse<'_>| Answered {
+    let decided = at_once(rls::decide(app, Protocol::Http, &request)).unwrap();
+    let response = decided.response(&request, details);
+    Answered {
         overall: response.overall,
         degraded: (
             marks(&response.response_headers),
@@ -45,8 +48,7 @@ fn ask(app: &App, details: Details, descriptors: &[&str]) -> Answered {
             response.metadata.as_ref().map(|metadata| metadata.degraded),
         ),
         remaining: response.statuses.iter().map(|status| status.remaining).collect(),
-    };
-    at_once(rls::decide(app, Protocol::Http, &request, details, answered)).unwrap()
+    }
 }
 
 /// It is asked for three things, of which each has what those before have left.

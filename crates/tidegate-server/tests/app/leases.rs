@@ -1,6 +1,6 @@
 //! What listeners can ask for besides decisions.
 
-use tidegate::{Decided, Nanos, Release, Renewal};
+use tidegate::{Nanos, Release, Renewal};
 use tidegate_server::serve::Protocol;
 
 use crate::{app, at_once, check, samples, with_request};
@@ -15,16 +15,15 @@ rules:
 fn leases_are_acquired_renewed_released_and_counted() {
     let app = app(RULES);
     with_request("api", "tenant=7", |request| {
-        let lease = |decided: &Decided<'_>| decided.lease;
-        let acquire =
-            || at_once(app.acquire(Protocol::Http, request, Some(Nanos::new(1_800_000_000_000)), lease));
-        let held = acquire().unwrap().expect("nobody has it");
-        assert_eq!(acquire().unwrap(), None);
+        let half_an_hour = Some(Nanos::new(1_800_000_000_000));
+        let acquire = || at_once(app.acquire(Protocol::Http, request, half_an_hour)).unwrap().lease;
+        let held = acquire().expect("nobody has it");
+        assert_eq!(acquire(), None);
         assert!(matches!(at_once(app.renew(request, &held.token, None)), Ok(Renewal::Renewed(_))));
         assert_eq!(at_once(app.release(request, &held.token)), Ok(Release::Released));
         assert_eq!(at_once(app.release(request, &held.token)), Ok(Release::AlreadyReleased));
         assert_eq!(at_once(app.renew(request, &held.token, None)), Ok(Renewal::AlreadyReleased));
-        assert!(acquire().unwrap().is_some());
+        assert!(acquire().is_some());
     });
     let samples = samples(&app);
     let operations = |operation: &str, result: &str| {
@@ -47,13 +46,13 @@ fn peeks_refunds_resets_and_explanations() {
     );
     let passes = || check(&app, Protocol::Http, "api", "x=1").passes();
     with_request("api", "x=1", |request| {
-        assert!(at_once(app.peek(request, |answer| answer.fate.passes())).unwrap());
+        assert!(at_once(app.peek(request)).unwrap().answer.fate.passes());
         assert_eq!([passes(), passes()], [true, false]);
         at_once(app.refund(request)).unwrap();
         assert_eq!([passes(), passes()], [true, false]);
         at_once(app.reset(request)).unwrap();
         assert_eq!([passes(), passes()], [true, false]);
-        let explained = at_once(app.explain(request, |explained| explained.to_string())).unwrap();
+        let explained = at_once(app.explain(request)).unwrap().to_string();
         assert!(explained.contains("decision: denied by a limit 1"), "{explained}");
     });
     let samples = samples(&app);

@@ -13,13 +13,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use tidegate::Engine;
 use tidegate::rules::{self, Descriptor, Entry, Fate, Request};
-use tidegate::{Decided, Engine};
 use tidegate_server::serve::{App, Protocol};
 
 fn app(rules: &str) -> App {
     let loaded = rules::parse("rules.yaml", rules).unwrap_or_else(|report| panic!("{report}"));
-    App::new(Arc::new(Engine::new(loaded.domains).unwrap()))
+    App::in_memory(loaded.domains).unwrap()
 }
 
 /// What a future comes to that need not wait.
@@ -40,8 +40,7 @@ fn with_request<R>(domain: &str, attributes: &str, ask: impl FnOnce(&Request<'_>
 }
 
 fn check(app: &App, by: Protocol, domain: &str, attributes: &str) -> Fate {
-    let fate = |decided: &Decided<'_>| decided.answer.fate;
-    with_request(domain, attributes, |request| at_once(app.check(by, request, fate)).unwrap())
+    with_request(domain, attributes, |request| at_once(app.check(by, request)).unwrap().answer.fate)
 }
 
 /// The samples of the page, by name and labels.

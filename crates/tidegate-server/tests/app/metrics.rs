@@ -175,7 +175,7 @@ fn connections_come_and_go() {
 #[test]
 fn the_store_the_rules_and_the_process_are_there() {
     let app = app(RULES);
-    app.status.rules_loaded(Vec::new(), app.engine.in_force().ruleset());
+    app.status.rules_loaded(Vec::new(), &app.engine.rules());
     check(&app, Protocol::Http, "api", "user=1");
     let samples = samples(&app);
     assert_eq!(samples["tidegate_live_keys"], 1.0);
@@ -215,7 +215,7 @@ fn requests_that_touch_too_many_limits_are_rejected_and_counted() {
     let limits = vec!["5 per hour"; 30].join(", ");
     let rules = ["a", "b", "c"].map(|name| format!("  - {{ name: {name}, limits: [ {limits} ] }}\n"));
     let app = app(&format!("domain: api\nrules:\n{}", rules.concat()));
-    let checked = with_request("api", "a=1", |request| at_once(app.check(Protocol::Http, request, |_| ())));
+    let checked = with_request("api", "a=1", |request| at_once(app.check(Protocol::Http, request)));
     assert!(checked.is_err());
     assert_eq!(
         samples(&app)["tidegate_requests_rejected_total{protocol=\"http\",reason=\"too_many_limits\"}"],
@@ -229,8 +229,7 @@ fn what_counting_costs() {
     let app = Arc::new(app(RULES));
     let entries = [Entry { key: "user", value: "42" }];
     let request = Request { domain: "api", descriptors: &[Descriptor::new(&entries, 1)] };
-    let rules = app.engine.in_force();
-    let answer = rules.check(&request).unwrap();
+    let answer = at_once(app.engine.check(&request)).unwrap().answer;
     const TIMES: u64 = 1_000_000;
     let took_ns = |what: &dyn Fn()| {
         let from = app.engine.clock().now().as_nanos();

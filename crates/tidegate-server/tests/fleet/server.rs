@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate::redis::{RedisSettings, RedisStore};
 use tidegate::rules::Domain;
-use tidegate::{Engine, rules};
+use tidegate::{Engine, MemoryStore, NodeStore, SystemClock, rules};
 use tidegate_server::serve::admin::Admin;
 use tidegate_server::serve::grpc::Grpc;
 use tidegate_server::serve::http::Http;
@@ -58,8 +58,10 @@ impl Server {
         settings.timeout = options.timeout;
         let store = runtime.block_on(RedisStore::connect(settings)).unwrap_or_else(|error| panic!("{error}"));
         let store = Arc::new(store);
-        let engine = Engine::new(options.domains).expect("they go together").sharing(Arc::clone(&store) as _);
-        let app = Arc::new(App::new(Arc::new(engine)).with_fleet(Fleet::new(store, redis.url())));
+        let memory = Arc::new(MemoryStore::bounded(1 << 26));
+        let node_store = NodeStore::shared(Arc::clone(&store) as _, memory);
+        let engine = Engine::over(options.domains, node_store, SystemClock::new()).expect("they go together");
+        let app = Arc::new(App::new(engine).with_fleet(Fleet::new(store, redis.url())));
         let serving = Serving { runtime: &runtime, app: &app };
         let http = serving.with(Http::new(Arc::clone(&app)));
         let grpc = serving.with(Grpc::new(Arc::clone(&app)));

@@ -8,7 +8,6 @@ use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescript
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
 use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
-use tidegate::Engine;
 use tidegate::rules;
 use tidegate_server::serve::grpc::Grpc;
 use tidegate_server::serve::listening::{Address, LettingIn, Listener};
@@ -41,7 +40,7 @@ impl Server {
 
     pub async fn with(rules: &str, bounds: Bounds, details: Details) -> Self {
         let domains = rules::parse("rules.yaml", rules).unwrap().domains;
-        let app = Arc::new(App::new(Arc::new(Engine::new(domains).unwrap())));
+        let app = Arc::new(App::in_memory(domains).unwrap());
         let listener =
             Listener::bind(Protocol::Grpc, &"127.0.0.1:0".parse().unwrap()).await.unwrap().unwrap();
         let &Address::Tcp(address) = listener.address() else { panic!("{}", listener.address()) };

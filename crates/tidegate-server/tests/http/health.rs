@@ -81,7 +81,7 @@ fn why_and_where_is_said_to_operators_alone() {
 #[test]
 fn not_ready_before_rules_are_loaded() {
     let server = Server::new(RULES);
-    server.app.status.rules_loaded(Vec::new(), server.app.engine.in_force().ruleset());
+    server.app.status.rules_loaded(Vec::new(), &server.app.engine.rules());
     assert_eq!(Client::to(server.http).get("/readyz").status, 200);
     let unloaded = Server::unloaded();
     Client::to(unloaded.http).get("/readyz").assert_problem(503, &["no rules are loaded yet"]);

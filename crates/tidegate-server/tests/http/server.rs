@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{Engine, rules};
+use tidegate::rules;
 use tidegate_server::serve::admin::Admin;
 use tidegate_server::serve::http::Http;
 use tidegate_server::serve::listening::{Address, LettingIn, Listener, Serves};
@@ -44,7 +44,7 @@ impl Server {
 
     /// Before any rules are loaded.
     pub fn unloaded() -> Self {
-        Self::around(App::new(Arc::new(Engine::new(Vec::new()).unwrap())), Start::default())
+        Self::around(App::in_memory(Vec::new()).unwrap(), Start::default())
     }
 
     pub fn with(rules: &str, start: Start) -> Self {
@@ -53,8 +53,8 @@ impl Server {
             Ok(loaded) => loaded.domains,
             Err(report) => panic!("{report}"),
         });
-        let app = App::new(Arc::new(Engine::new(domains.collect()).unwrap()));
-        app.status.rules_loaded(vec![PathBuf::from("rules.yaml")], app.engine.in_force().ruleset());
+        let app = App::in_memory(domains.collect()).unwrap();
+        app.status.rules_loaded(vec![PathBuf::from("rules.yaml")], &app.engine.rules());
         Self::around(app, start)
     }
 

@@ -48,7 +48,7 @@ impl Server {
             "" => Vec::new(),
             text => rules::parse("rules.yaml", text).expect("these are rules").domains,
         };
-        let app = Arc::new(App::new(Arc::new(Engine::new(domains).expect("they go together"))));
+        let app = Arc::new(App::in_memory(domains).expect("they go together"));
         let any: Address = "127.0.0.1:0".parse().expect("an address");
         let listener = runtime.block_on(Listener::bind(Protocol::Resp, &any)).expect("a free port");
         let listener = listener.expect("it is not off");

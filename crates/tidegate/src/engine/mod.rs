@@ -17,59 +17,87 @@
 //!
 //! let entries = [Entry { key: "user", value: "42" }];
 //! let request = Request { domain: "api", descriptors: &[Descriptor::new(&entries, 1)] };
-//! let rules = engine.in_force();
-//! let answer = rules.check(&request)?;
+//! let answer = engine.check(&request)?;
 //! assert!(answer.fate.passes());
 //! assert_eq!(answer.remaining, 1);
 //! assert_eq!(&*answer.decider().unwrap().rule.name, "per-user");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod active;
+mod decide;
+mod deciding;
+mod error;
 mod explain;
-mod holding;
-mod in_force;
+mod in_memory;
 mod operations;
-mod shared;
+mod queue_slot;
 mod stages;
-mod waiting;
+mod wait;
 
+pub use active::ActiveRules;
+pub use deciding::Deciding;
+pub use error::EngineError;
 pub use explain::{
     EXPLAINED_RULES_MAX, ExplainedDescriptor, ExplainedLimit, ExplainedRule, Explanation, Standing,
 };
-pub use in_force::InForce;
-pub use operations::{Asking, CheckedOne, Unsettled};
+pub use operations::{CheckedOne, CheckingOne};
 pub use stages::StageTimes;
-pub use waiting::{Decided, Deciding};
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
+use tidegate_core::Nanos;
 use tidegate_core::rules::{Domain, Level, Ruleset, RulesetError, Signal};
 
-use self::shared::Shared;
-use crate::memory::{MEMORY_BYTES_DEFAULT, MemoryStats, MemoryStore};
-use crate::waiting::{Kin, QUEUE_MAX_DEFAULT, Queues};
-use crate::{Clock, SystemClock};
+use crate::memory::{MEMORY_BYTES_DEFAULT, MemoryStore};
+use crate::store::Store;
+use crate::waiting::{Kin, Kins, QUEUE_MAX_DEFAULT, Queues};
+use crate::{Clock, Lease, Refusal, SystemClock};
 
-/// Rules over a store. Rules are swapped while requests are decided, and nobody's counters are reset.
-pub struct Engine<C = SystemClock> {
+/// The answer to a request. It holds on to the rules that it was made by.
+pub type Answer = tidegate_core::rules::Answer<ActiveRules>;
+
+/// Rules over a store. Rules are replaced while requests are decided, and no counter is reset. Clones are the same engine.
+///
+/// Over the [memory store](MemoryStore) a request is decided at once: `engine.check(&request)?`. Over another store the same
+/// operations are futures: `engine.check(&request).await?`. [`decide`](Self::decide) waits where a rule says so, over any store.
+pub struct Engine<C = SystemClock, S = Arc<MemoryStore>> {
+    inner: Arc<Inner<C, S>>,
+}
+
+struct Inner<C, S> {
     rules: ArcSwap<Ruleset>,
     /// Rules are compiled with regard to those they replace, so one at a time.
     replacing: Mutex<()>,
-    store: Arc<MemoryStore>,
-    /// Where a fleet counts together, if this is one of a fleet.
-    shared: Option<Shared>,
-    /// Who waits for limits with the action `delay`.
+    store: S,
+    /// The requests that wait for limits with the action `delay`.
     queues: Arc<Queues>,
     kin: Kin,
-    /// How often anything was changed that those who wait go by.
+    /// How often the rules or a signal changed.
     changes: AtomicU64,
     clock: C,
 }
 
-/// What all engines over one store are kin by.
+/// The name that the queues of all engines over one store share.
 const KIN: &str = "\u{1f}engine";
+
+/// A request that was decided.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Decided {
+    /// What the limits say, as of when the request was decided. A `delay` in it has not been waited for.
+    pub answer: Answer,
+    /// How long the request waited, from when it asked until it was due.
+    pub waited: Nanos,
+    /// Why the request was not held, or no longer, if a limit would have held it that denied it instead.
+    pub refusal: Option<Refusal>,
+    /// What the request holds, if it was [acquired](Engine::acquire).
+    pub lease: Option<Lease>,
+    /// How long the stages took, if they were timed.
+    pub stages: Option<StageTimes>,
+}
 
 /// A signal, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,48 +122,51 @@ impl Engine {
     }
 }
 
-impl<C: Clock> Engine<C> {
+impl<C: Clock, S: Store> Engine<C, S> {
     /// An engine over this store, by this clock.
-    pub fn over(domains: Vec<Domain>, store: Arc<MemoryStore>, clock: C) -> Result<Self, RulesetError> {
+    pub fn over(domains: Vec<Domain>, store: S, clock: C) -> Result<Self, RulesetError> {
         let rules = ArcSwap::from_pointee(Ruleset::compile(domains)?);
         let queues = Arc::new(Queues::new(QUEUE_MAX_DEFAULT));
-        let kin = store.kins().join(KIN, &queues);
+        let kin = match store.local() {
+            Some(memory) => memory.kins().join(KIN, &queues),
+            None => Kins::default().join(KIN, &queues),
+        };
         let (replacing, changes) = (Mutex::new(()), AtomicU64::new(0));
-        Ok(Self { rules, replacing, store, shared: None, queues, kin, changes, clock })
+        Ok(Self { inner: Arc::new(Inner { rules, replacing, store, queues, kin, changes, clock }) })
     }
 
-    /// The same with another bound of how many requests wait for one key of a limit with the action `delay`, instead of
-    /// [`QUEUE_MAX_DEFAULT`]. None of them is held that comes when so many wait.
+    /// Lets at most this many requests wait for one key of a limit with the action `delay`, instead of [`QUEUE_MAX_DEFAULT`].
     #[must_use]
-    pub fn with_queue_max(mut self, queue_max: usize) -> Self {
-        self.queues = Arc::new(Queues::new(queue_max));
-        self.kin = self.store.kins().join(KIN, &self.queues);
+    pub fn with_queue_max(self, queue_max: usize) -> Self {
+        self.inner.queues.set_queue_max(queue_max);
         self
     }
 
-    /// The rules in force. Whoever holds them goes on with them, also when others take their place.
-    pub fn in_force(&self) -> InForce<'_, C> {
-        InForce::new(self, self.rules.load())
+    /// The active rules. They stay as they are when others are put in their place.
+    #[inline]
+    pub fn rules(&self) -> ActiveRules {
+        ActiveRules::new(self.inner.rules.load())
     }
 
-    /// Puts other rules into force, at once and for all requests to come. Those that do not go together change nothing.
+    /// Replaces the rules, at once and for all requests to come. Rules that do not go together change nothing.
     ///
-    /// Nobody's counter is reset: see [`Ruleset::succeeding`]. Who [waits](Self::decide) goes on by the new rules.
+    /// No counter is reset: see [`Ruleset::succeeding`]. Requests that [wait](Self::decide) go on by the new rules.
     pub fn replace(&self, domains: Vec<Domain>) -> Result<(), RulesetError> {
-        let _one_at_a_time = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = Ruleset::succeeding(&self.rules.load(), domains, self.clock.now())?;
-        self.rules.store(Arc::new(new));
-        self.changed();
+        let inner = &*self.inner;
+        let _one_at_a_time = inner.replacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = Ruleset::succeeding(&inner.rules.load(), domains, inner.clock.now())?;
+        inner.rules.store(Arc::new(new));
+        inner.changed();
         Ok(())
     }
 
     /// Pushes a signal that elastic limits move with.
     pub fn push_signal(&self, name: &str, level: Level) -> Result<(), UnknownSignal> {
-        let rules = self.rules.load();
+        let rules = self.rules();
         match rules.signal(name) {
             Some(signal) => {
                 signal.push(level);
-                self.changed();
+                self.inner.changed();
                 Ok(())
             }
             None => {
@@ -148,7 +179,7 @@ impl<C: Clock> Engine<C> {
 
     /// The signals that rules move with, by name, and where they are.
     pub fn signals(&self) -> Vec<SignalLevel> {
-        let rules = self.rules.load();
+        let rules = self.rules();
         let level = |name: &str| rules.signal(name).and_then(Signal::level);
         let mut signals: Vec<SignalLevel> =
             rules.signals().map(|name| SignalLevel { name: name.to_owned(), level: level(name) }).collect();
@@ -156,25 +187,43 @@ impl<C: Clock> Engine<C> {
         signals
     }
 
-    /// How many requests are held at this moment.
+    /// How many requests wait at this moment.
     pub fn held(&self) -> u64 {
-        self.queues.waiters()
+        self.inner.queues.waiters()
     }
 
-    /// The engine's own store: where it counts, or, if it is [sharing](Self::sharing) another, where it counts while that
-    /// does not answer.
-    pub fn store(&self) -> &Arc<MemoryStore> {
-        &self.store
+    /// The store.
+    pub fn store(&self) -> &S {
+        &self.inner.store
     }
 
-    /// The clock that it goes by.
+    /// The clock.
     pub fn clock(&self) -> &C {
-        &self.clock
+        &self.inner.clock
+    }
+}
+
+impl<C: Clock, S> Inner<C, S> {
+    /// The rules or a signal have changed: requests that wait look at them.
+    fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::Release);
+        self.queues.nudge_all(self.clock.now());
     }
 
-    /// What the store holds and had to give up.
-    pub fn stats(&self) -> MemoryStats {
-        self.store.stats()
+    fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+}
+
+impl<C, S> Clone for Engine<C, S> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<C, S> std::fmt::Debug for Engine<C, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").finish_non_exhaustive()
     }
 }
 

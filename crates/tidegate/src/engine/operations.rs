@@ -1,234 +1,229 @@
-//! Operations besides deciding, which work with whatever store the engine counts in: its own, or one that a fleet shares.
-//!
-//! With its own store each is done when it is first polled.
+//! Operations of an engine over any store.
 
-use std::fmt;
-use std::time::Duration;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 
-use tidegate_core::rules::{Answer, Request};
-use tidegate_core::{Charge, Decision, Nanos, Plan, PlanFull, Role};
+use tidegate_core::rules::{Evaluation, Request};
+use tidegate_core::{Charge, Decision, Nanos, Op, Plan, Timestamp};
 
-use super::explain::explanation;
-use super::shared::{Asker, Shared, Want, by_our_clock, settle_plan, stands_in_for, whole};
-use super::{Engine, Explanation};
-use crate::{Cacheable, Clock, LeaseToken, Release, Renewal, StoreFailure};
-
-/// Why an operation was not done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unsettled {
-    /// The request touches more limits than a plan has room for.
-    PlanFull,
-    /// The shared store did not answer. It may have been done nevertheless.
-    Store(StoreFailure),
-}
-
-/// What is wanted of a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asking {
-    /// That it is charged.
-    Charge,
-    /// To know what charging it would be answered.
-    Look,
-}
+use super::decide::{DecideTask, Started};
+use super::stages::Stopwatch;
+use super::{Decided, Deciding, Engine, EngineError, Explanation};
+use crate::store::{Ask, Fallback, NodeStore, Reply, Response, Store};
+use crate::{Clock, LeaseToken, Release, Renewal, StoreFailure, Timer};
 
 /// What a limit without rules says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
 pub struct CheckedOne {
     /// The decision.
     pub decision: Decision,
-    /// Whether it was made without the shared store, because that did not answer, by this process's share of the limit.
+    /// Whether it was made without the shared store, because that did not answer, by this node's share of the limit.
     pub degraded: bool,
 }
 
-impl<C: Clock> Engine<C> {
-    /// Answers as a check would that does not wait, charges nothing, and hands the answer to `answered`.
-    pub async fn peek<R>(
-        &self,
-        request: &Request<'_>,
-        answered: impl FnOnce(&Answer<'_>) -> R,
-    ) -> Result<R, Unsettled> {
-        self.peek_having_spent(Duration::ZERO, request, answered).await
+/// A store that may answer later.
+pub trait Shared: Store {}
+
+impl<S: Store> Shared for Fallback<S> {}
+impl Shared for NodeStore {}
+
+/// Operations over a store that may answer later. While it does not answer, each rule's `on_store_failure` says what becomes of its
+/// limits, and answers are [marked](crate::rules::Answer::degraded).
+impl<C, S> Engine<C, S>
+where
+    C: Clock + Send + Sync + 'static,
+    S: Shared + 'static,
+{
+    /// Decides a request: all limits that it falls under are charged, or none is. Does not wait for a limit with the action
+    /// `delay`; [`decide`](Self::decide) does.
+    pub fn check(&self, request: &Request<'_>) -> Deciding {
+        self.start(request, Op::Check, None)
     }
 
-    /// As [`peek`](Self::peek), if the shared store was asked for something before that this goes with: so much of its budget
-    /// is spent.
-    pub async fn peek_having_spent<R>(
-        &self,
-        spent: Duration,
-        request: &Request<'_>,
-        answered: impl FnOnce(&Answer<'_>) -> R,
-    ) -> Result<R, Unsettled> {
-        let Some(shared) = &self.shared else { return Ok(answered(&self.in_force().peek(request)?)) };
-        let rules = self.rules.load_full();
-        let answer = self.look(shared, &rules, request, spent).await?;
-        Ok(answered(&answer))
+    /// Answers as [`check`](Self::check) would, and changes nothing.
+    pub fn peek(&self, request: &Request<'_>) -> Deciding {
+        self.peek_by(request, None)
     }
 
-    /// Explains what a check would answer that does not wait, and hands the explanation to `explained`.
-    pub async fn explain<R>(
-        &self,
-        request: &Request<'_>,
-        explained: impl FnOnce(&Explanation<'_>) -> R,
-    ) -> Result<R, Unsettled> {
-        let Some(shared) = &self.shared else { return Ok(explained(&self.in_force().explain(request)?)) };
-        let rules = self.rules.load_full();
-        let answer = self.look(shared, &rules, request, Duration::ZERO).await?;
-        Ok(explained(&explanation(&rules, request, answer)))
+    /// As [`peek`](Self::peek), until a deadline by the engine's clock: that of a decision which this goes with.
+    pub fn peek_by(&self, request: &Request<'_>, deadline: Option<Timestamp>) -> Deciding {
+        self.start(request, Op::Peek, deadline)
     }
 
-    /// Gives back what a request was charged and did not use, as [`InForce::refund`](super::InForce::refund) does.
-    ///
-    /// In the shared store. What a request was charged while that did not answer stays charged in this process, so who
-    /// gives it back afterwards gives back what others used.
-    pub async fn refund(&self, request: &Request<'_>) -> Result<(), Unsettled> {
-        self.refund_having_spent(Duration::ZERO, request).await
+    /// As [`check`](Self::check), with the lease of what the request takes from concurrency limits.
+    pub fn try_acquire(&self, request: &Request<'_>, ttl: Option<Nanos>) -> Deciding {
+        self.start(request, Op::Acquire { ttl }, None)
     }
 
-    /// As [`refund`](Self::refund), if the shared store was asked for something before that this goes with: so much of its
-    /// budget is spent.
-    pub async fn refund_having_spent(&self, spent: Duration, request: &Request<'_>) -> Result<(), Unsettled> {
-        let Some(shared) = &self.shared else { return Ok(self.in_force().refund(request)?) };
-        let rules = self.rules.load_full();
-        let touches = rules.touched_by(request);
-        let refunded =
-            of_any(&touches.plan(self.clock.now())?.plan, |plan| shared.having_spent(spent).refund(plan));
-        if let Some(refunded) = refunded {
-            refunded.await?;
-        }
-        self.nudge(&touches, self.clock.now());
-        Ok(())
+    /// Explains what [`check`](Self::check) would answer now. Nothing is charged.
+    pub async fn explain(&self, request: &Request<'_>) -> Result<Explanation, EngineError> {
+        Ok(Explanation::of(request, self.peek(request).await?.answer))
     }
 
-    /// Forgets all that the keys of a request used, in the shared store and in this process.
-    pub async fn reset(&self, request: &Request<'_>) -> Result<(), Unsettled> {
-        self.in_force().reset(request)?;
-        let Some(shared) = &self.shared else { return Ok(()) };
-        let rules = self.rules.load_full();
-        let touches = rules.touched_by(request);
-        let reset = of_any(&touches.plan(self.clock.now())?.plan, |plan| shared.store.reset(plan));
-        if let Some(reset) = reset {
-            reset.await?;
-        }
-        self.nudge(&touches, self.clock.now());
-        Ok(())
-    }
-
-    /// Lets a lease that the request acquired last longer, as [`InForce::renew`](super::InForce::renew) does, whichever
-    /// store it is of: while the shared store does not answer, leases are of the engine's own.
+    /// Lets a lease last longer that the request acquired.
     pub async fn renew(
         &self,
         request: &Request<'_>,
         token: &LeaseToken,
         ttl: Option<Nanos>,
-    ) -> Result<Renewal, Unsettled> {
-        let own = self.in_force().renew(request, token, ttl)?;
-        let Some(shared) = self.shared.as_ref().filter(|_| own == Renewal::WrongOwner) else {
-            return Ok(own);
-        };
-        let rules = self.rules.load_full();
-        let touches = rules.touched_by(request);
-        let asked = self.clock.now();
-        let renewed = of_any(&touches.plan_of_leases()?, |plan| shared.store.renew(plan, token, ttl));
-        let Some(renewed) = renewed else { return Ok(own) };
-        Ok(match renewed.await? {
-            Renewal::Renewed(lease) => Renewal::Renewed(by_our_clock(lease, asked)),
-            other => other,
-        })
+    ) -> Result<Renewal, EngineError> {
+        Ok(self.change(request, Op::Renew { token: *token, ttl }, None).await?.lease.into())
     }
 
-    /// Gives back what a lease holds that the request acquired, as [`InForce::release`](super::InForce::release) does,
-    /// whichever store it is of. Lets whoever waits for it in this process go on.
-    pub async fn release(&self, request: &Request<'_>, token: &LeaseToken) -> Result<Release, Unsettled> {
-        let own = self.in_force().release(request, token)?;
-        let Some(shared) = self.shared.as_ref().filter(|_| own == Release::WrongOwner) else {
-            return Ok(own);
-        };
-        let rules = self.rules.load_full();
-        let touches = rules.touched_by(request);
-        let released = of_any(&touches.plan_of_leases()?, |plan| shared.store.release(plan, token));
-        let Some(released) = released else { return Ok(own) };
-        let release = released.await?;
-        if release == Release::Released {
-            self.nudge(&touches, self.clock.now());
+    /// Gives back what a lease holds that the request acquired, and lets requests of this node that wait for it go on.
+    pub async fn release(&self, request: &Request<'_>, token: &LeaseToken) -> Result<Release, EngineError> {
+        Ok(self.change(request, Op::Release { token: *token }, None).await?.lease.into())
+    }
+
+    /// Gives back what a request was charged and did not use.
+    ///
+    /// What a request was charged in memory, while the shared store did not answer, stays charged there.
+    pub async fn refund(&self, request: &Request<'_>) -> Result<(), EngineError> {
+        self.refund_by(request, None).await
+    }
+
+    /// As [`refund`](Self::refund), until a deadline by the engine's clock: that of a decision which this goes with.
+    pub async fn refund_by(
+        &self,
+        request: &Request<'_>,
+        deadline: Option<Timestamp>,
+    ) -> Result<(), EngineError> {
+        self.change(request, Op::Refund, deadline).await.map(drop)
+    }
+
+    /// Forgets all that the keys of a request used, in the shared store and in this process.
+    pub async fn reset(&self, request: &Request<'_>) -> Result<(), EngineError> {
+        self.change(request, Op::Reset, None).await.map(drop)
+    }
+}
+
+impl<C, S> Engine<C, S>
+where
+    C: Clock + Send + Sync + 'static,
+    S: Store + 'static,
+{
+    /// Decides without waiting for limits.
+    #[inline]
+    fn start(&self, request: &Request<'_>, op: Op, deadline: Option<Timestamp>) -> Deciding {
+        let rules = self.rules();
+        let evaluation = Evaluation::of(&rules, request, op, self.inner.clock.now());
+        let task = DecideTask::new(evaluation, op, Stopwatch::OFF);
+        self.run(DecideTask { asks: task.asks.until(deadline), ..task }, rules)
+    }
+
+    #[inline]
+    pub(super) fn run(&self, task: DecideTask, rules: super::ActiveRules) -> Deciding {
+        match task.start(&self.inner, rules) {
+            Started::Now(decided) => Deciding::now(decided),
+            Started::Later(continuation) => Deciding::later(continuation.finish(self.clone())),
         }
-        Ok(release)
+    }
+}
+
+impl<C: Timer, S: Store> Engine<C, S> {
+    /// As [`decide`](Self::decide), with the thread at hand.
+    pub fn decide_blocking(&self, request: &Request<'_>) -> Result<Decided, EngineError>
+    where
+        C: Send + Sync + 'static,
+        S: 'static,
+    {
+        crate::blocking::block_on(self.decide(request))
+    }
+}
+
+impl<C: Clock, S: Store> Engine<C, S> {
+    /// Decides a charge that no rule is about. While a shared store does not answer, this node's share of it counts.
+    pub async fn check_one(&self, charge: &Charge<'_>, op: Op) -> CheckedOne {
+        match self.start_one(charge, op) {
+            CheckingOne::Now(checked) => checked,
+            CheckingOne::Later(later) => {
+                let reply = later.await;
+                self.finish_one(charge, op, reply)
+            }
+        }
     }
 
-    /// Asks a limit that no rule is about. While the shared store does not answer, this process's share of it.
-    pub async fn check_one(&self, charge: &Charge<'_>, asking: Asking) -> CheckedOne {
-        let want = match asking {
-            Asking::Charge => Want::Charge,
-            Asking::Look => Want::Look,
-        };
-        let mut plan = Plan::new();
-        // An empty plan has room for one.
-        let _ = plan.add(*charge);
-        let Some(shared) = &self.shared else {
-            if (asking, charge.role) == (Asking::Charge, Role::Enforced) {
-                return CheckedOne {
-                    decision: self.store.check_one(charge, self.clock.now()),
-                    degraded: false,
-                };
-            }
-            return CheckedOne {
-                decision: Decision::merge(&stands_in_for(self, &plan, want).0),
-                degraded: false,
-            };
-        };
-        let settled = shared.put(&plan, Cacheable::ALL, want, Duration::ZERO).await;
-        match settled.and_then(|settled| whole(&plan, settled)) {
-            Ok(settled) => CheckedOne { decision: Decision::merge(&settled.outcomes), degraded: false },
-            Err(_) => {
-                let nodes = shared.store.live_nodes();
-                let (outcomes, _) = settle_plan(self, nodes, &plan, want, |_| false);
+    /// As [`check_one`](Self::check_one), for a caller that goes on with something else while the store answers.
+    #[inline]
+    pub fn start_one(&self, charge: &Charge<'_>, op: Op) -> CheckingOne {
+        let (store, now) = (&self.inner.store, self.inner.clock.now());
+        if let (Some(memory), true, Op::Check) = (store.local(), store.is_local(), op) {
+            return CheckingOne::Now(CheckedOne { decision: memory.check_one(charge, now), degraded: false });
+        }
+        let plan = Plan::of_one(*charge);
+        match store.ask(&Ask { op, plan: &plan, now, deadline: None }) {
+            Response::Now(reply) => CheckingOne::Now(self.finish_one(charge, op, reply)),
+            Response::Later(later) => CheckingOne::Later(later),
+        }
+    }
+
+    /// What a reply means for the charge that the store was asked about.
+    pub fn finish_one(&self, charge: &Charge<'_>, op: Op, reply: Result<Reply, StoreFailure>) -> CheckedOne {
+        let plan = Plan::of_one(*charge);
+        let ask = Ask { op, plan: &plan, now: self.inner.clock.now(), deadline: None };
+        match reply.and_then(|reply| reply.checked(&ask)) {
+            Ok(reply) => CheckedOne { decision: Decision::merge(&reply.outcomes), degraded: false },
+            Err(failure) => {
+                let reply = self.inner.store.ask_without(&ask, &failure);
+                let outcomes = reply.map(|reply| reply.outcomes).unwrap_or_default();
                 CheckedOne { decision: Decision::merge(&outcomes), degraded: true }
             }
         }
     }
 
-    /// What the shared store would answer a check.
-    async fn look<'r>(
+    /// Does something else to the counters of a request than deciding it, and wakes requests that wait for units that came back.
+    pub(super) async fn change(
         &self,
-        shared: &Shared,
-        rules: &'r tidegate_core::rules::Ruleset,
         request: &Request<'_>,
-        spent: Duration,
-    ) -> Result<Answer<'r>, Unsettled> {
-        let mut asker = Asker::new(self, shared, None).having_spent(spent);
-        let touches = asker.touched_by(rules, request);
-        let mut answer = asker.settle(&touches, self.clock.now(), Want::Look).await?;
-        asker.try_candidates(&touches, &mut answer, Want::Look).await;
-        match asker.failure {
-            None => Ok(answer),
-            Some(failure) => Err(Unsettled::Store(failure)),
+        op: Op,
+        deadline: Option<Timestamp>,
+    ) -> Result<Reply, EngineError> {
+        let inner = &*self.inner;
+        let rules = self.rules();
+        let matched = rules.matched_by(request);
+        let now = inner.clock.now();
+        let response = {
+            let plan = match op {
+                Op::Renew { .. } | Op::Release { .. } => matched.plan_of_leases(&rules)?,
+                _ => matched.plan(&rules, now)?.plan,
+            };
+            match plan.charges().is_empty() {
+                true => Response::Now(Ok(Reply::done(now))),
+                false => inner.store.ask(&Ask { op, plan: &plan, now, deadline }),
+            }
+        };
+        let (rules, mut reply) = match response {
+            Response::Now(reply) => (rules, reply?),
+            Response::Later(later) => (rules.counted(), later.await?),
+        };
+        if !inner.store.is_local() {
+            reply.lease = reply.lease.by_clock_of(now);
         }
-    }
-}
-
-/// What is asked about a plan, if there is anything in it.
-fn of_any<T>(plan: &Plan<'_>, ask: impl FnOnce(&Plan<'_>) -> T) -> Option<T> {
-    (!plan.charges().is_empty()).then(|| ask(plan))
-}
-
-impl From<PlanFull> for Unsettled {
-    fn from(_: PlanFull) -> Self {
-        Self::PlanFull
-    }
-}
-
-impl From<StoreFailure> for Unsettled {
-    fn from(failure: StoreFailure) -> Self {
-        Self::Store(failure)
-    }
-}
-
-impl fmt::Display for Unsettled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::PlanFull => PlanFull.fmt(f),
-            Self::Store(failure) => failure.fmt(f),
+        let wakes = match op {
+            Op::Release { .. } => Release::from(reply.lease) == Release::Released,
+            Op::Refund | Op::Reset => true,
+            _ => false,
+        };
+        if wakes {
+            inner.wake_waiters(&matched, &rules);
         }
+        Ok(reply)
     }
 }
 
-impl std::error::Error for Unsettled {}
+/// A charge that is decided at once, or later.
+pub enum CheckingOne {
+    /// What the limit says.
+    Now(CheckedOne),
+    /// The store answers later: see [`Engine::finish_one`].
+    Later(crate::store::Later),
+}
+
+/// What a future comes to that has nothing to wait for.
+pub(super) fn done<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => unreachable!("the memory store answers at once"),
+    }
+}

@@ -1,11 +1,12 @@
-//! How long the stages of a decision took, for those who want to know: of most decisions nobody does.
+//! How long the stages of a decision took, for callers that want to know. Most do not.
 
-use std::cell::Cell;
+use tidegate_core::Timestamp;
 
 use crate::Clock;
 
-/// How long the stages of a decision took, in nanoseconds. Of one that was held, all the times it was asked about.
+/// How long the stages of a decision took, in nanoseconds. For a request that waited, all the times it was asked about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StageTimes {
     /// Finding the rules that apply and the keys.
     pub matching_ns: u64,
@@ -13,34 +14,50 @@ pub struct StageTimes {
     pub store_ns: u64,
 }
 
-/// Looks at the clock around each stage; or does not, and then costs nothing.
+/// Reads the clock around each stage, if it is on.
 #[derive(Clone, Copy)]
-pub(super) struct Watch<'w>(pub Option<&'w Cell<StageTimes>>);
+pub(super) struct Stopwatch(Option<StageTimes>);
 
-impl Watch<'_> {
+impl Stopwatch {
     pub const OFF: Self = Self(None);
 
-    pub fn matching<C: Clock, R>(self, clock: &C, stage: impl FnOnce() -> R) -> R {
-        self.timed(clock, stage, |times, ns| times.matching_ns = times.matching_ns.saturating_add(ns))
+    pub fn on() -> Self {
+        Self(Some(StageTimes::default()))
     }
 
-    pub fn store<C: Clock, R>(self, clock: &C, stage: impl FnOnce() -> R) -> R {
-        self.timed(clock, stage, |times, ns| times.store_ns = times.store_ns.saturating_add(ns))
+    #[inline]
+    pub fn times(&self) -> Option<StageTimes> {
+        self.0
     }
 
-    #[inline(always)]
-    fn timed<C: Clock, R>(
-        self,
-        clock: &C,
-        stage: impl FnOnce() -> R,
-        add: impl FnOnce(&mut StageTimes, u64),
-    ) -> R {
-        let Some(times) = self.0 else { return stage() };
-        let from = clock.now();
-        let result = stage();
-        let mut now = times.get();
-        add(&mut now, clock.now().as_nanos().saturating_sub(from.as_nanos()));
-        times.set(now);
+    #[inline]
+    pub fn matching<C: Clock, R>(&mut self, clock: &C, stage: impl FnOnce() -> R) -> R {
+        let Some(times) = &mut self.0 else { return stage() };
+        let (ns, result) = timed(clock, stage);
+        times.matching_ns = times.matching_ns.saturating_add(ns);
         result
     }
+
+    #[inline]
+    pub fn store<C: Clock, R>(&mut self, clock: &C, stage: impl FnOnce() -> R) -> R {
+        let Some(times) = &mut self.0 else { return stage() };
+        let (ns, result) = timed(clock, stage);
+        times.store_ns = times.store_ns.saturating_add(ns);
+        result
+    }
+
+    /// Adds the time since the store was asked.
+    pub fn add_store_since<C: Clock>(&mut self, asked: Timestamp, clock: &C) {
+        if let Some(times) = &mut self.0 {
+            let ns = clock.now().as_nanos().saturating_sub(asked.as_nanos());
+            times.store_ns = times.store_ns.saturating_add(ns);
+        }
+    }
+}
+
+#[inline(never)]
+fn timed<C: Clock, R>(clock: &C, stage: impl FnOnce() -> R) -> (u64, R) {
+    let from = clock.now();
+    let result = stage();
+    (clock.now().as_nanos().saturating_sub(from.as_nanos()), result)
 }

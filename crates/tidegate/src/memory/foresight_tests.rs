@@ -22,8 +22,8 @@ fn limits_that_look_on_make_nobody_wait() {
     ] {
         let (store, dry) = (MemoryStore::bounded(1 << 20), counter(1, limit));
         let mut plan = Plan::new();
-        plan.add(Charge { key: b"key", counter: &dry, cost: 1, role: Role::Observed }).unwrap();
-        plan.add(Charge { key: b"key", counter: &real, cost: 1, role: Role::Enforced }).unwrap();
+        plan.add(Charge { role: Role::Observed, ..Charge::new(b"key", &dry, 1) }).unwrap();
+        plan.add(Charge::new(b"key", &real, 1)).unwrap();
         store.check(&plan, NOW);
         assert_eq!(store.wait(&plan, NOW), Wait::of(second), "{limit}");
         let mut foresight = store.foresee(&plan);

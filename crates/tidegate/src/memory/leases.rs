@@ -4,11 +4,8 @@
 //! store's secret, so it can neither be guessed nor be used for another key; and a token that is genuine, names an
 //! end that is not over, and whose lease is gone, was released before. So no list of released leases is kept.
 
-use std::fmt;
-use std::str::FromStr;
-
 use tidegate_core::algorithm::{Concurrency, Counting};
-use tidegate_core::{Algorithm, Charge, Fence, Grant, Leases, Nanos, Plan, Role, Timestamp};
+use tidegate_core::{Algorithm, Charge, Fence, Grant, LeaseToken, Leases, Nanos, Plan, Role, Timestamp};
 
 use super::shards::shard_of;
 use super::transaction::{Few, get_mut, is_lease, lock_shards};
@@ -26,15 +23,6 @@ pub struct Lease {
     pub since: Timestamp,
     /// The first instant at which it is over.
     pub expires: Timestamp,
-}
-
-/// Proof of a lease. Who has it may renew and release the lease, so it is to be kept as a secret.
-///
-/// Written as 64 hexadecimal digits and read back with [`str::parse`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct LeaseToken {
-    grant: Grant,
-    seal: u128,
 }
 
 /// How a release ended.
@@ -102,7 +90,7 @@ impl MemoryStore {
             .min()
             .unwrap_or_default();
         let renewed = self.change_lease(plan, token, now, |leases, instant| {
-            leases.renew(token.grant, instant.saturating_add(ttl), now)
+            leases.renew(token.grant(), instant.saturating_add(ttl), now)
         });
         match renewed {
             Ok(lease) => Renewal::Renewed(lease),
@@ -115,7 +103,7 @@ impl MemoryStore {
     /// Gives back what a lease holds. The plan is the one that acquired it; costs do not matter.
     pub fn release(&self, plan: &Plan<'_>, token: &LeaseToken, now: Timestamp) -> Release {
         let released = self.change_lease(plan, token, now, |leases, _| {
-            leases.release(token.grant, now).map(|_| token.grant)
+            leases.release(token.grant(), now).map(|_| token.grant())
         });
         match released {
             Ok(_) => Release::Released,
@@ -137,7 +125,7 @@ impl MemoryStore {
         let tags: Few<u64> =
             plan.charges().iter().filter(is_lease).map(|charge| self.seed.tag(charge)).collect();
         // Any of them: a limit may have been added beside the one that the lease was sealed for.
-        let sealed_for = tags.iter().find(|tag| self.sealed(token.grant, **tag, now).token == *token);
+        let sealed_for = tags.iter().find(|tag| self.sealed(token.grant(), **tag, now).token == *token);
         let sealed_for = *sealed_for.ok_or(Missing::NotOurs)?;
         let mut locked = lock_shards(&self.leases, tags.iter().map(|tag| shard_of(*tag)).collect());
         let seen = |charge: &Charge<'_>| {
@@ -159,14 +147,14 @@ impl MemoryStore {
         }
         match changed {
             Some(grant) => Ok(self.sealed(grant, sealed_for, now)),
-            None if token.grant.expires <= instant => Err(Missing::Expired),
+            None if token.grant().expires <= instant => Err(Missing::Expired),
             None => Err(Missing::Released),
         }
     }
 
     fn sealed(&self, grant: Grant, tag: u64, since: Timestamp) -> Lease {
         let seal = self.seed.seal([grant.expires.as_nanos(), grant.fence.get(), tag]);
-        Lease { token: LeaseToken { grant, seal }, fence: grant.fence, since, expires: grant.expires }
+        Lease { token: LeaseToken::new(grant, seal), fence: grant.fence, since, expires: grant.expires }
     }
 }
 
@@ -183,62 +171,3 @@ fn concurrency_of<'p>(charge: &Charge<'p>) -> Option<&'p Concurrency> {
         _ => None,
     }
 }
-
-#[cfg(feature = "redis")]
-impl LeaseToken {
-    /// The token of a lease that is kept elsewhere.
-    pub(crate) fn new(grant: Grant, seal: u128) -> Self {
-        Self { grant, seal }
-    }
-
-    /// Which lease it is for.
-    pub(crate) fn grant(&self) -> Grant {
-        self.grant
-    }
-
-    /// What shows that it is genuine.
-    pub(crate) fn seal(&self) -> u128 {
-        self.seal
-    }
-}
-
-impl fmt::Display for LeaseToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}{:016x}{:032x}", self.grant.expires.as_nanos(), self.grant.fence.get(), self.seal)
-    }
-}
-
-/// Does not show the seal: logs are no place for secrets.
-impl fmt::Debug for LeaseToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LeaseToken").field("grant", &self.grant).finish_non_exhaustive()
-    }
-}
-
-impl FromStr for LeaseToken {
-    type Err = NotAToken;
-
-    fn from_str(text: &str) -> Result<Self, NotAToken> {
-        let digits = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let word = |from: usize| u64::from_str_radix(&text[from..from + 16], 16).map_err(|_| NotAToken);
-        if !digits {
-            return Err(NotAToken);
-        }
-        let grant = Grant { expires: Timestamp::from_nanos(word(0)?), fence: Fence::new(word(16)?) };
-        Ok(Self { grant, seal: u128::from(word(32)?) << 64 | u128::from(word(48)?) })
-    }
-}
-
-/// Text that is no [`LeaseToken`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotAToken;
-
-impl fmt::Display for NotAToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "this is no lease token (hint: a token is the 64 hexadecimal digits that acquire answered)",
-        )
-    }
-}
-
-impl std::error::Error for NotAToken {}

@@ -21,7 +21,7 @@ fn store() -> Arc<MemoryStore> {
 }
 
 fn check(store: &MemoryStore, counter: &Counter, key: u8) -> Verdict {
-    store.check_one(&Charge { key: &[key], counter, cost: 1, role: Role::Enforced }, NOW).verdict
+    store.check_one(&Charge::new(&[key], counter, 1), NOW).verdict
 }
 
 #[test]
@@ -50,15 +50,13 @@ fn a_reader_never_sees_half_a_write() {
             let (store, counter) = (store.clone(), counter.clone());
             move || {
                 let mut plan = Plan::new();
-                plan.add(Charge { key: &[1], counter: &counter, cost: 0, role: Role::Enforced }).unwrap();
+                plan.add(Charge::new(&[1], &counter, 0)).unwrap();
                 let outcome = store.peek(&plan, NOW)[0];
                 (outcome.remaining, outcome.reset_after.get() / 1_000_000_000)
             }
         });
         let later = Timestamp::from_nanos(5_000_000_000);
-        let written = store
-            .check_one(&Charge { key: &[1], counter: &counter, cost: 7, role: Role::Enforced }, later)
-            .verdict;
+        let written = store.check_one(&Charge::new(&[1], &counter, 7), later).verdict;
         assert_eq!(written, Verdict::Allowed);
         // One used in the window that ends at 2 s, or seven in the one that ends at 6 s, and nothing between.
         let seen = reader.join().unwrap();
@@ -80,7 +78,7 @@ fn a_copy_never_has_half_a_write() {
                 held
             }
         });
-        let charge = Charge { key: &[1], counter: &counter, cost: 7, role: Role::Enforced };
+        let charge = Charge::new(&[1], &counter, 7);
         let before = store.read(store.seed.tag(&charge)).state;
         // Both words of the state change: the window's end and the count.
         store.check_one(&charge, Timestamp::from_nanos(5_000_000_000));
@@ -96,9 +94,7 @@ fn no_key_is_lost_while_its_page_is_split() {
         let store = store();
         let counter = counter("{algorithm: fixed_window, limit: 1, per: 1h}");
         // One key that stays and one that moves to the new page.
-        let side = |key: u8| {
-            store.seed.tag(&Charge { key: &[key], counter: &counter, cost: 1, role: Role::Enforced }) & 1
-        };
+        let side = |key: u8| store.seed.tag(&Charge::new(&[key], &counter, 1)) & 1;
         let stays = (1..=u8::MAX).find(|key| side(*key) == 0).unwrap();
         let moves = (1..=u8::MAX).find(|key| side(*key) == 1).unwrap();
         assert_eq!(check(&store, &counter, stays), Verdict::Allowed);
@@ -123,7 +119,7 @@ fn crossing_plans_neither_deadlock_nor_charge_in_part() {
             let keys = order.map(|(_, key)| [key]);
             let mut plan = Plan::new();
             for ((counter, _), key) in order.iter().zip(&keys) {
-                plan.add(Charge { key, counter, cost: 1, role: Role::Enforced }).unwrap();
+                plan.add(Charge::new(key, counter, 1)).unwrap();
             }
             let outcomes = store.check(&plan, NOW);
             usize::from(outcomes.iter().all(|outcome| outcome.verdict == Verdict::Allowed))

@@ -40,7 +40,7 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::waiting::Kins;
 use budget::Budget;
 pub(crate) use foresight::{Foreseen, Foresight, Pending};
-pub use leases::{Lease, LeaseToken, NotAToken, Release, Renewal};
+pub use leases::{Lease, Release, Renewal};
 use seed::Seed;
 use shards::{Kept, Shard, Shards, Share, shard_of};
 use table::Table;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 
-use tidegate_core::{Charge, Counter, Plan, Role, Timestamp};
+use tidegate_core::{Charge, Counter, Plan, Timestamp};
 
 use super::MemoryStore;
 
@@ -23,25 +23,17 @@ impl Subject {
     }
 
     fn tag(&self, key: u64) -> u64 {
-        self.store.seed.tag(&Charge {
-            key: &key.to_le_bytes(),
-            counter: &self.counter,
-            cost: 1,
-            role: Role::Enforced,
-        })
+        self.store.seed.tag(&Charge::new(&key.to_le_bytes(), &self.counter, 1))
     }
 
     fn charge(&self, key: u64) {
-        self.store.check_one(
-            &Charge { key: &key.to_le_bytes(), counter: &self.counter, cost: 1, role: Role::Enforced },
-            NOW,
-        );
+        self.store.check_one(&Charge::new(&key.to_le_bytes(), &self.counter, 1), NOW);
     }
 
     fn reset(&self, key: u64) {
         let key = key.to_le_bytes();
         let mut plan = Plan::new();
-        plan.add(Charge { key: &key, counter: &self.counter, cost: 0, role: Role::Enforced }).unwrap();
+        plan.add(Charge::new(&key, &self.counter, 0)).unwrap();
         self.store.reset(&plan);
     }
 }

@@ -1,11 +1,11 @@
 //! Orders that go to a server together, as calls of the script.
 
-use tidegate_core::{Timestamp, Verdict};
+use tidegate_core::{Op, Timestamp, Verdict};
 use tokio::time::Instant;
 
 use super::deny_cache::{Denials, DenyCache, SeenAt};
 use super::desk::{Answered, Edges, Effect, Job, Jobs, Likeness, Ticket, Unanswered};
-use super::order::{Op, Order};
+use super::order::Order;
 use super::script::{BadReply, Call, CallTime, NotSeen, Seen};
 use super::servers::{SendError, Sent};
 use super::stats::Counters;

@@ -23,8 +23,9 @@ use shard::{Entry, GoodFor, Known, Shard, heap_bytes};
 
 use super::order::{KeyName, Order, OrderCharge};
 use super::script::{KeyState, outcomes_of};
+use crate::DenyCache as Caching;
+use crate::store::Reply;
 use crate::sync::lock;
-use crate::{Cacheable, Settled};
 
 /// For how long a state is good: what others gave back, reset or raised is seen after it.
 pub(super) const KEPT_NS_MAX: u64 = 1_000_000_000;
@@ -79,13 +80,11 @@ impl SeenAt {
 impl Denials {
     /// Denials are kept of plans of which a charge may be denied from memory. Plans that count denied attempts have to be
     /// counted where they are counted, and what holds leases is given back at any time.
-    pub(super) fn of(order: &Order, cacheable: Cacheable) -> Self {
-        let may_deny =
-            |(place, charge): (usize, &OrderCharge)| charge.role == Role::Enforced && cacheable.holds(place);
+    pub(super) fn of(order: &Order) -> Self {
         let is_known = |charge: &OrderCharge| {
             !charge.algorithm.counts_denied() && !matches!(charge.algorithm, Algorithm::Leases(_))
         };
-        let is_kept = order.charges.iter().enumerate().any(may_deny) && order.charges.iter().all(is_known);
+        let is_kept = order.charges.iter().any(may_deny) && order.charges.iter().all(is_known);
         if is_kept { Self::Kept } else { Self::NotKept }
     }
 }
@@ -144,16 +143,15 @@ impl DenyCache {
     }
 
     /// The denial of a plan, if it is known that Redis would deny it now because of a charge that may be denied from memory.
-    pub(super) fn denial(&self, order: &Order, cacheable: Cacheable, now: Timestamp) -> Option<Settled> {
+    pub(super) fn denial(&self, order: &Order, now: Timestamp) -> Option<Reply> {
         if self.len() == 0 {
             return None;
         }
         let mut known: SmallVec<[Known; 2]> = SmallVec::new();
         let mut verdict = Verdict::Allowed;
-        for (place, charge) in order.charges.iter().enumerate() {
+        for charge in &order.charges {
             let key = self.in_shard(&charge.key, |shard| shard.known(&charge.key, now))?;
-            let may_deny = charge.role == Role::Enforced && cacheable.holds(place);
-            if may_deny
+            if may_deny(charge)
                 && key.good_for == GoodFor::Denials
                 && weigh(charge, &key.state, key.latest)? == Verdict::Denied
             {
@@ -170,7 +168,7 @@ impl DenyCache {
         };
         let outcomes = order.charges.iter().zip(&known).flat_map(outcome).collect();
         let at = known.iter().map(|key| key.latest).max()?;
-        Some(Settled { outcomes, at, lease: None })
+        Some(Reply::decided(at, outcomes))
     }
 
     fn enter(&self, key: &KeyName, entry: Entry) {
@@ -191,6 +189,11 @@ impl DenyCache {
         }
         result
     }
+}
+
+/// Whether a charge may be what a plan is denied for from memory.
+fn may_deny(charge: &OrderCharge) -> bool {
+    charge.role == Role::Enforced && charge.deny_cache == Caching::On
 }
 
 /// What a limit says of a charge; none if the state is not one of its own.

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tidegate_core::Op;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::deny_cache::{Before, Denials, SeenAt};
 use super::desk::{Effect, Unanswered};
-use super::order::{Op, Order};
+use super::order::Order;
 use super::script::States;
 use super::servers::Place;
 use super::store::{Inner, Patience};

@@ -8,18 +8,19 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate_core::{Algorithm, Fence, Grant, Nanos, Timestamp};
+use tidegate_core::{Algorithm, Fence, Grant, Nanos, Op, Timestamp};
 use tokio::task::JoinHandle;
 
 use super::desk::{Answered, Effect, Unanswered};
 use super::giving_back::{GivenBack, UnderWay, give_back};
-use super::order::{Op, Order, OrderCharge};
+use super::order::{FenceChange, Order, OrderCharge};
 use super::parts::{Part, Parted};
-use super::script::{LeaseSeen, is_owner_of, owner_for};
+use super::script::{is_owner_of, owner_for};
 use super::servers::Place;
 use super::split::{Split, all, failure_of};
-use super::store::{Inner, Patience, settled};
-use crate::{Later, Lease, LeaseToken, Settled, StoreFailure};
+use super::store::{Inner, Patience, reply};
+use crate::store::{Later, LeaseReply, Reply};
+use crate::{Clock as _, Lease, LeaseToken, StoreFailure};
 
 impl Inner {
     /// Decides an order, and holds what it takes from concurrency limits.
@@ -28,9 +29,9 @@ impl Inner {
         mut order: Order,
         ttl: Option<Nanos>,
         patience: Patience,
-    ) -> Later<Result<Settled, StoreFailure>> {
+    ) -> Later {
         if let Some(owner) = owner_for(self.random(), &order.charges) {
-            order.op = Op::Acquire { owner, ttl };
+            order = Order { op: Op::Acquire { ttl }, ..order.owned_by(owner) };
         }
         self.decide(order, patience)
     }
@@ -42,7 +43,7 @@ impl Inner {
         place: Place,
         order: Order,
         patience: Patience,
-    ) -> JoinHandle<Result<(Settled, Unclaimed), StoreFailure>> {
+    ) -> JoinHandle<Result<(Reply, Unclaimed), StoreFailure>> {
         let charges = order.charges.iter().filter(|charge| holds_leases(charge)).cloned().collect();
         let release = release_of(&order, charges, place);
         let unclaimed = Unclaimed::new(UnderWay::begin(self), release.into_iter().collect());
@@ -50,10 +51,10 @@ impl Inner {
         self.runtime.spawn(async move {
             let answer = asking.await.unwrap_or(Err(Unanswered::unasked(StoreFailure::TimedOut)));
             match answer {
-                Ok(answered) if matches!(answered.seen.lease, LeaseSeen::Held(_)) => {
-                    Ok((settled(answered), unclaimed))
+                Ok(answered) if matches!(answered.seen.lease, LeaseReply::Held(_)) => {
+                    Ok((reply(answered), unclaimed))
                 }
-                Ok(answered) => Ok((settled(answered), unclaimed.none())),
+                Ok(answered) => Ok((reply(answered), unclaimed.none())),
                 // It is given back where it is not known, which may be once too often.
                 Err(Unanswered { why, effect: Effect::Unknown }) => Err(why),
                 Err(Unanswered { why, effect: Effect::Nothing }) => {
@@ -70,23 +71,23 @@ impl Inner {
         mut order: Order,
         token: &LeaseToken,
         patience: Patience,
-    ) -> Later<Result<Changed, StoreFailure>> {
+    ) -> Later {
         order.charges.retain(|charge| holds_leases(charge));
-        if !is_owner_of(token, &order.charges) {
-            return Box::pin(std::future::ready(Ok(Changed::WrongOwner)));
-        }
-        match self.parted(&order) {
-            None => Box::pin(std::future::ready(Ok(Changed::WrongOwner))),
+        // The token may belong to another key: then Redis is not asked.
+        let parted = if is_owner_of(token, &order.charges) { self.parted(&order) } else { None };
+        let at = self.office.clock.now();
+        match parted {
+            None => Box::pin(std::future::ready(Ok(Reply::done(at).with_lease(LeaseReply::WrongOwner)))),
             Some(Parted::Whole(place)) => {
                 let asking = self.put(place, order, patience);
-                self.later(patience, asking, |answer| match answer {
-                    Ok(answered) => Ok(Changed::Seen(answered.seen.lease)),
-                    Err(unanswered) => Err(unanswered.why),
-                })
+                self.later(patience, asking, |answer| answer.map(reply).map_err(|unanswered| unanswered.why))
             }
             Some(Parted::Split(parts)) => {
                 let split = Split { inner: self.clone(), order, parts, patience };
-                self.later(patience, split.change_lease(), |seen| seen.map(Changed::Seen))
+                let changed = split.change_lease();
+                self.later(patience, changed, move |lease| {
+                    lease.map(|lease| Reply::done(at).with_lease(lease))
+                })
             }
         }
     }
@@ -124,21 +125,13 @@ impl Drop for Unclaimed {
     }
 }
 
-/// How it ended that a lease was to be renewed or released.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Changed {
-    Seen(LeaseSeen),
-    /// The token is of another key. Redis was not asked.
-    WrongOwner,
-}
-
 impl Split {
-    fn change_lease(self) -> JoinHandle<Result<LeaseSeen, StoreFailure>> {
+    fn change_lease(self) -> JoinHandle<Result<LeaseReply, StoreFailure>> {
         let asked = self.ask();
         self.inner.runtime.clone().spawn(async move {
             let answers = all(asked).await.map_err(|answers| failure_of(&answers))?;
             let seen = answers.iter().map(|answer| answer.seen.lease);
-            Ok(seen.reduce(together).unwrap_or(LeaseSeen::None))
+            Ok(seen.reduce(together).unwrap_or(LeaseReply::None))
         })
     }
 
@@ -146,23 +139,23 @@ impl Split {
     pub(super) async fn one_lease(&self, answers: &[Answered]) -> Result<Option<Lease>, StoreFailure> {
         let Op::Acquire { ttl, .. } = self.order.op else { return Ok(None) };
         let leases = answers.iter().map(|answer| match answer.seen.lease {
-            LeaseSeen::Held(lease) => Some(lease),
+            LeaseReply::Held(lease) => Some(lease),
             _ => None,
         });
         let held = || self.parts.iter().zip(leases.clone()).filter_map(|(part, lease)| Some((part, lease?)));
         let Some(fence) = held().map(|(_, lease)| lease.fence).max() else { return Ok(None) };
         let raise = |(part, lease): (&Part, Lease)| {
-            let op = Op::Raise { token: with_fence(lease, fence).token, ttl };
-            let charges = self.lease_charges(part);
-            self.inner.put(part.place, Order::new(op, charges), self.patience)
+            let op = Op::Renew { token: with_fence(lease, fence).token, ttl };
+            let order = Order::new(op, self.lease_charges(part));
+            self.inner.put(part.place, Order { fence: FenceChange::Raised, ..order }, self.patience)
         };
         let raised = held().filter(|(_, lease)| lease.fence < fence).map(raise).collect();
         let raised = all(raised).await.map_err(|answers| failure_of(&answers))?;
         let highest =
-            held().map(|(_, lease)| lease).filter(|lease| lease.fence == fence).map(LeaseSeen::Held);
+            held().map(|(_, lease)| lease).filter(|lease| lease.fence == fence).map(LeaseReply::Held);
         let seen = raised.iter().map(|answer| answer.seen.lease).chain(highest).reduce(together);
         match seen {
-            Some(LeaseSeen::Held(lease)) => Ok(Some(with_fence(lease, fence))),
+            Some(LeaseReply::Held(lease)) => Ok(Some(with_fence(lease, fence))),
             _ => Err(StoreFailure::TimedOut),
         }
     }
@@ -183,14 +176,14 @@ pub(super) fn holds_leases(charge: &OrderCharge) -> bool {
 
 /// What two parts say of a lease: as long as one holds it, it is held, and it ends with the first that ends. Their servers
 /// have clocks of their own, so that is the one which has the least left.
-fn together(one: LeaseSeen, other: LeaseSeen) -> LeaseSeen {
+fn together(one: LeaseReply, other: LeaseReply) -> LeaseReply {
     match (one, other) {
-        (LeaseSeen::Held(one), LeaseSeen::Held(other)) => {
-            LeaseSeen::Held(if other.lasts() < one.lasts() { other } else { one })
+        (LeaseReply::Held(one), LeaseReply::Held(other)) => {
+            LeaseReply::Held(if other.lasts() < one.lasts() { other } else { one })
         }
-        (held @ LeaseSeen::Held(_), _) | (_, held @ LeaseSeen::Held(_)) => held,
-        (LeaseSeen::Released, _) | (_, LeaseSeen::Released) => LeaseSeen::Released,
-        (LeaseSeen::Expired, _) | (_, LeaseSeen::Expired) => LeaseSeen::Expired,
+        (held @ LeaseReply::Held(_), _) | (_, held @ LeaseReply::Held(_)) => held,
+        (LeaseReply::Released, _) | (_, LeaseReply::Released) => LeaseReply::Released,
+        (LeaseReply::Expired, _) | (_, LeaseReply::Expired) => LeaseReply::Expired,
         (one, _) => one,
     }
 }
@@ -203,7 +196,7 @@ fn with_fence(lease: Lease, fence: Fence) -> Lease {
 
 /// What gives back the lease that an order asked for at a place, whether or not it was given; none if it asked for none.
 fn release_of(order: &Order, charges: SmallVec<[OrderCharge; 2]>, place: Place) -> Option<GivenBack> {
-    let Op::Acquire { owner, .. } = order.op else { return None };
+    let (Op::Acquire { .. }, owner) = (order.op, order.owner) else { return None };
     // The owner alone says which it is.
     let nowhere = Grant { expires: Timestamp::from_nanos(0), fence: Fence::new(0) };
     let token = LeaseToken::new(nowhere, u128::from_be_bytes(owner));

@@ -1,47 +1,35 @@
 //! A plan that can wait for its turn: what a [`Plan`](tidegate_core::Plan) says, with nothing borrowed.
 
 use smallvec::SmallVec;
-use tidegate_core::{Algorithm, Nanos, Role, Timestamp};
-
-use crate::LeaseToken;
+use tidegate_core::{Algorithm, DenyCache, Op, Role, Timestamp};
 
 /// One plan, and what is to be done with it.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     pub op: Op,
+    /// Who the lease belongs to that is acquired; [`NOBODY`] for other operations.
+    pub owner: Owner,
+    /// What a renewal does to the lease's fence.
+    pub fence: FenceChange,
     /// One at least.
     pub charges: SmallVec<[OrderCharge; 2]>,
     /// Whether the states that it found are wanted back even if it is not denied.
     pub keeps_states: bool,
 }
 
-/// What is to be done with a plan.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Op {
-    Check,
-    Peek,
-    Refund,
-    Reset,
-    Acquire {
-        owner: Owner,
-        ttl: Option<Nanos>,
-    },
-    Renew {
-        token: LeaseToken,
-        ttl: Option<Nanos>,
-    },
-    /// As renew, and the lease takes the token's fence, which is higher than its own: it has that elsewhere.
-    Raise {
-        token: LeaseToken,
-        ttl: Option<Nanos>,
-    },
-    Release {
-        token: LeaseToken,
-    },
-}
-
 /// Who a lease belongs to: drawn at random for each, and kept as a secret.
 pub(super) type Owner = [u8; 16];
+
+/// The owner that is never drawn.
+pub(super) const NOBODY: Owner = [0; 16];
+
+/// What a renewal does to the lease's fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FenceChange {
+    Kept,
+    /// The lease takes the token's fence, which is higher than its own: it has that in another place.
+    Raised,
+}
 
 /// One line of a plan.
 #[derive(Clone, Debug)]
@@ -54,32 +42,41 @@ pub(super) struct OrderCharge {
     /// Of a refund, from when on what is given back [counts](tidegate_core::algorithm::Counting::counts_from), in whole
     /// microseconds, if that is known: nothing is taken from what others used since.
     pub counts_from: Option<Timestamp>,
+    /// Whether it may be denied from memory.
+    pub deny_cache: DenyCache,
 }
 
 impl Order {
     pub(super) fn new(op: Op, charges: SmallVec<[OrderCharge; 2]>) -> Self {
-        Self { op, charges, keeps_states: false }
+        Self { op, owner: NOBODY, fence: FenceChange::Kept, charges, keeps_states: false }
+    }
+
+    /// The same, for a lease of this owner.
+    pub(super) fn owned_by(self, owner: Owner) -> Self {
+        Self { owner, ..self }
     }
 
     /// One whose answer says what the states were before it.
     pub(super) fn keeping_states(op: Op, charges: SmallVec<[OrderCharge; 2]>) -> Self {
-        Self { op, charges, keeps_states: true }
+        Self { keeps_states: true, ..Self::new(op, charges) }
     }
 }
 
-impl Op {
-    /// The number that the script knows it by: see `lua/main.lua`.
-    pub(super) fn number(self) -> u8 {
-        match self {
-            Self::Check => 1,
-            Self::Peek => 2,
-            Self::Refund => 3,
-            Self::Reset => 4,
-            Self::Acquire { .. } => 5,
-            Self::Renew { .. } => 6,
-            Self::Release { .. } => 7,
-            Self::Raise { .. } => 8,
-        }
+/// The number that the script knows an operation by: see `lua/main.lua`.
+pub(super) fn number(order: &Order) -> u8 {
+    match order.op {
+        Op::Check => 1,
+        Op::Peek => 2,
+        Op::Refund => 3,
+        Op::Reset => 4,
+        Op::Acquire { .. } => 5,
+        Op::Renew { .. } => match order.fence {
+            FenceChange::Kept => 6,
+            FenceChange::Raised => 8,
+        },
+        Op::Release { .. } => 7,
+        // The store refuses operations that the script does not know.
+        _ => 0,
     }
 }
 

@@ -71,6 +71,7 @@ mod tests {
             cost: 1,
             role: Role::Enforced,
             counts_from: None,
+            deny_cache: tidegate_core::DenyCache::On,
         }
     }
 

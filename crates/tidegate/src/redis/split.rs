@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate_core::{Outcome, Verdict};
+use tidegate_core::{Op, Outcome, Verdict};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
@@ -16,11 +16,12 @@ use super::deny_cache::Denials;
 use super::desk::{Answer, Answered, Effect, Unanswered};
 use super::giving_back::{GivenBack, UnderWay, give_back};
 use super::leasing::{Unclaimed, holds_leases};
-use super::order::{Op, Order, OrderCharge};
+use super::order::{Order, OrderCharge};
 use super::parts::Part;
 use super::script::{Seen, counts_from, outcomes_of};
 use super::store::{Asking, Inner, Patience};
-use crate::{Outcomes, Settled, StoreFailure};
+use crate::store::{LeaseReply, Reply};
+use crate::{Outcomes, StoreFailure};
 
 /// A plan in several places.
 pub(super) struct Split {
@@ -32,15 +33,15 @@ pub(super) struct Split {
 
 impl Split {
     /// Decides the plan; changes nothing if it is only looked at.
-    pub(super) fn decide(self) -> JoinHandle<Result<(Settled, Unclaimed), StoreFailure>> {
+    pub(super) fn decide(self) -> JoinHandle<Result<(Reply, Unclaimed), StoreFailure>> {
         let asked = self.ask();
         let under_way = UnderWay::begin(&self.inner);
         // It goes on whether or not anybody waits for it: what was charged for nothing has to be given back.
         self.inner.runtime.clone().spawn(async move {
             match all(asked).await {
                 Ok(answers) => {
-                    let (settled, releases) = self.settle(answers).await?;
-                    Ok((settled, Unclaimed::new(under_way, releases)))
+                    let (reply, releases) = self.settle(answers).await?;
+                    Ok((reply, Unclaimed::new(under_way, releases)))
                 }
                 Err(answers) => {
                     let parts = || self.parts.iter().zip(&answers);
@@ -80,18 +81,19 @@ impl Split {
 
     fn part(&self, part: &Part, op: Op) -> Order {
         // All may turn out to be denied because one part is, and then the states say what that means for each.
-        Order::keeping_states(op, part.charges_of(&self.order).cloned().collect())
+        Order::keeping_states(op, part.charges_of(&self.order).cloned().collect()).owned_by(self.order.owner)
     }
 
     /// What comes of it if every part was answered, and what gives back the lease in it if nobody takes that.
-    async fn settle(&self, answers: Vec<Answered>) -> Result<(Settled, Vec<GivenBack>), StoreFailure> {
+    async fn settle(&self, answers: Vec<Answered>) -> Result<(Reply, Vec<GivenBack>), StoreFailure> {
         let at = answers.iter().map(|answer| answer.seen.at).max().unwrap_or_default();
         if answers.iter().all(is_admitted) {
             let outcomes = self.in_order(answers.iter().map(|answer| answer.seen.outcomes.clone()));
             return match self.one_lease(&answers).await {
                 Ok(lease) => {
                     let releases = self.parts.iter().filter_map(|part| self.release(part)).collect();
-                    Ok((Settled { outcomes, at, lease }, releases))
+                    let lease = lease.map_or(LeaseReply::None, LeaseReply::Held);
+                    Ok((Reply::decided(at, outcomes).with_lease(lease), releases))
                 }
                 Err(why) => {
                     drop(self.give_back(self.parts.iter().zip(&answers)));
@@ -109,7 +111,7 @@ impl Split {
             }
         })
         .await;
-        Ok((Settled { outcomes, at, lease: None }, Vec::new()))
+        Ok((Reply::decided(at, outcomes), Vec::new()))
     }
 
     /// The outcomes of a part of a plan that is denied, whatever this part alone was told.

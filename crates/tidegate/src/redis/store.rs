@@ -8,8 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
-use smallvec::SmallVec;
-use tidegate_core::{Charge, Nanos, Plan, Role};
+use tidegate_core::{Charge, Op, Plan, Role};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -20,17 +19,16 @@ use super::desk::{Answer, Answered, Desk, Edges, Job, Likeness, Office, Ticket};
 use super::giving_back::GivingBack;
 use super::heartbeat::{HEARTBEAT, Heartbeat};
 use super::key_name::{hash_tag, key_name};
-use super::leasing::{Changed, Unclaimed};
-use super::order::{Op, Order, OrderCharge};
+use super::leasing::Unclaimed;
+use super::order::{Order, OrderCharge, number};
 use super::parts::{Parted, after_hash_tag};
-use super::script::{LeaseSeen, SCRIPT, owner_for};
+use super::script::{SCRIPT, owner_for};
 use super::servers::{ConnectError, Place, ServerId, Servers};
 use super::split::Split;
 use super::stats::{Counters, StoreStats};
 use super::url::Shape;
-use crate::{
-    Cacheable, Clock, Later, LeaseToken, Release, Renewal, Settled, SharedStore, StoreFailure, SystemClock,
-};
+use crate::store::{Ask, Later, LeaseReply, Reply, Response, Store};
+use crate::{Clock, StoreFailure, SystemClock};
 
 /// Counters in Redis or Valkey. Clones are the same store.
 ///
@@ -41,8 +39,6 @@ use crate::{
 #[derive(Clone)]
 pub struct RedisStore {
     inner: Arc<Inner>,
-    /// What the decisions that it is asked for have taken of their budget before.
-    spent: Duration,
 }
 
 /// Places of the scripts in [`SCRIPTS`].
@@ -95,12 +91,14 @@ impl RedisStore {
             hasher: RandomState::default(),
             secrets: (std::hash::RandomState::new(), AtomicU64::new(0)),
         };
-        Ok(Self { inner: Arc::new(inner), spent: Duration::ZERO })
+        Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// What is left of the budget, from now on.
-    fn patience(&self, denials: Denials) -> Patience {
-        let left = self.inner.settings.timeout.saturating_sub(self.spent);
+    /// How long an operation may take, and what may be learned from it.
+    fn patience(&self, ask: &Ask<'_, '_>, denials: Denials) -> Patience {
+        let left_ns = ask.deadline.map(|deadline| deadline.as_nanos().saturating_sub(ask.now.as_nanos()));
+        let timeout = self.inner.settings.timeout;
+        let left = left_ns.map_or(timeout, |left_ns| timeout.min(Duration::from_nanos(left_ns)));
         Patience { deadline: Instant::now() + left, denials }
     }
 
@@ -132,65 +130,36 @@ impl RedisStore {
     }
 }
 
-impl SharedStore for RedisStore {
-    fn check(&self, plan: &Plan<'_>, cacheable: Cacheable) -> Later<Result<Settled, StoreFailure>> {
+impl Store for RedisStore {
+    fn ask(&self, ask: &Ask<'_, '_>) -> Response {
         let inner = &self.inner;
-        let order = inner.order(Op::Check, plan);
-        let denials = Denials::of(&order, cacheable);
-        if denials == Denials::Kept
-            && let Some(denied) = inner.office.deny_cache.denial(&order, cacheable, inner.office.clock.now())
-        {
-            inner.office.counters.deny_cache_hits.add(1);
-            return Box::pin(std::future::ready(Ok(denied)));
-        }
-        inner.decide(order, self.patience(denials))
-    }
-
-    fn peek(&self, plan: &Plan<'_>) -> Later<Result<Settled, StoreFailure>> {
-        self.inner.decide(self.inner.order(Op::Peek, plan), self.patience(Denials::NotKept))
-    }
-
-    fn acquire(&self, plan: &Plan<'_>, ttl: Option<Nanos>) -> Later<Result<Settled, StoreFailure>> {
-        self.inner.acquire(self.inner.order(Op::Check, plan), ttl, self.patience(Denials::NotKept))
-    }
-
-    fn renew(
-        &self,
-        plan: &Plan<'_>,
-        token: &LeaseToken,
-        ttl: Option<Nanos>,
-    ) -> Later<Result<Renewal, StoreFailure>> {
-        let order = self.inner.order(Op::Renew { token: *token, ttl }, plan);
-        let changed = self.inner.change_lease(order, token, self.patience(Denials::NotKept));
-        Box::pin(async move {
-            changed.await.map(|changed| match changed {
-                Changed::Seen(seen) => seen.renewal(),
-                Changed::WrongOwner => Renewal::WrongOwner,
-            })
+        let order = inner.order(ask.op, ask.plan);
+        let not_kept = || self.patience(ask, Denials::NotKept);
+        Response::Later(match ask.op {
+            Op::Check => {
+                let denials = Denials::of(&order);
+                let office = &inner.office;
+                if denials == Denials::Kept
+                    && let Some(denied) = office.deny_cache.denial(&order, office.clock.now())
+                {
+                    office.counters.deny_cache_hits.add(1);
+                    return Response::Now(Ok(denied));
+                }
+                inner.decide(order, self.patience(ask, denials))
+            }
+            Op::Peek => inner.decide(order, not_kept()),
+            Op::Acquire { ttl } => inner.acquire(Order { op: Op::Check, ..order }, ttl, not_kept()),
+            Op::Renew { token, .. } | Op::Release { token } => inner.change_lease(order, &token, not_kept()),
+            Op::Refund | Op::Reset => inner.change(order, not_kept()),
+            op => {
+                let message = format!("it does not know the operation {op:?}");
+                return Response::Now(Err(StoreFailure::Refused(message.into())));
+            }
         })
     }
 
-    fn release(&self, plan: &Plan<'_>, token: &LeaseToken) -> Later<Result<Release, StoreFailure>> {
-        let order = self.inner.order(Op::Release { token: *token }, plan);
-        let changed = self.inner.change_lease(order, token, self.patience(Denials::NotKept));
-        Box::pin(async move {
-            changed.await.map(|changed| match changed {
-                Changed::Seen(seen) => seen.release(),
-                Changed::WrongOwner => Release::WrongOwner,
-            })
-        })
-    }
-
-    fn refund(&self, plan: &Plan<'_>) -> Later<Result<(), StoreFailure>> {
-        self.inner.change(self.inner.order(Op::Refund, plan), self.patience(Denials::NotKept))
-    }
-
-    fn reset(&self, plan: &Plan<'_>) -> Later<Result<(), StoreFailure>> {
-        self.inner.change(self.inner.order(Op::Reset, plan), self.patience(Denials::NotKept))
-    }
-
-    fn having_spent(&self, spent: Duration) -> Arc<dyn SharedStore> {
-        Arc::new(Self { inner: self.inner.clone(), spent })
+    fn timeout(&self) -> Option<Duration> {
+        Some(self.inner.settings.timeout)
     }
 
     fn live_nodes(&self) -> NonZeroU32 {
@@ -206,19 +175,16 @@ impl Inner {
             cost: charge.cost,
             role: charge.role,
             counts_from: None,
+            deny_cache: charge.policy.deny_cache,
         };
         Order::new(op, plan.charges().iter().map(charge).collect())
     }
 
     /// Asks whether a plan passes, and charges it unless it is only looked at.
-    pub(super) fn decide(
-        self: &Arc<Self>,
-        order: Order,
-        patience: Patience,
-    ) -> Later<Result<Settled, StoreFailure>> {
+    pub(super) fn decide(self: &Arc<Self>, order: Order, patience: Patience) -> Later {
         match self.parted(&order) {
             None => {
-                let nothing = Settled { outcomes: SmallVec::new(), at: self.office.clock.now(), lease: None };
+                let nothing = Reply::done(self.office.clock.now());
                 Box::pin(std::future::ready(Ok(nothing)))
             }
             Some(Parted::Whole(place)) if matches!(order.op, Op::Acquire { .. }) => {
@@ -226,37 +192,36 @@ impl Inner {
             }
             Some(Parted::Whole(place)) => {
                 let asking = self.put(place, order, patience);
-                self.later(patience, asking, |answer| {
-                    answer.map(settled).map_err(|unanswered| unanswered.why)
-                })
+                self.later(patience, asking, |answer| answer.map(reply).map_err(|unanswered| unanswered.why))
             }
             Some(Parted::Split(parts)) => {
                 let is_check = matches!(order.op, Op::Check);
                 let mut order = order;
                 if is_check && let Some(owner) = owner_for(self.random(), &order.charges) {
                     // Nobody could give back a lease without an owner if another part is denied.
-                    order.op = Op::Acquire { owner, ttl: None };
+                    order = Order { op: Op::Acquire { ttl: None }, ..order.owned_by(owner) };
                 }
                 let split = Split { inner: self.clone(), order, parts, patience };
                 self.later(patience, split.decide(), move |decided| {
-                    let settled = claimed(decided)?;
-                    Ok(Settled { lease: settled.lease.filter(|_| !is_check), ..settled })
+                    let reply = claimed(decided)?;
+                    Ok(if is_check { reply.with_lease(LeaseReply::None) } else { reply })
                 })
             }
         }
     }
 
     /// Does to a plan's keys what is answered by having been done.
-    fn change(self: &Arc<Self>, order: Order, patience: Patience) -> Later<Result<(), StoreFailure>> {
+    fn change(self: &Arc<Self>, order: Order, patience: Patience) -> Later {
+        let at = self.office.clock.now();
         match self.parted(&order) {
-            None => Box::pin(std::future::ready(Ok(()))),
+            None => Box::pin(std::future::ready(Ok(Reply::done(at)))),
             Some(Parted::Whole(place)) => {
                 let asking = self.put(place, order, patience);
-                self.later(patience, asking, |answer| answer.map(|_| ()).map_err(|unanswered| unanswered.why))
+                self.later(patience, asking, |answer| answer.map(reply).map_err(|unanswered| unanswered.why))
             }
             Some(Parted::Split(parts)) => {
                 let split = Split { inner: self.clone(), order, parts, patience };
-                self.later(patience, split.change(), |changed| changed)
+                self.later(patience, split.change(), move |changed| changed.map(|()| Reply::done(at)))
             }
         }
     }
@@ -286,12 +251,12 @@ impl Inner {
     }
 
     /// What comes of a question, or that it did not come in time.
-    pub(super) fn later<A, T, Gone>(
+    pub(super) fn later<A, Gone>(
         &self,
         patience: Patience,
         asking: impl Future<Output = Result<A, Gone>> + Send + 'static,
-        read: impl FnOnce(A) -> Result<T, StoreFailure> + Send + 'static,
-    ) -> Later<Result<T, StoreFailure>>
+        read: impl FnOnce(A) -> Result<Reply, StoreFailure> + Send + 'static,
+    ) -> Later
     where
         A: Send + 'static,
     {
@@ -330,7 +295,7 @@ impl Inner {
 
     fn likeness(&self, order: &Order) -> Likeness {
         let (mut limits, mut keys) = (self.hasher.build_hasher(), self.hasher.build_hasher());
-        limits.write_u8(order.op.number());
+        limits.write_u8(number(order));
         for charge in &order.charges {
             limits.write_u8(u8::from(charge.role == Role::Enforced));
             limits.write(after_hash_tag(&charge.key));
@@ -347,18 +312,14 @@ impl Patience {
     }
 }
 
-/// Whoever waits for it has it now.
-fn claimed(decided: Result<(Settled, Unclaimed), StoreFailure>) -> Result<Settled, StoreFailure> {
-    let (settled, unclaimed) = decided?;
+/// The caller has it now.
+fn claimed(decided: Result<(Reply, Unclaimed), StoreFailure>) -> Result<Reply, StoreFailure> {
+    let (reply, unclaimed) = decided?;
     unclaimed.claimed();
-    Ok(settled)
+    Ok(reply)
 }
 
-pub(super) fn settled(answered: Answered) -> Settled {
+pub(super) fn reply(answered: Answered) -> Reply {
     let seen = answered.seen;
-    let lease = match seen.lease {
-        LeaseSeen::Held(lease) => Some(lease),
-        _ => None,
-    };
-    Settled { outcomes: seen.outcomes, at: seen.at, lease }
+    Reply::decided(seen.at, seen.outcomes).with_lease(seen.lease)
 }

@@ -33,6 +33,7 @@ mod source;
 mod span;
 mod yaml;
 
+pub use crate::engine::Answer;
 pub use diagnostic::{Colour, DIAGNOSTICS_MAX, Diagnostic, Related, Report, Severity};
 pub use expectations::{RuleTests, STEP_TIMES_MAX, TESTS_REQUESTS_MAX, TestResult, TestResults, TestVerdict};
 pub use flat::{FlatField, FlatFile, FlatValue};
@@ -44,8 +45,8 @@ pub use schema::schema;
 pub use source::{Polled, Source};
 pub use span::{FileId, Span};
 pub use tidegate_core::rules::{
-    Action, Answer, Apply, Asked, Attribute, Condition, CostFrom, DenyCache, Descriptor, Domain, DomainRules,
-    Elastic, ElasticBy, Entries, Entry, Fate, Gate, Key, KeyPart, Level, LimitAnswer, LimitId, Limits,
+    Action, Apply, Asked, Attribute, CompiledLimit, Condition, CostFrom, DenyCache, Descriptor, Domain,
+    DomainRules, Elastic, ElasticBy, Entries, Entry, Fate, Key, KeyPart, Level, LimitAnswer, LimitId, Limits,
     Lookup, Margin, Missing, NotALevel, OVERRIDE_RULE, OnStoreFailure, Pattern, Pool, Request, RequestLimit,
     Rule, RuleLimit, Ruleset, RulesetError, Signal, Tiers, Unit,
 };

@@ -1,16 +1,15 @@
 //! Rules in force, kept up with their files.
 
-use std::sync::Arc;
-
 use tidegate_core::rules::RulesetError;
 
 use super::diagnostic::Diagnostic;
 use super::{Polled, Report, Source};
-use crate::{Clock, Engine};
+use crate::{Clock, Engine, Store};
 
 /// An engine and the files that its rules are from. Whoever holds it calls [`reload`](Self::reload) from time to time.
-pub struct Reloader<C> {
-    engine: Arc<Engine<C>>,
+#[derive(Debug)]
+pub struct Reloader<C, S> {
+    engine: Engine<C, S>,
     source: Source,
 }
 
@@ -25,15 +24,15 @@ pub enum Reload {
     Kept(Report),
 }
 
-impl<C: Clock> Reloader<C> {
+impl<C: Clock, S: Store> Reloader<C, S> {
     /// Keeps the rules of an engine up with files. If the source was asked before, what it said then is taken for what
     /// is in force.
-    pub fn new(engine: Arc<Engine<C>>, source: Source) -> Self {
+    pub fn new(engine: Engine<C, S>, source: Source) -> Self {
         Self { engine, source }
     }
 
     /// The engine.
-    pub fn engine(&self) -> &Arc<Engine<C>> {
+    pub fn engine(&self) -> &Engine<C, S> {
         &self.engine
     }
 

@@ -107,7 +107,7 @@ impl<'a, C: Timer> Waiting<'a, C> {
                 Stage::New => {
                     self.arrived = clock.now();
                     match queues.arrive(&self.request, self.waiter(context)) {
-                        Arrival::Leaves(given) | Arrival::Declined(given) => {
+                        Arrival::Leaves(given) => {
                             return self.over(Ok(Departure { given, leaves: self.arrived }));
                         }
                         Arrival::Refused(refusal) => return self.over(Err(refusal)),
@@ -121,7 +121,6 @@ impl<'a, C: Timer> Waiting<'a, C> {
                     let now = clock.now();
                     match queues.step(&self.request, *ticket, now, context.waker()) {
                         Step::Leaves(departure) => return self.over(Ok(departure)),
-                        Step::Declined(given) => return self.over(Ok(Departure { given, leaves: now })),
                         Step::Refused(refusal) => return self.over(Err(refusal)),
                         Step::Held(departure) => {
                             let ticket = *ticket;

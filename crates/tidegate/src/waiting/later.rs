@@ -17,6 +17,7 @@ use std::task::Waker;
 use tidegate_core::{Pace, Timestamp};
 
 use super::queue::{Exit, Queue, Ticket, Waiter, too_long};
+use super::request::Forecaster;
 use super::unlocked::{Foretold, Precision};
 use super::{LATE_NS_MAX, Queues, Refusal};
 
@@ -30,6 +31,8 @@ pub(crate) enum Look {
     Front {
         /// How often units may have come back.
         nudges: u64,
+        /// When the last request left, or units came back: no request is decided as of an earlier instant.
+        left: Timestamp,
         /// When the next of those behind it gives up. It is for the one in front to see to that, who has a timer.
         others_give_up: Option<Timestamp>,
         /// Whether somebody was admitted since it was put off, and there may be room for it too.
@@ -39,6 +42,8 @@ pub(crate) enum Look {
     Joins {
         /// How often units may have come back.
         nudges: u64,
+        /// When the last request left, or units came back.
+        left: Timestamp,
     },
     /// Behind others; it will be woken.
     Behind,
@@ -64,6 +69,23 @@ pub(crate) enum Postponed {
     Sleeps,
     /// Units may have come back since it asked.
     AsksAgain,
+    /// It cannot be admitted in time.
+    Refused(Refusal),
+}
+
+/// How a request was admitted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Admission {
+    /// As of when.
+    pub at: Timestamp,
+    /// The units that were left, for requests behind it; none if they ask one after the other.
+    pub left_units: u64,
+}
+
+/// Exact forecasts, for counters that are in memory, and the present instant.
+pub(crate) struct Forecast<'a, F> {
+    pub by: &'a F,
+    pub now: Timestamp,
 }
 
 /// A place that somebody got in a line.
@@ -78,12 +100,20 @@ pub(crate) struct Stood {
 
 impl Queues {
     /// A request gets in line, unless it is known to come too late.
-    pub(crate) fn stand(&self, line: &[u8], newcomer: Waiter) -> Result<Stood, Refusal> {
+    pub(crate) fn stand<F: Forecaster>(
+        &self,
+        line: &[u8],
+        newcomer: Waiter,
+        forecast: Option<&F>,
+    ) -> Result<Stood, Refusal> {
         let mut shard = self.lock(line);
         let queue = shard.entry(line.into()).or_default();
         let stands = match self.is_full(queue.len()) {
             true => Err(Refusal::QueueFull),
-            false => self.stand_in(queue, newcomer),
+            false => match forecast {
+                Some(forecast) => self.stand_in_forecast(queue, newcomer, forecast),
+                None => self.stand_in(queue, newcomer),
+            },
         };
         let (nudges, nudges_of_all) = (queue.unlocked.nudges, self.nudges());
         self.finish(shard, line);
@@ -103,6 +133,41 @@ impl Queues {
         Ok(ticket)
     }
 
+    /// As `stand_in`, with exact forecasts. None is made while the head asks: its units may be counted already or not.
+    fn stand_in_forecast(
+        &self,
+        queue: &mut Queue,
+        mut newcomer: Waiter,
+        forecast: &impl Forecaster,
+    ) -> Result<Ticket, Refusal> {
+        let now = newcomer.arrived;
+        let is_foreseeable = forecast.is_foreseeable(now);
+        let is_before_others = queue.is_before_others(newcomer.ticket);
+        if queue.is_asking {
+            queue.is_unforecast = true;
+            return Ok(self.enter(queue, newcomer));
+        }
+        if !is_before_others && let Some(refusal) = queue.refuses(forecast, &mut newcomer) {
+            return Err(refusal);
+        }
+        let ticket = self.enter(queue, newcomer);
+        if is_before_others {
+            queue.pushed_in(forecast, ticket, now);
+        } else if !is_foreseeable {
+            queue.watch(ticket);
+        }
+        Ok(ticket)
+    }
+
+    /// The head is about to ask a store whose outcomes are forecast.
+    pub(crate) fn begin_ask(&self, line: &[u8], ticket: Ticket) {
+        let mut shard = self.lock(line);
+        if let Some(queue) = shard.get_mut(line) {
+            queue.is_asking = queue.front() == Some(ticket);
+        }
+        self.finish(shard, line);
+    }
+
     /// A request in line looks where it is, and is woken by `waker` when that changes.
     pub(crate) fn look(&self, line: &[u8], ticket: Ticket, waker: &Waker) -> Look {
         let mut shard = self.lock(line);
@@ -113,21 +178,38 @@ impl Queues {
 
     /// A request has to wait: it is told if it is to ask again when it is in front, and if it is in front, those behind it
     /// who cannot wait so long leave.
-    pub(crate) fn put_off(&self, line: &[u8], ticket: Ticket, put_off: PutOff) -> Postponed {
+    pub(crate) fn put_off<F: Forecaster>(
+        &self,
+        line: &[u8],
+        ticket: Ticket,
+        put_off: PutOff,
+        forecast: Option<Forecast<'_, F>>,
+    ) -> Postponed {
         let mut shard = self.lock(line);
-        let postponed =
-            shard.get_mut(line).map_or(Postponed::AsksAgain, |queue| queue.put_off(ticket, put_off));
+        let postponed = shard
+            .get_mut(line)
+            .map_or(Postponed::AsksAgain, |queue| queue.put_off(ticket, put_off, forecast));
         self.finish(shard, line);
         postponed
     }
 
-    /// A request leaves the line with what it waited for, when so many units were left: as many of those behind it as they
-    /// are enough for ask together.
-    pub(crate) fn leave_admitted(&self, line: &[u8], ticket: Ticket, left: u64) {
+    /// A request leaves the line with what it waited for. As many of those behind it as the units that were left are enough for
+    /// ask together.
+    pub(crate) fn leave_admitted<F: Forecaster>(
+        &self,
+        line: &[u8],
+        ticket: Ticket,
+        admission: Admission,
+        forecast: Option<Forecast<'_, F>>,
+    ) {
         let mut shard = self.lock(line);
         if let Some(queue) = shard.get_mut(line) {
+            let foreseen = queue.waiters.get(&ticket).and_then(|waiter| waiter.foreseen);
             queue.leave(ticket, Exit::Done);
-            queue.let_ask(left);
+            match forecast {
+                Some(forecast) => queue.left_admitted(admission.at, foreseen, forecast),
+                None => queue.let_ask(admission.left_units),
+            }
         }
         self.has_left();
         self.finish(shard, line);
@@ -172,14 +254,14 @@ impl Queue {
             return Look::Refused(*refusal);
         }
         self.wakes_by(ticket, waker);
-        let nudges = self.unlocked.nudges;
+        let (nudges, left) = (self.unlocked.nudges, self.left);
         let may_ask = self.unlocked.asks_up_to.is_some_and(|last| ticket <= last);
         if self.front() != Some(ticket) {
-            return if may_ask { Look::Joins { nudges } } else { Look::Behind };
+            return if may_ask { Look::Joins { nudges, left } } else { Look::Behind };
         }
         let mut others = self.deadlines.iter().filter(|(_, other)| *other != ticket);
         let others_give_up = others.next().map(|(deadline, _)| *deadline);
-        Look::Front { nudges, others_give_up, may_ask }
+        Look::Front { nudges, left, others_give_up, may_ask }
     }
 
     /// There was room for so many units: those behind the one in front who fit need not wait for it. Who was let before is
@@ -196,13 +278,61 @@ impl Queue {
         }
     }
 
-    fn put_off(&mut self, ticket: Ticket, put_off: PutOff) -> Postponed {
+    /// A request was admitted as of `at`, which its forecast may have been too early for.
+    fn left_admitted<F: Forecaster>(
+        &mut self,
+        at: Timestamp,
+        foreseen: Option<Timestamp>,
+        forecast: Forecast<'_, F>,
+    ) {
+        self.left = at;
+        if foreseen.is_some_and(|foreseen| foreseen < at) || std::mem::take(&mut self.is_unforecast) {
+            self.play_out(forecast.by, forecast.now);
+        }
+        // No request behind it leaves sooner.
+        self.refuse_those(|deadline| deadline < at);
+    }
+
+    /// The head cannot be admitted before `due`, as far as is known.
+    fn put_off_forecast<F: Forecaster>(
+        &mut self,
+        ticket: Ticket,
+        due: Timestamp,
+        forecast: Forecast<'_, F>,
+    ) -> Postponed {
+        let Forecast { by, now } = forecast;
+        if !by.is_foreseeable(now) {
+            self.refuse_those(|deadline| deadline <= now);
+        } else {
+            // Requests that do not wait took units, so all in the queue are later than was forecast; or no forecast could be made
+            // when they came, and one of them has a deadline.
+            let foreseen = self.waiters[&ticket].foreseen;
+            let is_later = foreseen.map_or(!self.deadlines.is_empty(), |foreseen| foreseen < due);
+            if std::mem::take(&mut self.is_unforecast) || is_later {
+                self.play_out(by, now);
+            }
+        }
+        self.refused.get(&ticket).map_or(Postponed::Sleeps, |refusal| Postponed::Refused(*refusal))
+    }
+
+    fn put_off<F: Forecaster>(
+        &mut self,
+        ticket: Ticket,
+        put_off: PutOff,
+        forecast: Option<Forecast<'_, F>>,
+    ) -> Postponed {
         let PutOff { due, pace, nudges } = put_off;
+        if self.front() == Some(ticket) {
+            self.is_asking = false;
+        }
         if self.unlocked.asks_up_to >= Some(ticket) {
             self.unlocked.asks_up_to = None;
         }
         if self.unlocked.nudges != nudges || self.front() != Some(ticket) {
             return Postponed::AsksAgain;
+        }
+        if let Some(forecast) = forecast {
+            return self.put_off_forecast(ticket, due, forecast);
         }
         // It was told when it came, and so were those behind it, unless it is later than that. An answer takes a while,
         // which may be a little more each time.
@@ -248,12 +378,17 @@ mod tests {
     use super::*;
 
     const LINE: &[u8] = b"line";
+    const NO_FORECAST: Option<&crate::waiting::OfLimiter<'_, crate::ManualClock>> = None;
+
+    fn no_forecast<'a>() -> Option<Forecast<'a, crate::waiting::OfLimiter<'a, crate::ManualClock>>> {
+        None
+    }
 
     fn stand(queues: &Queues) -> Ticket {
         let arrived = Timestamp::from_nanos(0);
         let (ticket, deadline, foreseen, waker) = (None, None, None, Waker::noop().clone());
         let waiter = Waiter { ticket, cost: 1, arrived, deadline, foreseen, waker };
-        queues.stand(LINE, waiter).unwrap().ticket
+        queues.stand(LINE, waiter, NO_FORECAST).unwrap().ticket
     }
 
     fn may_ask(queues: &Queues, ticket: Ticket) -> bool {
@@ -269,11 +404,12 @@ mod tests {
         let queues = Queues::new(10);
         let [front, second, third] = [(); 3].map(|()| stand(&queues));
         let put_off = PutOff { due: Timestamp::from_nanos(9), pace: None, nudges: 0 };
-        assert_eq!(queues.put_off(LINE, front, put_off), Postponed::Sleeps);
+        assert_eq!(queues.put_off(LINE, front, put_off, no_forecast()), Postponed::Sleeps);
         assert_eq!([front, third].map(|ticket| may_ask(&queues, ticket)), [false, false]);
-        queues.leave_admitted(LINE, second, 5);
+        let admission = Admission { at: Timestamp::from_nanos(0), left_units: 5 };
+        queues.leave_admitted(LINE, second, admission, no_forecast());
         assert_eq!([front, third].map(|ticket| may_ask(&queues, ticket)), [true, true]);
-        assert_eq!(queues.put_off(LINE, front, put_off), Postponed::Sleeps);
+        assert_eq!(queues.put_off(LINE, front, put_off, no_forecast()), Postponed::Sleeps);
         assert_eq!([front, third].map(|ticket| may_ask(&queues, ticket)), [false, false]);
     }
 }

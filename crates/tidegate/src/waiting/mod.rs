@@ -35,11 +35,10 @@ pub(crate) use queues::Queues;
 pub use queues::WAITERS_MAX;
 #[cfg(feature = "rules")]
 pub(crate) use {
-    later::{Look, Postponed, PutOff, Stood},
+    later::{Admission, Forecast, Look, Postponed, PutOff, Stood},
     nap::Nap,
-    queue::{Exit, Step, Ticket, Waiter},
-    queues::Arrival,
-    request::{Attempt, Request},
+    queue::{Exit, Ticket, Waiter},
+    request::Forecaster,
 };
 
 use std::fmt;

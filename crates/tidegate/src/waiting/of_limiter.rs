@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidegate_core::{Nanos, Plan, Timestamp, Wait};
 
-use super::request::{Attempt, Request};
+use super::request::{Attempt, Forecaster, Request};
 use crate::holding::Admitted;
 use crate::memory::MemoryStore;
 use crate::{Clock, Limiter};
@@ -76,7 +76,9 @@ impl<C: Clock> Request for OfLimiter<'_, C> {
         store.refund_charged(&plan, Some(admitted.at), now);
         self.gave_back.store(true, Ordering::Relaxed);
     }
+}
 
+impl<C: Clock> Forecaster for OfLimiter<'_, C> {
     fn store(&self) -> &MemoryStore {
         self.limiter.store()
     }

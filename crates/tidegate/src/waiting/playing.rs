@@ -4,7 +4,7 @@ use tidegate_core::Timestamp;
 
 use super::Refusal;
 use super::queue::{Queue, Ticket, Waiter, too_long};
-use super::request::Request;
+use super::request::Forecaster;
 use crate::memory::{Foreseen, Foresight, Pending};
 
 /// The end of a line: what the states will be when all in it have left.
@@ -26,7 +26,7 @@ enum Precision {
 
 impl Queue {
     /// Why a newcomer need not get in line, if that is known.
-    pub(super) fn refuses(&mut self, request: &impl Request, newcomer: &mut Waiter) -> Option<Refusal> {
+    pub(super) fn refuses(&mut self, request: &impl Forecaster, newcomer: &mut Waiter) -> Option<Refusal> {
         let now = newcomer.arrived;
         let worked_out = self.tail.as_ref().is_some_and(|tail| request.is_foreseen_by(&tail.foresight, now));
         if !request.is_foreseeable(now) || !worked_out && newcomer.deadline.is_none() {
@@ -55,7 +55,7 @@ impl Queue {
     }
 
     /// Plays a newcomer out behind all in line, if it was worked out how those end.
-    fn play_behind(&mut self, request: &impl Request, newcomer: &Waiter) -> Option<Foreseen> {
+    fn play_behind(&mut self, request: &impl Forecaster, newcomer: &Waiter) -> Option<Foreseen> {
         let tail = self.tail.as_mut()?;
         let from = tail.left.max(newcomer.arrived);
         let pending = Pending { cost: newcomer.cost, from, deadline: newcomer.deadline };
@@ -75,7 +75,7 @@ impl Queue {
     }
 
     /// Works out when everyone in line will leave, and refuses those for whom that is too late.
-    pub(super) fn play_out(&mut self, request: &impl Request, now: Timestamp) {
+    pub(super) fn play_out(&mut self, request: &impl Forecaster, now: Timestamp) {
         let mut foresight = request.foresee(now);
         // Who gave units back may go by another clock, which is ahead.
         let left = if self.front_is_charged { self.left } else { self.left.min(now) };
@@ -98,7 +98,7 @@ impl Queue {
     }
 
     /// Somebody who came before others takes its place in front of them, so they are later than was worked out.
-    pub(super) fn pushed_in(&mut self, request: &impl Request, ticket: Ticket, now: Timestamp) {
+    pub(super) fn pushed_in(&mut self, request: &impl Forecaster, ticket: Ticket, now: Timestamp) {
         if request.is_foreseeable(now) {
             self.play_out(request, now);
         } else {

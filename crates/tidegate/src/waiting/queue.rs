@@ -20,8 +20,6 @@ pub(crate) enum Step<G> {
     Leaves(Departure<G>),
     /// It is admitted, and stays in front of the line until this instant.
     Held(Departure<G>),
-    /// It was charged nothing, has no more business in the line, and has left it.
-    Declined(G),
     /// It is in front and has to ask again at this instant.
     AskAgain(Timestamp),
     /// Others are in front; it will be woken.
@@ -79,6 +77,10 @@ pub(super) struct Queue {
     pub(super) tail: Option<Tail>,
     /// What the one in front goes by if it asks a store that answers later.
     pub(super) unlocked: Unlocked,
+    /// Whether the head asks at this moment, without the lock: its units may be counted already, and it is still here.
+    pub(super) is_asking: bool,
+    /// Whether a request entered meanwhile, for which no forecast was made.
+    pub(super) is_unforecast: bool,
     /// Who is to be woken once the lock is released.
     pub(super) woken: Vec<Waker>,
     /// Wakers that are of no use any more. They may own a task, which must not be dropped while the line is locked: it
@@ -159,10 +161,6 @@ impl Queue {
                 self.remove(ticket);
             }
             Step::Refused(_) => self.remove(ticket),
-            Step::Declined(_) => {
-                self.may_be_sooner();
-                self.remove(ticket);
-            }
             Step::Held(departure) => self.hold_front_until(departure.leaves),
             Step::AskAgain(_) | Step::Behind => {}
         }
@@ -199,7 +197,6 @@ impl Queue {
                     let departure = Departure { given, leaves };
                     return if leaves <= now { Step::Leaves(departure) } else { Step::Held(departure) };
                 }
-                Attempt::Declined(given) => return Step::Declined(given),
                 Attempt::Wait(wait) => wait,
             };
             let Some(due) = request.due(at, wait) else { return Step::Refused(Refusal::Never) };
@@ -236,6 +233,9 @@ impl Queue {
 
     /// A request leaves of its own accord.
     pub(super) fn leave(&mut self, ticket: Ticket, exit: Exit) {
+        if self.front() == Some(ticket) {
+            self.is_asking = false;
+        }
         self.refused.remove(&ticket);
         if !self.waiters.contains_key(&ticket) {
             return;
@@ -280,7 +280,7 @@ impl Queue {
     }
 
     /// Refuses those whose deadline is too early for what is not known any better.
-    fn refuse_those(&mut self, is_too_early: impl Fn(Timestamp) -> bool) {
+    pub(super) fn refuse_those(&mut self, is_too_early: impl Fn(Timestamp) -> bool) {
         while let Some((deadline, late)) = self.deadlines.first().copied()
             && is_too_early(deadline)
         {
@@ -297,7 +297,7 @@ impl Queue {
     }
 
     /// Takes a request out of the line. If it was in front, the next one is woken.
-    fn remove(&mut self, ticket: Ticket) {
+    pub(super) fn remove(&mut self, ticket: Ticket) {
         let was_front = self.front() == Some(ticket);
         let Some(waiter) = self.waiters.remove(&ticket) else { return };
         if let Some(deadline) = waiter.deadline {

@@ -24,7 +24,7 @@ pub(crate) struct Queues {
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
     /// The most requests in one line.
-    queue_max: usize,
+    queue_max: std::sync::atomic::AtomicUsize,
     waiters: AtomicU64,
     /// Counted over all lines, so that whoever goes from one to another keeps its place among those who came. It is
     /// counted while a line is locked, and there is nothing in it for the model checker.
@@ -43,8 +43,6 @@ pub(crate) enum Arrival<G> {
     Leaves(G),
     /// Nobody waits and it is admitted, but is to be held until this instant, in front of the line.
     Held { given: G, leaves: Timestamp, ticket: Ticket },
-    /// Nobody waits and it has no business here; it is charged nothing.
-    Declined(G),
     /// It is in line.
     Waits(Ticket),
     /// It does not wait.
@@ -57,7 +55,7 @@ impl Queues {
         Self {
             shards,
             hasher: RandomState::default(),
-            queue_max,
+            queue_max: std::sync::atomic::AtomicUsize::new(queue_max),
             waiters: AtomicU64::new(0),
             next_ticket: std::sync::atomic::AtomicU64::new(0),
             #[cfg(feature = "rules")]
@@ -66,7 +64,12 @@ impl Queues {
     }
 
     pub(crate) fn queue_max(&self) -> usize {
-        self.queue_max
+        self.queue_max.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    #[cfg(feature = "rules")]
+    pub(crate) fn set_queue_max(&self, queue_max: usize) {
+        self.queue_max.store(queue_max, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// How many wait, in all lines.
@@ -93,7 +96,6 @@ impl Queues {
                 return Arrival::Leaves(given);
             }
             Attempt::Admitted(given) => given,
-            Attempt::Declined(given) => return Arrival::Declined(given),
             Attempt::Wait(_) => {
                 let queue = shard.entry(request.line().into()).or_default();
                 return self.get_in_line(queue, request, waiter);
@@ -153,7 +155,7 @@ impl Queues {
             Some(queue) => queue.step(request, ticket, now, waker),
             None => unreachable!("a line is kept while anybody is in it"),
         };
-        if matches!(step, Step::Leaves(_) | Step::Declined(_) | Step::Refused(_)) {
+        if matches!(step, Step::Leaves(_) | Step::Refused(_)) {
             self.has_left();
         }
         self.finish(shard, request.line());
@@ -225,7 +227,7 @@ impl Queues {
     }
 
     pub(super) fn is_full(&self, in_line: usize) -> bool {
-        in_line >= self.queue_max || self.waiters.load(Ordering::Relaxed) >= WAITERS_MAX
+        in_line >= self.queue_max() || self.waiters.load(Ordering::Relaxed) >= WAITERS_MAX
     }
 
     pub(super) fn lock(&self, key: &[u8]) -> MutexGuard<'_, Shard> {

@@ -14,13 +14,10 @@ pub(crate) enum Attempt<G> {
     Admitted(G),
     /// Not before this wait is over.
     Wait(Wait),
-    /// Charged nothing, and has no more business in this line.
-    #[cfg_attr(not(feature = "rules"), allow(dead_code, reason = "a limiter declines nobody"))]
-    Declined(G),
 }
 
 /// A request that may have to stand in line. All in one line wait for the same counters of the same key.
-pub(crate) trait Request {
+pub(crate) trait Request: Forecaster {
     /// What it leaves the line with.
     type Given;
 
@@ -35,14 +32,17 @@ pub(crate) trait Request {
 
     /// Gives back what an attempt took. Tells nobody, for the line may be locked.
     fn give_back(&self, given: &Self::Given);
+}
 
-    /// Where the line's counters are.
+/// Forecasts when requests in a queue will be admitted, for counters that are in memory.
+pub(crate) trait Forecaster {
+    /// Where the queue's counters are.
     fn store(&self) -> &MemoryStore;
 
-    /// The charge on the line's counters.
+    /// The charge on the queue's counters.
     fn plan(&self, now: Timestamp) -> Plan<'_>;
 
-    /// When the next of the line's counters that were changed goes out of force.
+    /// When the next of the queue's superseded counters is not enforced any more.
     fn retires(&self, now: Timestamp) -> Option<Timestamp>;
 
     /// The instant, `from` or later, from which on a wait is over before another counter goes out of force.

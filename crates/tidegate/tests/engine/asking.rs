@@ -7,57 +7,54 @@ use tidegate::{
     Engine, Explanation, Lease, LeaseToken, MemoryStore, Nanos, PlanFull, Release, Renewal, Timer,
 };
 
-pub fn engine<C: Timer>(domains: Vec<Domain>, clock: C) -> Engine<C> {
+pub type TestEngine<C> = Engine<C>;
+
+pub fn engine<C: Timer>(domains: Vec<Domain>, clock: C) -> TestEngine<C> {
     Engine::over(domains, Arc::new(MemoryStore::bounded(1 << 20)), clock).unwrap()
 }
 
 pub fn check<C: Timer, R>(
     engine: &Engine<C>,
     request: &Request<'_>,
-    told: impl FnOnce(&Answer<'_>) -> R,
+    told: impl FnOnce(&Answer) -> R,
 ) -> Result<R, PlanFull> {
-    engine.in_force().check(request).map(|answer| told(&answer))
+    engine.check(request).map(|answer| told(&answer))
 }
 
-pub fn peek<C: Timer, R>(
-    engine: &Engine<C>,
-    request: &Request<'_>,
-    told: impl FnOnce(&Answer<'_>) -> R,
-) -> R {
-    told(&engine.in_force().peek(request).unwrap())
+pub fn peek<C: Timer, R>(engine: &Engine<C>, request: &Request<'_>, told: impl FnOnce(&Answer) -> R) -> R {
+    told(&engine.peek(request).unwrap())
 }
 
 pub fn explain<C: Timer, R>(
     engine: &Engine<C>,
     request: &Request<'_>,
-    explained: impl FnOnce(&Explanation<'_>) -> R,
+    explained: impl FnOnce(&Explanation) -> R,
 ) -> R {
-    explained(&engine.in_force().explain(request).unwrap())
+    explained(&engine.explain(request).unwrap())
 }
 
 pub fn refund<C: Timer>(engine: &Engine<C>, request: &Request<'_>) {
-    engine.in_force().refund(request).unwrap();
+    engine.refund(request).unwrap();
 }
 
 pub fn reset<C: Timer>(engine: &Engine<C>, request: &Request<'_>) {
-    engine.in_force().reset(request).unwrap();
+    engine.reset(request).unwrap();
 }
 
 pub fn acquire<C: Timer, R>(
     engine: &Engine<C>,
     request: &Request<'_>,
     ttl: Option<Nanos>,
-    told: impl FnOnce(&Answer<'_>) -> R,
+    told: impl FnOnce(&Answer) -> R,
 ) -> (R, Option<Lease>) {
-    let rules = engine.in_force();
-    let (answer, lease) = rules.acquire(request, ttl).unwrap();
+    let (answer, lease) = engine.try_acquire(request, ttl).unwrap();
     (told(&answer), lease)
 }
 
 pub fn renew<C: Timer>(engine: &Engine<C>, request: &Request<'_>, token: &LeaseToken) -> Renewal {
-    engine.in_force().renew(request, token, None).unwrap()
+    engine.renew(request, token, None).unwrap()
 }
 
 pub fn release<C: Timer>(engine: &Engine<C>, request: &Request<'_>, token: &LeaseToken) -> Release {
-    engine.in_force().release(request, token).unwrap()
+    engine.release(request, token).unwrap()
 }

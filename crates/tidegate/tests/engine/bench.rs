@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use tidegate::rules::{self, Answer, Descriptor, Domain, Entry, Fate, LimitAnswer, Request};
-use tidegate::{Engine, ManualClock, Wait};
+use tidegate::{ManualClock, Wait};
 
-use crate::asking;
+use crate::asking::{self, TestEngine};
 
 pub struct Bench {
-    pub engine: Engine<ManualClock>,
+    pub engine: TestEngine<ManualClock>,
     pub clock: ManualClock,
 }
 
@@ -81,7 +81,7 @@ impl Bench {
 }
 
 impl Told {
-    pub fn of(answer: &Answer<'_>) -> Self {
+    pub fn of(answer: &Answer) -> Self {
         let wait = |wait: Wait| wait.span().map(|span| span.get().div_ceil(1_000_000));
         let name = |limit: &LimitAnswer<'_>| limit.rule.name.to_string();
         Self {
@@ -89,9 +89,9 @@ impl Told {
             remaining: answer.remaining,
             retry_after_ms: wait(answer.retry_after),
             delay_ms: answer.delay.get().div_ceil(1_000_000),
-            rule: answer.decider().map(name),
-            limits: answer.limits.iter().map(|one| (name(one), one.fate, one.outcome.remaining)).collect(),
-            candidates: answer.candidates.iter().map(|one| (name(one), one.fate)).collect(),
+            rule: answer.decider().as_ref().map(name),
+            limits: answer.limits().map(|one| (name(&one), one.fate, one.outcome.remaining)).collect(),
+            candidates: answer.candidates().map(|one| (name(&one), one.fate)).collect(),
             degraded: answer.degraded,
         }
     }

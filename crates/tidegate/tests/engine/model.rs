@@ -379,7 +379,7 @@ fn ask(bench: &Bench, asking: &Asking) -> Verdict {
     crate::asking::check(&bench.engine, &request, verdict).unwrap()
 }
 
-fn verdict(answer: &Answer<'_>) -> Verdict {
+fn verdict(answer: &Answer) -> Verdict {
     let number = |name: &str| name[1..].parse().unwrap();
     let seconds =
         |wait: Wait| wait.span().map(|span: Nanos| u64::try_from(span.get() / 1_000_000_000).unwrap());
@@ -387,8 +387,7 @@ fn verdict(answer: &Answer<'_>) -> Verdict {
         fate: answer.fate,
         retry_after_s: seconds(answer.retry_after),
         limits: answer
-            .limits
-            .iter()
+            .limits()
             .map(|one| (number(&one.rule.name), one.fate, one.outcome.remaining))
             .collect(),
     }

@@ -57,9 +57,9 @@ fn answers_say_the_limit_that_the_request_brought() {
     let descriptors = [Descriptor { limit: own(u32::MAX, Unit::Week), ..Descriptor::new(&USER, 1) }];
     let request = Request { domain: "api", descriptors: &descriptors };
     let checked = asking::check(&bench.engine, &request, |answer| {
-        assert_eq!(answer.limits[0].limit_now(), u64::from(u32::MAX));
+        assert_eq!(answer.limit(0).unwrap().limit_now(), u64::from(u32::MAX));
         assert_eq!(answer.remaining, u64::from(u32::MAX) - 1);
-        assert_eq!(answer.limits[0].id.to_string(), "week");
+        assert_eq!(answer.limit(0).unwrap().id.to_string(), "week");
     });
     checked.unwrap();
     let explain = |request: &Request<'_>| {
@@ -84,7 +84,7 @@ fn limits_that_a_signal_moves_say_where_they_are() {
     );
     let limit_now = || {
         let request = Request { domain: "api", descriptors: &[Descriptor::new(&USER, 1)] };
-        asking::peek(&bench.engine, &request, |answer| answer.limits[0].limit_now())
+        asking::peek(&bench.engine, &request, |answer| answer.limit(0).unwrap().limit_now())
     };
     assert_eq!(limit_now(), 10);
     bench.engine.push_signal("spare", "1".parse().unwrap()).unwrap();

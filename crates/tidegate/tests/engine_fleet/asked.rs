@@ -1,7 +1,7 @@
 //! What the shared store is asked, and how often.
 
 use tidegate::rules::{Fate, Ruleset};
-use tidegate::{Cacheable, Charge, Timer, Timestamp};
+use tidegate::{Charge, Timer, Timestamp};
 use tidegate_core::KeyForm;
 
 use crate::asking::{at_once, done};
@@ -11,8 +11,7 @@ use crate::remote::Mood;
 
 fn timed(bench: &Bench, attributes: &str) -> tidegate::StageTimes {
     with_request(attributes, 1, |request| {
-        let deciding = bench.engine.decide(request, |decided| decided.stages).timed();
-        at_once(deciding).unwrap().unwrap().expect("it is timed")
+        at_once(bench.engine.decide_timed(request)).unwrap().unwrap().stages.expect("it is timed")
     })
 }
 
@@ -50,11 +49,11 @@ rules:
     };
     let fleet = Fleet::of(1, &file(true));
     fleet.first().ask("user=1");
-    assert_eq!(fleet.remote.cacheable(), [Cacheable::ALL; 3]);
+    assert_eq!(fleet.remote.cacheable(), [vec![true; 5], vec![true], vec![true]]);
     let fleet = Fleet::of(1, &file(false));
     fleet.first().ask("user=1");
-    let some = Cacheable::NONE.with(0).with(3);
-    assert_eq!(fleet.remote.cacheable(), [some, Cacheable::ALL, Cacheable::NONE]);
+    let some = vec![true, false, false, true, false];
+    assert_eq!(fleet.remote.cacheable(), [some, vec![true], vec![false]]);
 }
 
 /// With `count_denied` beside a pool it is looked at first which of them pays.
@@ -88,10 +87,10 @@ rules:
         );
         let rules = Ruleset::compile(domains(&file)).unwrap();
         with_request("user=ann header.x-user=ann path=/reset/ann", 1, |request| {
-            let touches = rules.touched_by(request);
-            let drawn = touches.plan(Timestamp::from_nanos(1)).unwrap();
+            let matched = rules.matched_by(request);
+            let draft = matched.plan(&rules, Timestamp::from_nanos(1)).unwrap();
             let placed = |charge: &Charge<'_>| (charge.key.to_vec(), charge.counter.key_form());
-            let placed: Vec<_> = drawn.plan.charges().iter().map(placed).collect();
+            let placed: Vec<_> = draft.plan.charges().iter().map(placed).collect();
             assert_eq!(placed.len(), 3, "{key}");
             assert!(placed.iter().all(|one| *one == placed[0]), "{key}: {placed:?}");
             let form = if key == "user" { KeyForm::Values } else { KeyForm::Secret };
@@ -136,15 +135,15 @@ fn stages_are_timed() {
     let server = fleet.first();
     fleet.remote.is(Mood::Dawdles);
     with_request("user=1", 1, |request| {
-        let deciding = server.engine.decide(request, |decided| decided.stages).timed();
-        let mut deciding = std::pin::pin!(deciding);
+        let mut deciding = std::pin::pin!(server.engine.decide_timed(request));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(deciding.as_mut().poll(&mut context).is_pending());
         server.advance(2);
         fleet.remote.answer();
-        let std::task::Poll::Ready(Ok(Some(stages))) = deciding.as_mut().poll(&mut context) else {
+        let std::task::Poll::Ready(Ok(decided)) = deciding.as_mut().poll(&mut context) else {
             panic!("it is answered");
         };
+        let stages = decided.stages.expect("it is timed");
         assert_eq!((stages.matching_ns, stages.store_ns), (0, 2_000_000_000));
     });
 }
@@ -155,13 +154,13 @@ fn futures_can_go_to_another_thread() {
     fn goes_elsewhere<T: Send>(future: T) -> T {
         future
     }
-    fn all<C: Timer + Send + Sync>(engine: &tidegate::Engine<C>) {
+    fn all<C: Timer + Send + Sync + 'static>(engine: &crate::asking::TestEngine<C>) {
         with_request("user=1", 1, |request| {
-            let fate = done(goes_elsewhere(engine.decide(request, |decided| decided.answer.fate)));
+            let fate = done(goes_elsewhere(engine.decide(request))).map(|decided| decided.answer.fate);
             assert_eq!(fate, Ok(Fate::Allowed));
-            drop(goes_elsewhere(engine.acquire(request, None, |_| ())));
-            drop(goes_elsewhere(engine.peek(request, |_| ())));
-            drop(goes_elsewhere(engine.explain(request, |_| ())));
+            drop(goes_elsewhere(engine.acquire(request, None)));
+            drop(goes_elsewhere(engine.peek(request)));
+            drop(goes_elsewhere(engine.explain(request)));
             drop(goes_elsewhere(engine.refund(request)));
             drop(goes_elsewhere(engine.reset(request)));
         });
@@ -176,12 +175,14 @@ fn rules_are_those_that_it_was_asked_with() {
     let server = fleet.first();
     fleet.remote.is(Mood::Dawdles);
     with_request("user=1", 1, |request| {
-        let told = |decided: tidegate::Decided<'_>| decided.answer.limits[0].rule.name.to_string();
-        let mut deciding = std::pin::pin!(server.engine.decide(request, told));
+        let mut deciding = std::pin::pin!(server.engine.decide(request));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(deciding.as_mut().poll(&mut context).is_pending());
         server.reload("{ domain: api, rules: [] }");
         fleet.remote.answer();
-        assert_eq!(deciding.as_mut().poll(&mut context), std::task::Poll::Ready(Ok("old".to_owned())));
+        let std::task::Poll::Ready(Ok(decided)) = deciding.as_mut().poll(&mut context) else {
+            panic!("it is answered");
+        };
+        assert_eq!(&*decided.answer.limit(0).unwrap().rule.name, "old");
     });
 }

@@ -6,78 +6,92 @@ use std::task::{Context, Poll, Waker};
 
 use tidegate::rules::{Answer, Domain, Request};
 use tidegate::{
-    Engine, Explanation, Lease, LeaseToken, MemoryStore, Nanos, PlanFull, Release, Renewal, Timer,
+    Engine, EngineError, Explanation, Fallback, Lease, LeaseToken, MemoryStore, Nanos, PlanFull, Release,
+    Renewal, Store, Timer,
 };
 
 use crate::remote::Remote;
 
-pub fn engine<C: Timer + Clone + Send + Sync + 'static>(domains: Vec<Domain>, clock: C) -> Engine<C> {
+pub type TestEngine<C> = Engine<C, Fallback<Arc<dyn Store>>>;
+
+pub fn engine<C: Timer + Clone + Send + Sync + 'static>(domains: Vec<Domain>, clock: C) -> TestEngine<C> {
     engine_sharing(domains, clock.clone(), Remote::new(clock))
 }
 
 /// An engine over this shared store.
-pub fn engine_sharing<C, D>(domains: Vec<Domain>, clock: C, remote: Remote<D>) -> Engine<C>
+pub fn engine_sharing<C, D>(domains: Vec<Domain>, clock: C, remote: Remote<D>) -> TestEngine<C>
 where
     C: Timer,
     D: Timer + Clone + Send + Sync + 'static,
 {
     let own = Arc::new(MemoryStore::bounded(1 << 20));
-    Engine::over(domains, own, clock).unwrap().sharing(Arc::new(remote))
+    let remote: Arc<dyn Store> = Arc::new(remote);
+    Engine::over(domains, Fallback::new(remote, own), clock).unwrap()
 }
 
 /// Decides a request. One that would be held is dropped at once, and told what it would have to wait for.
-pub fn check<C: Timer, R>(
-    engine: &Engine<C>,
+pub fn check<C: Timer + Send + Sync + 'static, R>(
+    engine: &TestEngine<C>,
     request: &Request<'_>,
-    told: impl FnOnce(&Answer<'_>) -> R,
+    told: impl FnOnce(&Answer) -> R,
 ) -> Result<R, PlanFull> {
-    let told = std::cell::Cell::new(Some(told));
-    let tell = |answer: &Answer<'_>| told.take().expect("told once")(answer);
-    let decided = at_once(engine.decide(request, |decided| tell(&decided.answer)));
-    decided.unwrap_or_else(|| Ok(peek(engine, request, tell)))
+    match at_once(engine.decide(request)) {
+        Some(Ok(decided)) => Ok(told(&decided.answer)),
+        Some(Err(EngineError::PlanFull)) => Err(PlanFull),
+        Some(Err(error)) => panic!("{error}"),
+        None => Ok(peek(engine, request, told)),
+    }
 }
 
-pub fn peek<C: Timer, R>(
-    engine: &Engine<C>,
+pub fn peek<C: Timer + Send + Sync + 'static, R>(
+    engine: &TestEngine<C>,
     request: &Request<'_>,
-    told: impl FnOnce(&Answer<'_>) -> R,
+    told: impl FnOnce(&Answer) -> R,
 ) -> R {
-    done(engine.peek(request, told)).unwrap()
+    told(&done(engine.peek(request)).unwrap().answer)
 }
 
-pub fn explain<C: Timer, R>(
-    engine: &Engine<C>,
+pub fn explain<C: Timer + Send + Sync + 'static, R>(
+    engine: &TestEngine<C>,
     request: &Request<'_>,
-    explained: impl FnOnce(&Explanation<'_>) -> R,
+    explained: impl FnOnce(&Explanation) -> R,
 ) -> R {
-    done(engine.explain(request, explained)).unwrap()
+    explained(&done(engine.explain(request)).unwrap())
 }
 
-pub fn refund<C: Timer>(engine: &Engine<C>, request: &Request<'_>) {
+pub fn refund<C: Timer + Send + Sync + 'static>(engine: &TestEngine<C>, request: &Request<'_>) {
     done(engine.refund(request)).unwrap();
 }
 
-pub fn reset<C: Timer>(engine: &Engine<C>, request: &Request<'_>) {
+pub fn reset<C: Timer + Send + Sync + 'static>(engine: &TestEngine<C>, request: &Request<'_>) {
     done(engine.reset(request)).unwrap();
 }
 
-pub fn acquire<C: Timer, R>(
-    engine: &Engine<C>,
+pub fn acquire<C: Timer + Send + Sync + 'static, R>(
+    engine: &TestEngine<C>,
     request: &Request<'_>,
     ttl: Option<Nanos>,
-    told: impl FnOnce(&Answer<'_>) -> R,
+    told: impl FnOnce(&Answer) -> R,
 ) -> (R, Option<Lease>) {
-    let told = std::cell::Cell::new(Some(told));
-    let tell = |answer: &Answer<'_>| told.take().expect("told once")(answer);
-    let acquired = at_once(engine.acquire(request, ttl, |decided| (tell(&decided.answer), decided.lease)));
-    acquired.map_or_else(|| (peek(engine, request, tell), None), Result::unwrap)
+    match at_once(engine.acquire(request, ttl)).map(Result::unwrap) {
+        Some(decided) => (told(&decided.answer), decided.lease),
+        None => (peek(engine, request, told), None),
+    }
 }
 
-pub fn renew<C: Timer>(engine: &Engine<C>, request: &Request<'_>, token: &LeaseToken) -> Renewal {
+pub fn renew<C: Timer + Send + Sync + 'static>(
+    engine: &TestEngine<C>,
+    request: &Request<'_>,
+    token: &LeaseToken,
+) -> Renewal {
     done(engine.renew(request, token, None)).unwrap()
 }
 
-pub fn release<C: Timer>(engine: &Engine<C>, request: &Request<'_>, token: &LeaseToken) -> Release {
+pub fn release<C: Timer + Send + Sync + 'static>(
+    engine: &TestEngine<C>,
+    request: &Request<'_>,
+    token: &LeaseToken,
+) -> Release {
     done(engine.release(request, token)).unwrap()
 }
 

@@ -1,6 +1,7 @@
 //! Leases of the shared store, and of this process while that does not answer.
 
-use tidegate::{Lease, ManualClock, Release, Renewal, StoreFailure, Unsettled};
+use tidegate::rules::Fate;
+use tidegate::{EngineError, Lease, ManualClock, Release, Renewal, StoreFailure};
 
 use crate::asking::done;
 use crate::bench::{Bench, with_request};
@@ -17,11 +18,11 @@ fn acquire(server: &Bench) -> Option<Lease> {
     with_request("tenant=7", 1, |request| crate::asking::acquire(&server.engine, request, None, |_| ()).1)
 }
 
-fn release(server: &Bench, lease: &Lease) -> Result<Release, Unsettled> {
+fn release(server: &Bench, lease: &Lease) -> Result<Release, EngineError> {
     with_request("tenant=7", 1, |request| done(server.engine.release(request, &lease.token)))
 }
 
-fn renew(server: &Bench, lease: &Lease) -> Result<Renewal, Unsettled> {
+fn renew(server: &Bench, lease: &Lease) -> Result<Renewal, EngineError> {
     with_request("tenant=7", 1, |request| done(server.engine.renew(request, &lease.token, None)))
 }
 
@@ -37,9 +38,23 @@ fn what_one_server_acquired_another_gives_back() {
     assert!(matches!(renew(other, &held[1]), Ok(Renewal::Renewed(_))));
 }
 
+/// Nodes that cannot see each other would all hand out the same lock.
+#[test]
+fn a_concurrency_limit_is_denied_without_the_store_unless_its_rule_says_otherwise() {
+    let fleet = Fleet::of(2, LEASES);
+    let server = fleet.first();
+    let shared = acquire(server).expect("a lease");
+    fleet.cut_off();
+    assert_eq!(acquire(server), None);
+    let told = server.ask("tenant=7");
+    assert_eq!((told.fate, told.degraded), (Fate::Unavailable, true));
+    fleet.mend();
+    assert_eq!(release(server, &shared), Ok(Release::Released));
+}
+
 #[test]
 fn what_was_acquired_without_the_store_is_given_back_where_it_was() {
-    let fleet = Fleet::of(2, LEASES);
+    let fleet = Fleet::of(2, &LEASES.replace("60s } }", "60s }, on_store_failure: local }"));
     let [one, other] = &fleet.servers[..] else { panic!("two of them") };
     let shared = acquire(one).expect("a lease");
     fleet.cut_off();
@@ -54,7 +69,7 @@ fn what_was_acquired_without_the_store_is_given_back_where_it_was() {
     assert_eq!(fleet.remote.questions(), questions);
     assert!(acquire(one).is_some());
     // That of the shared store cannot be given back now.
-    let failed = Unsettled::Store(StoreFailure::TimedOut);
+    let failed = EngineError::Store(StoreFailure::TimedOut);
     assert_eq!(release(one, &shared), Err(failed.clone()));
     assert_eq!(renew(one, &shared), Err(failed));
     fleet.mend();
@@ -89,12 +104,11 @@ fn a_lease_ends_no_later_for_its_holder_than_in_the_store() {
     let lease = std::cell::Cell::new(None);
     fleet.remote.is(Mood::Dawdles);
     with_request("tenant=7", 1, |request| {
-        let mut acquired =
-            std::pin::pin!(server.engine.acquire(request, None, |decided| lease.set(decided.lease)));
+        let mut acquired = std::pin::pin!(server.engine.acquire(request, None));
         assert!(crate::asking::at_once(acquired.as_mut()).is_none());
         server.advance(5);
         fleet.remote.answer();
-        assert!(crate::asking::at_once(acquired.as_mut()).is_some());
+        lease.set(crate::asking::at_once(acquired.as_mut()).unwrap().unwrap().lease);
     });
     let lease = lease.get().expect("a lease");
     assert_eq!(lease.expires.as_nanos(), 60_000_000_000);

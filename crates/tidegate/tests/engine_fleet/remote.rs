@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tidegate::{
-    Cacheable, Clock, Later, LeaseToken, MemoryStore, Nanos, Plan, Release, Renewal, Settled, SharedStore,
-    StoreFailure, Timestamp,
-};
+use tidegate::store::{Ask, Reply, Response, Store};
+use tidegate::{Clock, DenyCache, MemoryStore, Nanos, Op, StoreFailure, Timestamp};
+
+/// How long it may take for one decision.
+const TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// What it does with a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +44,7 @@ struct State {
     told: AtomicU64,
     questions: AtomicU64,
     nodes: AtomicU32,
-    cacheable: Mutex<Vec<Cacheable>>,
+    cacheable: Mutex<Vec<Vec<bool>>>,
     spent: Mutex<Vec<Duration>>,
 }
 
@@ -97,8 +98,8 @@ impl<C: Clock> Remote<C> {
         self.state.questions.load(Ordering::Relaxed)
     }
 
-    /// What may be denied from memory, of each plan that was to be charged.
-    pub fn cacheable(&self) -> Vec<Cacheable> {
+    /// Which charges may be denied from memory, of each plan that was to be charged.
+    pub fn cacheable(&self) -> Vec<Vec<bool>> {
         self.state.cacheable.lock().unwrap().clone()
     }
 
@@ -111,37 +112,37 @@ impl<C: Clock> Remote<C> {
         self.clock.now().saturating_add(Nanos::new(self.ahead_ns.into()))
     }
 
-    fn put<T: Send + 'static>(&self, ask: impl FnOnce(Timestamp) -> T) -> Later<Result<T, StoreFailure>> {
+    fn put(&self, ask: impl FnOnce(Timestamp) -> Reply) -> Response {
         self.state.questions.fetch_add(1, Ordering::Relaxed);
         let mood = self.state.mood.lock().unwrap().clone();
         match mood {
-            Mood::Answers => Box::pin(std::future::ready(Ok(ask(self.now())))),
+            Mood::Answers => Response::Later(Box::pin(std::future::ready(Ok(ask(self.now()))))),
             Mood::Dawdles => {
                 let answer = Some(ask(self.now()));
                 let told = self.state.told.load(Ordering::Relaxed);
-                Box::pin(Dawdling { answer, told, state: self.state.clone() })
+                Response::Later(Box::pin(Dawdling { answer, told, state: self.state.clone() }))
             }
-            Mood::Fails(failure) => Box::pin(std::future::ready(Err(failure))),
+            Mood::Fails(failure) => Response::Later(Box::pin(std::future::ready(Err(failure)))),
             Mood::Loses => {
                 ask(self.now());
-                Box::pin(std::future::ready(Err(StoreFailure::TimedOut)))
+                Response::Later(Box::pin(std::future::ready(Err(StoreFailure::TimedOut))))
             }
         }
     }
 }
 
 /// An answer that is told when everybody is told.
-struct Dawdling<T> {
-    answer: Option<T>,
+struct Dawdling {
+    answer: Option<Reply>,
     /// How often everybody had been told when it was asked.
     told: u64,
     state: Arc<State>,
 }
 
-impl<T> Unpin for Dawdling<T> {}
+impl Unpin for Dawdling {}
 
-impl<T> Future for Dawdling<T> {
-    type Output = Result<T, StoreFailure>;
+impl Future for Dawdling {
+    type Output = Result<Reply, StoreFailure>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // Looked at under the lock: who tells everybody after this finds the waker.
@@ -155,47 +156,25 @@ impl<T> Future for Dawdling<T> {
     }
 }
 
-impl<C: Clock + Clone + Send + Sync + 'static> SharedStore for Remote<C> {
-    fn check(&self, plan: &Plan<'_>, cacheable: Cacheable) -> Later<Result<Settled, StoreFailure>> {
-        self.state.cacheable.lock().unwrap().push(cacheable);
-        self.put(|at| Settled { outcomes: self.store.check(plan, at), at, lease: None })
-    }
-
-    fn peek(&self, plan: &Plan<'_>) -> Later<Result<Settled, StoreFailure>> {
-        self.put(|at| Settled { outcomes: self.store.peek(plan, at), at, lease: None })
-    }
-
-    fn acquire(&self, plan: &Plan<'_>, ttl: Option<Nanos>) -> Later<Result<Settled, StoreFailure>> {
-        self.put(|at| {
-            let (outcomes, lease) = self.store.acquire(plan, at, ttl);
-            Settled { outcomes, at, lease }
+impl<C: Clock + Clone + Send + Sync + 'static> Store for Remote<C> {
+    fn ask(&self, ask: &Ask<'_, '_>) -> Response {
+        if let Op::Check = ask.op {
+            let cached = ask.plan.charges().iter().map(|charge| charge.policy.deny_cache == DenyCache::On);
+            self.state.cacheable.lock().unwrap().push(cached.collect());
+        }
+        let left = ask.deadline.map(|deadline| deadline.as_nanos() - ask.now.as_nanos());
+        let spent = TIMEOUT - left.map_or(TIMEOUT, Duration::from_nanos);
+        if spent > Duration::ZERO {
+            self.state.spent.lock().unwrap().push(spent);
+        }
+        self.put(|now| match self.store.ask(&Ask { now, ..*ask }) {
+            Response::Now(Ok(reply)) => reply,
+            _ => unreachable!("memory answers at once"),
         })
     }
 
-    fn renew(
-        &self,
-        plan: &Plan<'_>,
-        token: &LeaseToken,
-        ttl: Option<Nanos>,
-    ) -> Later<Result<Renewal, StoreFailure>> {
-        self.put(|at| self.store.renew(plan, token, at, ttl))
-    }
-
-    fn release(&self, plan: &Plan<'_>, token: &LeaseToken) -> Later<Result<Release, StoreFailure>> {
-        self.put(|at| self.store.release(plan, token, at))
-    }
-
-    fn refund(&self, plan: &Plan<'_>) -> Later<Result<(), StoreFailure>> {
-        self.put(|at| self.store.refund(plan, at))
-    }
-
-    fn reset(&self, plan: &Plan<'_>) -> Later<Result<(), StoreFailure>> {
-        self.put(|_| self.store.reset(plan))
-    }
-
-    fn having_spent(&self, spent: Duration) -> Arc<dyn SharedStore> {
-        self.state.spent.lock().unwrap().push(spent);
-        Arc::new(self.clone())
+    fn timeout(&self) -> Option<Duration> {
+        Some(TIMEOUT)
     }
 
     fn live_nodes(&self) -> NonZeroU32 {

@@ -1,7 +1,7 @@
 //! Without the shared store: what each rule says becomes of its limits.
 
 use tidegate::rules::{Answer, Fate};
-use tidegate::{Asking, Charge, Counter, Nanos, Role, StoreFailure, Unsettled, Wait};
+use tidegate::{Charge, Counter, EngineError, Nanos, Op, StoreFailure, Wait};
 
 use crate::asking::{self, at_once, done};
 use crate::bench::{Bench, Told, with_request};
@@ -160,7 +160,7 @@ fn what_is_not_limited_is_not_degraded() {
     with_request("is=other", 1, |request| {
         done(fleet.first().engine.refund(request)).unwrap();
         done(fleet.first().engine.reset(request)).unwrap();
-        done(fleet.first().engine.peek(request, |_| ())).unwrap();
+        let _ = done(fleet.first().engine.peek(request)).unwrap();
     });
 }
 
@@ -258,10 +258,10 @@ fn other_operations_are_errors() {
     ];
     for failure in failures {
         fleet.remote.is(Mood::Fails(failure.clone()));
-        let expected = Unsettled::Store(failure.clone());
+        let expected = EngineError::Store(failure.clone());
         with_request("is=local user=1", 1, |request| {
-            assert_eq!(done(engine.peek(request, |_| ())), Err(expected.clone()));
-            assert_eq!(done(engine.explain(request, |_| ())), Err(expected.clone()));
+            assert_eq!(done(engine.peek(request)).map(drop), Err(expected.clone()));
+            assert_eq!(done(engine.explain(request)).map(drop), Err(expected.clone()));
             assert_eq!(done(engine.refund(request)), Err(expected.clone()));
             assert_eq!(done(engine.reset(request)), Err(expected.clone()));
         });
@@ -280,10 +280,10 @@ fn too_many_limits_are_an_error_whether_it_answers_or_not() {
         }
         let engine = &fleet.first().engine;
         with_request("user=1", 1, |request| {
-            assert!(at_once(engine.decide(request, |_| ())).unwrap().is_err());
-            assert_eq!(done(engine.peek(request, |_| ())), Err(Unsettled::PlanFull));
-            assert_eq!(done(engine.refund(request)), Err(Unsettled::PlanFull));
-            assert_eq!(done(engine.reset(request)), Err(Unsettled::PlanFull));
+            assert!(at_once(engine.decide(request)).unwrap().is_err());
+            assert_eq!(done(engine.peek(request)).map(drop), Err(EngineError::PlanFull));
+            assert_eq!(done(engine.refund(request)), Err(EngineError::PlanFull));
+            assert_eq!(done(engine.reset(request)), Err(EngineError::PlanFull));
         });
     }
     assert_eq!(fleet.remote.questions(), 0);
@@ -308,18 +308,18 @@ fn a_reset_is_one_of_both_stores() {
 fn a_limit_without_rules_is_shared_out_too() {
     let fleet = Fleet::of(3, POLICIES);
     let counter = Counter::new("mine", 0, "{algorithm: fixed_window, limit: 6, per: 1h}".parse().unwrap());
-    let charge = Charge { key: b"key", counter: &counter, cost: 1, role: Role::Enforced };
-    let ask = |asking| done(fleet.first().engine.check_one(&charge, asking));
+    let charge = Charge::new(b"key", &counter, 1);
+    let ask = |op| done(fleet.first().engine.check_one(&charge, op));
     for _ in 0..2 {
-        let looked = ask(Asking::Look);
+        let looked = ask(Op::Peek);
         assert_eq!((looked.decision.remaining, looked.degraded), (5, false));
     }
-    let passing = |times| (0..times).filter(|_| ask(Asking::Charge).decision.is_allowed()).count();
+    let passing = |times| (0..times).filter(|_| ask(Op::Check).decision.is_allowed()).count();
     assert_eq!(passing(9), 6);
     fleet.cut_off();
-    assert!(ask(Asking::Look).degraded);
+    assert!(ask(Op::Peek).degraded);
     assert_eq!(passing(9), 2);
-    let denied = ask(Asking::Charge);
+    let denied = ask(Op::Check);
     assert_eq!((denied.decision.is_allowed(), denied.degraded), (false, true));
 }
 
@@ -329,8 +329,8 @@ fn who_asks_a_limit_without_rules_for_more_than_a_share_is_told_to_try_again() {
     let fleet = Fleet::of(4, POLICIES);
     let counter = Counter::new("mine", 0, "{limit: 10, per: 60s, burst: 10}".parse().unwrap());
     let ask = |cost| {
-        let charge = Charge { key: b"key", counter: &counter, cost, role: Role::Enforced };
-        done(fleet.first().engine.check_one(&charge, Asking::Charge)).decision
+        let charge = Charge::new(b"key", &counter, cost);
+        done(fleet.first().engine.check_one(&charge, Op::Check)).decision
     };
     fleet.cut_off();
     let after = |seconds: u128| Wait::of(Nanos::new(seconds * 1_000_000_000));
@@ -346,20 +346,19 @@ fn a_candidate_that_is_not_answered_marks_nothing() {
     let server = fleet.first();
     fleet.remote.is(Mood::Dawdles);
     with_request("user=1", 1, |request| {
-        let told = |answer: &Answer<'_>| (answer.fate, answer.degraded, answer.candidates.len());
-        let decided = server.engine.decide(request, |decided| told(&decided.answer));
-        let mut decided = std::pin::pin!(decided);
+        let told = |answer: &Answer| (answer.fate, answer.degraded, answer.candidates().len());
+        let mut decided = std::pin::pin!(server.engine.decide(request));
         assert!(at_once(decided.as_mut()).is_none());
         // What it was asked is answered, what it is asked next is not.
         *fleet.remote.mood() = Mood::Fails(StoreFailure::TimedOut);
         fleet.remote.answer();
-        assert_eq!(at_once(decided.as_mut()), Some(Ok((Fate::Allowed, false, 1))));
+        assert_eq!(told(&at_once(decided.as_mut()).unwrap().unwrap().answer), (Fate::Allowed, false, 1));
         fleet.remote.is(Mood::Dawdles);
-        let mut peeked = std::pin::pin!(server.engine.peek(request, told));
+        let mut peeked = std::pin::pin!(server.engine.peek(request));
         assert!(at_once(peeked.as_mut()).is_none());
         *fleet.remote.mood() = Mood::Fails(StoreFailure::TimedOut);
         fleet.remote.answer();
-        assert_eq!(at_once(peeked.as_mut()), Some(Ok((Fate::Allowed, false, 1))));
+        assert_eq!(told(&at_once(peeked.as_mut()).unwrap().unwrap().answer), (Fate::Allowed, false, 1));
     });
     assert_eq!(fleet.remote.questions(), 4);
 }
@@ -383,7 +382,7 @@ fn the_mark_stays_when_an_answer_is_denied() {
     let fleet = Fleet::of(1, POLICIES);
     fleet.cut_off();
     with_request("is=local user=1", 1, |request| {
-        let denied = |answer: &Answer<'_>| {
+        let denied = |answer: &Answer| {
             let mut answer = answer.clone();
             answer.deny(0, tidegate::Wait::NEVER);
             (answer.degraded, answer.fate)

@@ -6,12 +6,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use tidegate::{Cacheable, SharedStore, StoreFailure};
+use tidegate::StoreFailure;
 use tokio::runtime::Runtime;
 
 use super::cluster::RedisCluster;
 use super::server::RedisServer;
-use super::setup::{charge, counter, decision, plan, remaining, store, store_with};
+use super::setup::{Cacheable, SharedStore, charge, counter, decision, plan, remaining, store, store_with};
 
 /// What stores live on. The thread of the test is not on it.
 fn runtime() -> Runtime {

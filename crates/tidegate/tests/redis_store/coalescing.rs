@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use tidegate::{Cacheable, SharedStore};
-
 use super::server::RedisServer;
-use super::setup::{charge, counter, decision, plan, store};
+use super::setup::{Cacheable, SharedStore, charge, counter, decision, plan, store};
 
 #[tokio::test]
 async fn identical_plans_share_a_call_and_are_told_apart_exactly() {

@@ -1,10 +1,12 @@
 //! Denials from memory are those that Redis would have given.
 
 use tidegate::redis::RedisStore;
-use tidegate::{Cacheable, Counter, Nanos, Role, Settled, SharedStore, StoreFailure, Timestamp, Wait};
+use tidegate::{Counter, Nanos, Role, StoreFailure, Timestamp, Wait};
 
 use super::server::{RedisServer, wait_until};
-use super::setup::{charge, check, check_cached, counter, decision, plan, store, stores};
+use super::setup::{
+    Cacheable, Settled, SharedStore, charge, check, check_cached, counter, decision, plan, store, stores,
+};
 
 /// The first instant at which it would be admitted, by the store's time, or the end of all time; none if it was.
 fn retry_at(settled: &Settled) -> Option<Timestamp> {

@@ -1,10 +1,11 @@
 //! Several processes share a limit and admit exactly as much as it says, together.
 
-use tidegate::SharedStore;
 use tidegate::redis::RedisStore;
 
 use super::server::{RedisServer, wait_until};
-use super::setup::{charge, check, check_cached, counter, decision, plan, remaining, store, stores};
+use super::setup::{
+    Cacheable, SharedStore, charge, check, check_cached, counter, decision, plan, remaining, store, stores,
+};
 
 /// Windows so long that none turns and nothing comes back while a test runs.
 const LIMITS: [&str; 8] = [
@@ -92,10 +93,10 @@ async fn a_plan_is_charged_whole_or_not_at_all() {
     let (wide, narrow) = (counter("wide", "100 per 1000d"), counter("narrow", "5 per 1000d"));
     let both = plan(&[charge("user", &wide, 1), charge("ip", &narrow, 1)]);
     for left in (0..5).rev() {
-        let settled = store.check(&both, tidegate::Cacheable::NONE).await.unwrap();
+        let settled = store.check(&both, Cacheable::NONE).await.unwrap();
         assert_eq!((settled.outcomes[0].remaining, settled.outcomes[1].remaining), (95 + left, left));
     }
-    assert!(!decision(store.check(&both, tidegate::Cacheable::NONE).await).is_allowed());
+    assert!(!decision(store.check(&both, Cacheable::NONE).await).is_allowed());
     assert_eq!(remaining(&store, "user", &wide).await, 95);
 }
 
@@ -103,7 +104,7 @@ async fn a_plan_is_charged_whole_or_not_at_all() {
 async fn an_answer_that_nobody_waits_for_is_charged_nevertheless() {
     let server = RedisServer::start();
     let (store, counter) = (store(&server.url()).await, counter("dropped", "10 per 1000d"));
-    drop(store.check(&plan(&[charge("key", &counter, 3)]), tidegate::Cacheable::NONE));
+    drop(store.check(&plan(&[charge("key", &counter, 3)]), Cacheable::NONE));
     // Put after it, so answered after it.
     assert_eq!(check(&store, "key", &counter, 1).await.remaining, 6);
 }
@@ -112,7 +113,7 @@ async fn an_answer_that_nobody_waits_for_is_charged_nevertheless() {
 async fn a_plan_of_nothing_passes_without_asking() {
     let server = RedisServer::start();
     let store = store(&server.url()).await;
-    assert!(decision(store.check(&plan(&[]), tidegate::Cacheable::ALL).await).is_allowed());
+    assert!(decision(store.check(&plan(&[]), Cacheable::ALL).await).is_allowed());
     store.refund(&plan(&[])).await.unwrap();
     assert_eq!(store.stats().calls, 0);
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tidegate::{Cacheable, SharedStore, StoreFailure, Verdict};
+use tidegate::{StoreFailure, Verdict};
 
 use super::server::{RedisServer, wait_until};
-use super::setup::{charge, check, counter, plan, store, store_with};
+use super::setup::{Cacheable, SharedStore, charge, check, counter, plan, store, store_with};
 
 /// Short enough to wait for, long enough for a machine that has other things to do.
 const SHORT: Duration = Duration::from_millis(500);

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use tidegate::redis::RedisStore;
-use tidegate::{Cacheable, Counter, Fence, Lease, Nanos, Plan, Release, Renewal, SharedStore, StoreFailure};
+use tidegate::{Counter, Fence, Lease, Nanos, Plan, Release, Renewal, StoreFailure};
 
 use super::cluster::RedisCluster;
 use super::server::{RedisServer, wait_until};
-use super::setup::{LONG, charge, counter, decision, plan, remaining, store_with, stores};
+use super::setup::{
+    Cacheable, LONG, SharedStore, charge, counter, decision, plan, remaining, store_with, stores,
+};
 
 async fn acquire(store: &RedisStore, plan: &Plan<'_>) -> Option<Lease> {
     store.acquire(plan, None).await.unwrap().lease

@@ -1,9 +1,9 @@
 //! A ring of servers that know nothing of each other: plans whose keys are at several of them.
 
-use tidegate::{Cacheable, Counter, SharedStore};
+use tidegate::Counter;
 
 use super::server::{RedisServer, wait_until};
-use super::setup::{charge, counter, decision, plan, remaining, store, stores};
+use super::setup::{Cacheable, SharedStore, charge, counter, decision, plan, remaining, store, stores};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plans_across_a_ring_pass_exactly_as_often_as_the_narrow_limit_lets() {

@@ -1,10 +1,13 @@
 //! Stores and plans for tests.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use tidegate::redis::{RedisSettings, RedisStore};
+use tidegate::store::{Ask, Reply};
 use tidegate::{
-    Cacheable, Charge, Counter, Decision, IntoLimit, Limit, Plan, Role, Settled, SharedStore, StoreFailure,
+    Charge, Clock as _, Counter, Decision, DenyCache, IntoLimit, Lease, LeaseToken, Limit, Nanos, Op,
+    Outcomes, Plan, Policy, Release, Renewal, Store, StoreFailure, SystemClock, Timestamp,
 };
 
 /// A budget that nothing exceeds, however busy the machine is.
@@ -38,7 +41,7 @@ pub fn counter(name: &str, text: &str) -> Counter {
 }
 
 pub fn charge<'a>(key: &'a str, counter: &'a Counter, cost: u64) -> Charge<'a> {
-    Charge { key: key.as_bytes(), counter, cost, role: Role::Enforced }
+    Charge::new(key.as_bytes(), counter, cost)
 }
 
 pub fn plan<'a>(charges: &[Charge<'a>]) -> Plan<'a> {
@@ -65,4 +68,75 @@ pub async fn remaining(store: &RedisStore, key: &str, counter: &Counter) -> u64 
 
 pub fn decision(settled: Result<Settled, StoreFailure>) -> Decision {
     Decision::merge(&settled.unwrap().outcomes)
+}
+
+/// Which charges of a plan may be denied from memory, by their positions.
+#[derive(Clone, Copy)]
+pub struct Cacheable(u64);
+
+impl Cacheable {
+    pub const NONE: Self = Self(0);
+    pub const ALL: Self = Self(u64::MAX);
+
+    pub fn with(self, position: usize) -> Self {
+        Self(self.0 | 1 << position)
+    }
+}
+
+/// What a store decided.
+#[derive(Clone, Debug)]
+pub struct Settled {
+    pub outcomes: Outcomes,
+    pub at: Timestamp,
+    pub lease: Option<Lease>,
+}
+
+type Later<T> = Pin<Box<dyn Future<Output = Result<T, StoreFailure>> + Send>>;
+
+/// A store, asked in short. The operation starts when it is asked for.
+pub trait SharedStore: Store {
+    fn start<T: 'static>(&self, op: Op, plan: &Plan<'_>, read: fn(Reply) -> T) -> Later<T> {
+        let response = self.ask(&Ask { op, plan, now: SystemClock::new().now(), deadline: None });
+        Box::pin(async move { response.reply().await.map(read) })
+    }
+
+    fn check(&self, plan: &Plan<'_>, cacheable: Cacheable) -> Later<Settled> {
+        let mut cached = Plan::new();
+        for (position, charge) in plan.charges().iter().enumerate() {
+            let is_cached = cacheable.0 >> position & 1 == 1;
+            let deny_cache = if is_cached { DenyCache::On } else { DenyCache::Off };
+            cached.add(Charge { policy: Policy { deny_cache, ..charge.policy }, ..*charge }).unwrap();
+        }
+        self.start(Op::Check, &cached, settled)
+    }
+
+    fn peek(&self, plan: &Plan<'_>) -> Later<Settled> {
+        self.start(Op::Peek, plan, settled)
+    }
+
+    fn acquire(&self, plan: &Plan<'_>, ttl: Option<Nanos>) -> Later<Settled> {
+        self.start(Op::Acquire { ttl }, plan, settled)
+    }
+
+    fn renew(&self, plan: &Plan<'_>, token: &LeaseToken, ttl: Option<Nanos>) -> Later<Renewal> {
+        self.start(Op::Renew { token: *token, ttl }, plan, |reply| reply.lease.into())
+    }
+
+    fn release(&self, plan: &Plan<'_>, token: &LeaseToken) -> Later<Release> {
+        self.start(Op::Release { token: *token }, plan, |reply| reply.lease.into())
+    }
+
+    fn refund(&self, plan: &Plan<'_>) -> Later<()> {
+        self.start(Op::Refund, plan, drop)
+    }
+
+    fn reset(&self, plan: &Plan<'_>) -> Later<()> {
+        self.start(Op::Reset, plan, drop)
+    }
+}
+
+impl SharedStore for RedisStore {}
+
+fn settled(reply: Reply) -> Settled {
+    Settled { outcomes: reply.outcomes, at: reply.at, lease: reply.lease.held() }
 }

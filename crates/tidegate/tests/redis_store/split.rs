@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use tidegate::redis::RedisStore;
-use tidegate::{Cacheable, Counter, SharedStore, StoreFailure, Verdict};
+use tidegate::{Counter, StoreFailure, Verdict};
 
 use super::cluster::RedisCluster;
 use super::server::wait_until;
-use super::setup::{LONG, charge, check, counter, decision, plan, remaining, store, store_with, stores};
+use super::setup::{
+    Cacheable, LONG, Settled, SharedStore, charge, check, counter, decision, plan, remaining, store,
+    store_with, stores,
+};
 
 /// Two keys whose slots are at different servers.
 const A: &str = "a";
@@ -63,7 +66,7 @@ async fn outcomes_are_in_the_order_of_the_plan_and_those_of_the_fate_of_all() {
     let store = store(&cluster.url()).await;
     let (wide, narrow) = (wide(), narrow());
     let three = |cost| plan(&[charge(A, &wide, 1), charge(B, &narrow, cost), charge("c", &wide, 2)]);
-    let left = |settled: &tidegate::Settled| -> Vec<u64> {
+    let left = |settled: &Settled| -> Vec<u64> {
         settled.outcomes.iter().map(|outcome| outcome.remaining).collect()
     };
     assert_eq!(left(&store.peek(&three(30)).await.unwrap()), [999, 10, 998]);

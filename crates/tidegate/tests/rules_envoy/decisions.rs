@@ -138,7 +138,7 @@ fn answers(file: &[Node], requests: &[Asked]) -> Vec<[Fate; 3]> {
             .collect();
         let now = Timestamp::from_nanos(minute * 60_000_000_000);
         let request = Request { domain: "d", descriptors: &descriptors };
-        let by = |engine: &Engine<ManualClock>| engine.in_force().check_at(&request, now).unwrap().fate;
+        let by = |engine: &Engine<ManualClock>| engine.check_at(&request, now).unwrap().fate;
         [model.decide(file, &descriptors, minute / 60), by(&envoy), by(&native)]
     };
     requests.iter().map(decide).collect()

@@ -56,12 +56,11 @@ fn shown(domains: &[Domain]) -> String {
             if !rule.replaces.is_empty() || !rule.metadata.is_empty() {
                 lines.push(format!("    replaces {:?} metadata {:?}", rule.replaces, rule.metadata));
             }
-            if rule.on_store_failure != rules::OnStoreFailure::default()
-                || rule.deny_cache == rules::DenyCache::Off
-            {
+            if rule.on_store_failure.is_some() || rule.deny_cache == rules::DenyCache::Off {
                 lines.push(format!(
                     "    on_store_failure {:?} deny_cache {:?}",
-                    rule.on_store_failure, rule.deny_cache
+                    rule.on_store_failure.unwrap_or_default(),
+                    rule.deny_cache
                 ));
             }
         }

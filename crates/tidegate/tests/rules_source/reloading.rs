@@ -10,7 +10,7 @@ use super::*;
 fn remaining(engine: &Engine<ManualClock>, cost: u64) -> u64 {
     let entries = [Entry { key: "user", value: "42" }];
     let request = Request { domain: "api", descriptors: &[Descriptor::new(&entries, cost)] };
-    engine.in_force().check(&request).unwrap().remaining
+    engine.check(&request).unwrap().remaining
 }
 
 #[test]

@@ -35,7 +35,7 @@ impl Keys {
     fn charge_and_refund(&self, store: &MemoryStore, key: u64, now: Timestamp) {
         let key = (key + u64::MAX / 2).to_le_bytes();
         let mut plan = Plan::new();
-        plan.add(Charge { key: &key, counter: &self.counter, cost: 1, role: Role::Enforced }).unwrap();
+        plan.add(Charge::new(&key, &self.counter, 1)).unwrap();
         store.check(&plan, now);
         store.refund(&plan, now);
     }
@@ -134,7 +134,7 @@ fn leases_of_one_key_while_others_come_and_go() {
         (Directory::new(), counter("{algorithm: concurrency, limit: 1000000, ttl: 1h}"));
     let store = MemoryStore::bounded(MEMORY_MAX);
     let mut plan = Plan::new();
-    plan.add(Charge { key: b"key", counter: &counter, cost: 1, role: Role::Enforced }).unwrap();
+    plan.add(Charge::new(b"key", &counter, 1)).unwrap();
     let (stop, clock) = (AtomicBool::new(false), AtomicU64::new(NOW.as_nanos()));
     let now = || Timestamp::from_nanos(clock.fetch_add(1, Ordering::Relaxed));
     let held: Vec<_> = (0..HELD).map(|_| store.acquire(&plan, now(), None).1.unwrap()).collect();

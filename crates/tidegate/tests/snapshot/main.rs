@@ -65,7 +65,7 @@ fn counter(limit: &str) -> Counter {
 }
 
 fn charge(store: &MemoryStore, counter: &Counter, key: u64, now: Timestamp) {
-    let charge = Charge { key: &key.to_le_bytes(), counter, cost: 1, role: Role::Enforced };
+    let charge = Charge::new(&key.to_le_bytes(), counter, 1);
     assert!(store.check_one(&charge, now).is_allowed(), "key {key}");
 }
 
@@ -73,7 +73,7 @@ fn charge(store: &MemoryStore, counter: &Counter, key: u64, now: Timestamp) {
 fn used(store: &MemoryStore, counter: &Counter, key: u64, now: Timestamp) -> u64 {
     let key = key.to_le_bytes();
     let mut plan = Plan::new();
-    plan.add(Charge { key: &key, counter, cost: 0, role: Role::Enforced }).unwrap();
+    plan.add(Charge::new(&key, counter, 0)).unwrap();
     counter.limit().rate().limit() - store.peek(&plan, now)[0].remaining
 }
 

@@ -42,7 +42,7 @@ fn ask(store: &MemoryStore, counters: &[Counter], request: &Request, now: Timest
     let keys: Vec<[u8; 1]> = request.charges.iter().map(|(_, key, _)| [*key]).collect();
     let mut plan = Plan::new();
     for ((place, _, cost), key) in request.charges.iter().zip(&keys) {
-        plan.add(Charge { key, counter: &counters[*place], cost: *cost, role: Role::Enforced }).unwrap();
+        plan.add(Charge::new(key, &counters[*place], *cost)).unwrap();
     }
     let outcomes = store.check(&plan, now);
     if request.refunded {
@@ -116,7 +116,7 @@ fn leases_and_their_tokens_are_restored() {
     let (directory, counter) = (Directory::new(), counter("{algorithm: concurrency, limit: 5000, ttl: 1h}"));
     let store = MemoryStore::bounded(MEMORY_MAX);
     let mut plan = Plan::new();
-    plan.add(Charge { key: b"key", counter: &counter, cost: 1, role: Role::Enforced }).unwrap();
+    plan.add(Charge::new(b"key", &counter, 1)).unwrap();
     // More than a block holds, all within a microsecond.
     let leases: Vec<_> = (0..LEASES).map(|_| store.acquire(&plan, NOW, None).1.unwrap()).collect();
     assert_eq!(store.snapshot(directory.file(), NOW).unwrap().entries, 1);
@@ -139,7 +139,7 @@ fn fences_do_not_go_back() {
     let later = |millis: u64| Timestamp::from_nanos(NOW.as_nanos() + millis * 1_000_000);
     let earlier = Timestamp::from_nanos(NOW.as_nanos() - 500_000_000);
     let mut plan = Plan::new();
-    plan.add(Charge { key: b"key", counter: &counter, cost: 1, role: Role::Enforced }).unwrap();
+    plan.add(Charge::new(b"key", &counter, 1)).unwrap();
     // Where the leases are over or given back by the time of the snapshot, and where they are not; where they are
     // over by the time of the restore, and where they are not.
     for (ended, written, restored_at) in
@@ -171,7 +171,7 @@ fn fences_of_leases_that_are_too_many_do_not_go_back() {
         (Directory::new(), counter("{algorithm: concurrency, limit: 100000, ttl: 1h}"));
     let store = MemoryStore::bounded(MEMORY_MAX);
     let mut plan = Plan::new();
-    plan.add(Charge { key: b"key", counter: &counter, cost: 1, role: Role::Enforced }).unwrap();
+    plan.add(Charge::new(b"key", &counter, 1)).unwrap();
     let last = (0..100_000).map(|_| store.acquire(&plan, NOW, None).1.unwrap().fence).last().unwrap();
     store.snapshot(directory.file(), NOW).unwrap();
     let again = MemoryStore::restore(directory.file(), 1 << 20, NOW).store;

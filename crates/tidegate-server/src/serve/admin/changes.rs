@@ -2,7 +2,8 @@
 
 use hyper::StatusCode;
 use serde_json::json;
-use tidegate::rules::{Asked, Reload, Request};
+use tidegate::Clock as _;
+use tidegate::rules::{Reload, Request};
 use tidegate::{AlgorithmName, PlanFull};
 
 use crate::request_json::{self, Form};
@@ -44,28 +45,28 @@ pub(super) async fn change(app: &App, body: &[u8], change: Change) -> Reply {
     let request = Request { domain: read.domain(), descriptors: &descriptors };
     let touched = match touched(app, &request) {
         None => return no_such_domain(request.domain),
-        Some(Err(full)) => return asking::of_plan(&full),
+        Some(Err(full)) => return asking::of_error(&full.into()),
         Some(Ok(touched)) => touched,
     };
     let changed = match change {
         Change::Refund => app.refund(&request).await.map(|()| refunded(touched)),
         Change::Reset => app.reset(&request).await.map(|()| reset(touched)),
     };
-    changed.unwrap_or_else(|unsettled| asking::of_unsettled(&unsettled))
+    changed.unwrap_or_else(|error| asking::of_error(&error))
 }
 
 /// What a request touches; none if its domain has no rules. That is said by the rules, whatever counters there are.
 fn touched(app: &App, request: &Request<'_>) -> Option<Result<Touched, PlanFull>> {
-    let rules = app.engine.in_force();
-    rules.ruleset().domain(request.domain)?;
-    let answer = match rules.peek(request) {
-        Ok(answer) => answer,
-        Err(full) => return Some(Err(full)),
-    };
+    let rules = app.engine.rules();
+    rules.domain(request.domain)?;
+    let matched = rules.matched_by(request);
+    if let Err(full) = matched.plan(&rules, app.engine.clock().now()) {
+        return Some(Err(full));
+    }
     let mut touched = Touched::default();
-    // Those whose key cannot be made have nothing that could be changed.
-    for limit in answer.limits.iter().filter(|limit| limit.asked == Asked::Yes) {
-        match limit.limit.limit.algorithm_name() {
+    // Limits whose key cannot be made have nothing that could be changed.
+    for limit in matched.all().iter().filter(|limit| limit.has_key()) {
+        match rules.resolve(&limit.limit).limit.limit().limit.algorithm_name() {
             AlgorithmName::Concurrency => touched.concurrency += 1,
             _ => touched.rates += 1,
         }

@@ -46,8 +46,8 @@ pub(super) fn page(app: &App, asked: &Asked) -> Result<Reply, Refused> {
         offset: number(asked, "offset", 0..=usize::MAX)?.unwrap_or(0),
         limit: number(asked, "limit", 1..=RULES_PER_PAGE_MAX)?.unwrap_or(RULES_PER_PAGE),
     };
-    let in_force = app.engine.in_force();
-    let mut domains: Vec<&DomainRules> = in_force.ruleset().domains().collect();
+    let active = app.engine.rules();
+    let mut domains: Vec<&DomainRules> = active.domains().collect();
     domains.sort_unstable_by_key(|domain| domain.name());
     let is_wanted = |domain: &&DomainRules| wanted.domain.as_deref().is_none_or(|name| name == domain.name());
     let all = || {

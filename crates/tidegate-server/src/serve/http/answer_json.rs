@@ -10,7 +10,7 @@ use crate::serve::rounded;
 pub(super) const LIMIT_BYTES: usize = 256;
 
 /// Writes the fields of an answer, without the braces around them.
-pub(super) fn write_fields(out: &mut Vec<u8>, answer: &Answer<'_>, waited: Nanos) {
+pub(super) fn write_fields(out: &mut Vec<u8>, answer: &Answer, waited: Nanos) {
     out.extend_from_slice(br#""decision":""#);
     out.extend_from_slice(answer.fate.as_str().as_bytes());
     match answer.decider() {
@@ -32,14 +32,14 @@ pub(super) fn write_fields(out: &mut Vec<u8>, answer: &Answer<'_>, waited: Nanos
         false => br#","degraded":false,"limits":"#,
         true => br#","degraded":true,"limits":"#.as_slice(),
     });
-    json::list(out, &answer.limits, write_limit);
-    if !answer.candidates.is_empty() {
+    json::list(out, answer.limits(), write_limit);
+    if answer.candidates().len() > 0 {
         out.extend_from_slice(br#","candidates":"#);
-        json::list(out, &answer.candidates, write_limit);
+        json::list(out, answer.candidates(), write_limit);
     }
 }
 
-fn write_limit(out: &mut Vec<u8>, limit: &LimitAnswer<'_>) {
+fn write_limit(out: &mut Vec<u8>, limit: LimitAnswer<'_>) {
     out.extend_from_slice(br#"{"rule":"#);
     json::text(out, &limit.rule.name);
     out.extend_from_slice(br#","limit":"#);

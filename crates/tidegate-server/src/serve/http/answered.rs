@@ -26,13 +26,13 @@ pub const DEGRADED_HEADER: HeaderName = HeaderName::from_static(rls::DEGRADED_HE
 
 /// A reply with what the limits say: 200; 429 if the request is denied, or 503 if nobody could be asked. `more` has fields to
 /// add, each after a comma.
-pub(super) fn reply(answer: &Answer<'_>, waited: Nanos, more: &[u8]) -> Reply {
+pub(super) fn reply(answer: &Answer, waited: Nanos, more: &[u8]) -> Reply {
     let status = match answer.fate {
         Fate::Denied => StatusCode::TOO_MANY_REQUESTS,
         Fate::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::OK,
     };
-    let limits = answer.limits.len() + answer.candidates.len();
+    let limits = answer.limits().len() + answer.candidates().len();
     let mut out = Vec::with_capacity(ANSWER_BYTES + limits * answer_json::LIMIT_BYTES + more.len());
     match answer.fate {
         Fate::Denied => write_problem(&mut out, answer),
@@ -71,7 +71,7 @@ pub(super) fn reply(answer: &Answer<'_>, waited: Nanos, more: &[u8]) -> Reply {
 }
 
 #[cold]
-fn mark_degraded(headers: &mut HeaderMap, answer: &Answer<'_>) {
+fn mark_degraded(headers: &mut HeaderMap, answer: &Answer) {
     headers.insert(DEGRADED_HEADER, HeaderValue::from_static("true"));
     // Which is there already unless the limit is one that clients are not told of.
     if answer.fate == Fate::Unavailable
@@ -83,9 +83,9 @@ fn mark_degraded(headers: &mut HeaderMap, answer: &Answer<'_>) {
 
 /// What the answer to a request that was turned away has before its fields.
 #[cold]
-fn write_unavailable(out: &mut Vec<u8>, answer: &Answer<'_>) {
+fn write_unavailable(out: &mut Vec<u8>, answer: &Answer) {
     out.extend_from_slice(UNAVAILABLE_TYPE);
-    let policy = answer.decider().map(PolicyName::of);
+    let policy = answer.decider().as_ref().map(PolicyName::of);
     let by = policy.map_or_else(|| "a rule".to_owned(), |policy| policy.to_string());
     json::text(
         out,
@@ -95,20 +95,20 @@ fn write_unavailable(out: &mut Vec<u8>, answer: &Answer<'_>) {
 }
 
 /// What a denial has before the fields of the answer: the problem, for people and by its policies.
-fn write_problem(out: &mut Vec<u8>, answer: &Answer<'_>) {
+fn write_problem(out: &mut Vec<u8>, answer: &Answer) {
     out.extend_from_slice(PROBLEM_TYPE);
     json::text(out, &detail(answer));
     out.extend_from_slice(br#","violated-policies":"#);
     let denying =
-        answer.limits.iter().filter(|limit| limit.fate == Fate::Denied && limit_headers::is_shown(limit));
-    json::list(out, denying, |out, limit| json::text(out, &PolicyName::of(limit).to_string()));
+        answer.limits().filter(|limit| limit.fate == Fate::Denied && limit_headers::is_shown(limit));
+    json::list(out, denying, |out, limit| json::text(out, &PolicyName::of(&limit).to_string()));
     out.push(b',');
 }
 
 /// Why it is denied, and when to come again.
-fn detail(answer: &Answer<'_>) -> String {
+fn detail(answer: &Answer) -> String {
     let Some(decider) = answer.decider() else { return String::new() };
-    let policy = PolicyName::of(decider);
+    let policy = PolicyName::of(&decider);
     match (decider.asked, answer.retry_after.span()) {
         (Asked::KeyMissing, _) => format!("the request lacks a part of the key of {policy}"),
         (Asked::Yes, None) => format!("{policy} never admits a request of this cost"),

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, RETRY_AFTER};
-use tidegate::{PlanFull, Unsettled};
+use tidegate::EngineError;
 
 use super::body::{self, BodyError};
 use super::connection::Asked;
@@ -57,29 +57,18 @@ pub(in crate::serve) fn of_request(error: &RequestError) -> Reply {
     }
 }
 
-/// What is said of a request that touches more limits than one may.
-#[cold]
-pub(in crate::serve) fn of_plan(full: &PlanFull) -> Reply {
-    problem_of_plan(full).reply()
-}
-
 /// What is said of something that was not done.
 #[cold]
-pub(in crate::serve) fn of_unsettled(unsettled: &Unsettled) -> Reply {
-    problem_of_unsettled(unsettled).reply()
+pub(in crate::serve) fn of_error(error: &EngineError) -> Reply {
+    problem_of(error).reply()
 }
 
 /// The same, to put elsewhere.
-pub(in crate::serve) fn problem_of_unsettled(unsettled: &Unsettled) -> Problem {
-    match unsettled {
-        Unsettled::PlanFull => problem_of_plan(&PlanFull),
-        Unsettled::Store(failure) => Problem::new(StatusCode::SERVICE_UNAVAILABLE, failure.to_string())
+pub(in crate::serve) fn problem_of(error: &EngineError) -> Problem {
+    match error {
+        EngineError::Store(failure) => Problem::new(StatusCode::SERVICE_UNAVAILABLE, failure.to_string())
             .text("result", failure.as_str())
             .header(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS)),
+        _ => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
-}
-
-/// The same, to put elsewhere.
-pub(in crate::serve) fn problem_of_plan(full: &PlanFull) -> Problem {
-    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, full.to_string())
 }

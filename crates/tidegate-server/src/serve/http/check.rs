@@ -6,8 +6,7 @@ use std::task::Poll;
 use bytes::Bytes;
 use hyper::StatusCode;
 use tidegate::rules::{Answer, Request};
-use tidegate::{Nanos, Unsettled};
-use tidegate_core::PlanFull;
+use tidegate::{Decided, EngineError, Nanos};
 
 use super::reply::{Kind, Reply, reply};
 use super::{answer_json, answered, asking};
@@ -19,14 +18,13 @@ use crate::serve::{App, Protocol};
 pub(super) async fn check(app: &App, body: Bytes) -> Reply {
     match request_json::read_one_or_batch(&body) {
         Ok(OneOrBatch::One(read)) => {
-            // As `decide` has it, without a future around the engine's: every one is copied to where it is polled.
             let entries = read.entries();
             let descriptors = entries.descriptors();
             let request = Request { domain: read.domain(), descriptors: &descriptors };
-            let decided = app.check(Protocol::Http, &request, |decided| {
-                answered::reply(&decided.answer, decided.waited, &[])
-            });
-            decided.await.unwrap_or_else(|full| asking::of_plan(&full))
+            match app.check(Protocol::Http, &request).await {
+                Ok(decided) => answered::reply(&decided.answer, decided.waited, &[]),
+                Err(error) => asking::of_error(&error),
+            }
         }
         Ok(OneOrBatch::Batch(all)) => Box::pin(check_all(app, &all)).await,
         Err(error) => asking::of_request(&error),
@@ -36,40 +34,35 @@ pub(super) async fn check(app: &App, body: Bytes) -> Reply {
 /// Answers what the body asks as [`check`] would, and charges nothing.
 pub(super) async fn peek(app: &App, body: &Bytes) -> Reply {
     match request_json::read_one_or_batch(body) {
-        Ok(OneOrBatch::One(read)) => {
-            let peeked = look(app, &read, |answer| answered::reply(answer, Nanos::ZERO, &[])).await;
-            peeked.unwrap_or_else(|unsettled| asking::of_unsettled(&unsettled))
-        }
+        Ok(OneOrBatch::One(read)) => match look(app, &read).await {
+            Ok(peeked) => answered::reply(&peeked.answer, Nanos::ZERO, &[]),
+            Err(error) => asking::of_error(&error),
+        },
         Ok(OneOrBatch::Batch(all)) => Box::pin(peek_all(app, &all)).await,
         Err(error) => asking::of_request(&error),
     }
 }
 
-async fn look<R>(
-    app: &App,
-    read: &ReadRequest<'_>,
-    answered: impl FnOnce(&Answer<'_>) -> R,
-) -> Result<R, Unsettled> {
+async fn look(app: &App, read: &ReadRequest<'_>) -> Result<Decided, EngineError> {
     let entries = read.entries();
     let descriptors = entries.descriptors();
-    app.peek(&Request { domain: read.domain(), descriptors: &descriptors }, answered).await
+    app.peek(&Request { domain: read.domain(), descriptors: &descriptors }).await
 }
 
-async fn decide<R>(
-    app: &App,
-    read: &ReadRequest<'_>,
-    answered: impl FnOnce(&Answer<'_>, Nanos) -> R,
-) -> Result<R, PlanFull> {
+async fn decide(app: &App, read: &ReadRequest<'_>) -> Result<Decided, EngineError> {
     let entries = read.entries();
     let descriptors = entries.descriptors();
     let request = Request { domain: read.domain(), descriptors: &descriptors };
-    app.check(Protocol::Http, &request, |decided| answered(&decided.answer, decided.waited)).await
+    app.check(Protocol::Http, &request).await
 }
 
 /// Decides all of them in their order. Those that are held wait beside each other.
 async fn check_all(app: &App, all: &[ReadRequest<'_>]) -> Reply {
     let decided = |read| async move {
-        decide(app, read, result).await.unwrap_or_else(|full| asking::problem_of_plan(&full).body())
+        match decide(app, read).await {
+            Ok(decided) => result(&decided.answer, decided.waited),
+            Err(error) => asking::problem_of(&error).body(),
+        }
     };
     of_results(&each(all, decided).await)
 }
@@ -77,8 +70,10 @@ async fn check_all(app: &App, all: &[ReadRequest<'_>]) -> Reply {
 /// Looks at all of them, beside each other where that takes a while.
 async fn peek_all(app: &App, all: &[ReadRequest<'_>]) -> Reply {
     let looked = |read| async move {
-        let peeked = look(app, read, |answer| result(answer, Nanos::ZERO)).await;
-        peeked.unwrap_or_else(|unsettled| asking::problem_of_unsettled(&unsettled).body())
+        match look(app, read).await {
+            Ok(peeked) => result(&peeked.answer, Nanos::ZERO),
+            Err(error) => asking::problem_of(&error).body(),
+        }
     };
     of_results(&each(all, looked).await)
 }
@@ -110,7 +105,7 @@ async fn each<'r, 'b, F: Future<Output = Vec<u8>>>(
 }
 
 /// The answer to one of several requests.
-fn result(answer: &Answer<'_>, waited: Nanos) -> Vec<u8> {
+fn result(answer: &Answer, waited: Nanos) -> Vec<u8> {
     let mut out = vec![b'{'];
     answer_json::write_fields(&mut out, answer, waited);
     out.push(b'}');

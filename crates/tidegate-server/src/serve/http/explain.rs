@@ -48,9 +48,11 @@ pub(super) async fn explain(app: &App, body: &[u8], written: Written) -> Reply {
     let entries = read.entries();
     let descriptors = entries.descriptors();
     let request = Request { domain: read.domain(), descriptors: &descriptors };
-    let explained = app.explain(&request, |explanation| match written {
-        Written::ForPrograms => reply::json(&explanation.to_json()),
-        Written::ForPeople => reply::reply(StatusCode::OK, Kind::Text, explanation.to_string()),
-    });
-    explained.await.unwrap_or_else(|unsettled| asking::of_unsettled(&unsettled))
+    match (app.explain(&request).await, written) {
+        (Ok(explanation), Written::ForPrograms) => reply::json(&explanation.to_json()),
+        (Ok(explanation), Written::ForPeople) => {
+            reply::reply(StatusCode::OK, Kind::Text, explanation.to_string())
+        }
+        (Err(error), _) => asking::of_error(&error),
+    }
 }

@@ -68,7 +68,7 @@ fn readiness(app: &App) -> Result<(), &'static str> {
 const NEVER: Timestamp = Timestamp::from_nanos(0);
 
 fn verbose(app: &App, audience: Audience) -> Value {
-    let (status, stats) = (&app.status, app.engine.stats());
+    let (status, stats) = (&app.status, app.engine.store().memory().stats());
     let readiness = readiness(app);
     let mut said = json!({
         "version": status.version(),
@@ -202,8 +202,8 @@ mod tests {
 
     #[test]
     fn not_ready_while_it_drains() {
-        let app = App::new(Arc::new(Engine::new(Vec::new()).unwrap()));
-        app.status.rules_loaded(Vec::new(), app.engine.in_force().ruleset());
+        let app = App::in_memory(Vec::new()).unwrap();
+        app.status.rules_loaded(Vec::new(), &app.engine.rules());
         assert_eq!((readyz(&app).status(), healthcheck(&app).status()), (StatusCode::OK, StatusCode::OK));
         app.drain.begin();
         assert_eq!(readyz(&app).status(), StatusCode::SERVICE_UNAVAILABLE);
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_part_that_has_ended_before_its_time_is_named() {
-        let app = App::new(Arc::new(Engine::new(Vec::new()).unwrap()));
+        let app = App::in_memory(Vec::new()).unwrap();
         assert_eq!(verbose(&app, Audience::Anyone)["ended"], json!([]));
         app.status.part_ended("reloads");
         app.status.part_ended("listener http");

@@ -19,15 +19,16 @@ pub(super) async fn acquire(app: &App, body: &[u8]) -> Reply {
     let entries = read.entries();
     let descriptors = entries.descriptors();
     let request = Request { domain: read.domain(), descriptors: &descriptors };
-    let acquired = app.acquire(Protocol::Http, &request, read.ttl.map(Ttl::span), |decided| {
-        let mut more = br#","lease":"#.to_vec();
-        match &decided.lease {
-            Some(lease) => write_lease(&mut more, lease, app.engine.clock().now()),
-            None => more.extend_from_slice(b"null"),
-        }
-        answered::reply(&decided.answer, decided.waited, &more)
-    });
-    acquired.await.unwrap_or_else(|full| asking::of_plan(&full))
+    let decided = match app.acquire(Protocol::Http, &request, read.ttl.map(Ttl::span)).await {
+        Ok(decided) => decided,
+        Err(error) => return asking::of_error(&error),
+    };
+    let mut more = br#","lease":"#.to_vec();
+    match &decided.lease {
+        Some(lease) => write_lease(&mut more, lease, app.engine.clock().now()),
+        None => more.extend_from_slice(b"null"),
+    }
+    answered::reply(&decided.answer, decided.waited, &more)
 }
 
 /// Lets a lease last longer.
@@ -49,7 +50,7 @@ pub(super) async fn renew(app: &App, body: &[u8]) -> Reply {
         Ok(Renewal::AlreadyReleased) => Lost::Released.reply(),
         Ok(Renewal::Expired) => Lost::Expired.reply(),
         Ok(Renewal::WrongOwner) => Lost::NotOurs.reply(),
-        Err(unsettled) => asking::of_unsettled(&unsettled),
+        Err(error) => asking::of_error(&error),
     }
 }
 
@@ -67,7 +68,7 @@ pub(super) async fn release(app: &App, body: &[u8]) -> Reply {
         Ok(Release::AlreadyReleased) => Lost::Released.reply(),
         Ok(Release::Expired) => Lost::Expired.reply(),
         Ok(Release::WrongOwner) => Lost::NotOurs.reply(),
-        Err(unsettled) => asking::of_unsettled(&unsettled),
+        Err(error) => asking::of_error(&error),
     }
 }
 

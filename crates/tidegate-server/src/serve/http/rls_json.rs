@@ -6,7 +6,7 @@ use hyper::header::{HeaderValue, RETRY_AFTER};
 use super::answered::DEGRADED_HEADER;
 use super::asking;
 use super::reply::{Kind, Problem, Reply, reply};
-use crate::serve::rls::{self, Code, Details, Overall, RlsResponse};
+use crate::serve::rls::{self, Code, Details, Overall};
 use crate::serve::{App, Protocol};
 
 /// Decides what the body asks: 200; 429 if it is over a limit, or 503 if nobody could be asked.
@@ -19,15 +19,14 @@ pub(super) async fn decide(app: &App, details: Details, body: &[u8]) -> Reply {
         Ok(request) => request,
         Err(error) => return Problem::new(StatusCode::BAD_REQUEST, error.to_string()).reply(),
     };
-    let answered = |response: &RlsResponse<'_>| {
-        let mut out = String::new();
-        rls::json::write(response, &mut out);
-        of(response.overall, out)
+    let decided = match rls::decide(app, Protocol::Http, &request).await {
+        Ok(decided) => decided,
+        Err(error) => return asking::of_error(&error),
     };
-    match rls::decide(app, Protocol::Http, &request, details, answered).await {
-        Ok(reply) => reply,
-        Err(full) => asking::of_plan(&full),
-    }
+    let response = decided.response(&request, details);
+    let mut out = String::new();
+    rls::json::write(&response, &mut out);
+    of(response.overall, out)
 }
 
 fn of(overall: Overall, body: String) -> Reply {

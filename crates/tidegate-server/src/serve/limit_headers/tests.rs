@@ -26,8 +26,7 @@ fn headers_of(engine: &Engine<ManualClock>, entries: &[Entry<'_>]) -> Vec<String
 }
 
 fn headers(engine: &Engine<ManualClock>, request: Request<'_>) -> Vec<String> {
-    let rules = engine.in_force();
-    let answer = rules.check(&request).unwrap();
+    let answer = engine.check(&request).unwrap();
     let mut headers = Vec::new();
     each(&answer, |header, value| headers.push(format!("{}: {value}", header.name())));
     headers
@@ -108,6 +107,5 @@ fn never_is_not_said_and_nothing_touched_says_nothing() {
 
     let elsewhere =
         Request { domain: "none", descriptors: &[Descriptor::new(&[Entry { key: "ip", value: "x" }], 1)] };
-    let rules = engine.in_force();
-    each(&rules.check(&elsewhere).unwrap(), |header, _| panic!("{header:?}"));
+    each(&engine.check(&elsewhere).unwrap(), |header, _| panic!("{header:?}"));
 }

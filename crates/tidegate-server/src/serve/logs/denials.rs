@@ -62,13 +62,7 @@ impl Denials {
 
     /// Writes a line if the answer is not a plain yes and there were not enough lines.
     #[inline]
-    pub fn note(
-        &self,
-        by: Protocol,
-        request: &Request<'_>,
-        answer: &Answer<'_>,
-        now: impl Fn() -> Timestamp,
-    ) {
+    pub fn note(&self, by: Protocol, request: &Request<'_>, answer: &Answer, now: impl Fn() -> Timestamp) {
         if answer.fate != Fate::Allowed
             && self.lines_per_second > 0
             && let Worth::Line { suppressed } = self.worth(now())
@@ -105,7 +99,7 @@ impl Denials {
     }
 
     #[cold]
-    fn write(&self, by: Protocol, request: &Request<'_>, answer: &Answer<'_>, suppressed: u64) {
+    fn write(&self, by: Protocol, request: &Request<'_>, answer: &Answer, suppressed: u64) {
         let decider = answer.decider();
         let retry_after = answer.retry_after;
         tracing::info!(

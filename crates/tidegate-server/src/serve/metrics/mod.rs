@@ -79,10 +79,10 @@ pub struct Took {
 impl Metrics {
     /// A request to this domain was decided. Whether the domain has rules is asked only where it is not known yet.
     #[inline]
-    pub fn decided(&self, by: Protocol, domain: &str, answer: &Answer<'_>, has_rules: impl Fn() -> bool) {
+    pub fn decided(&self, by: Protocol, domain: &str, answer: &Answer, has_rules: impl Fn() -> bool) {
         let rule = answer.decider().map_or("", |limit| &*limit.rule.name);
         self.tally(Pair { domain, rule }, &has_rules).count(by, answer.fate);
-        for candidate in answer.candidates.iter().filter(|candidate| !candidate.fate.passes()) {
+        for candidate in answer.candidates().filter(|candidate| !candidate.fate.passes()) {
             let tally = self.tally(Pair { domain, rule: &candidate.rule.name }, &has_rules);
             tally.candidate_denied.fetch_add(1, Ordering::Relaxed);
         }

@@ -124,10 +124,11 @@ fn write_kinds(page: &mut Exposition, name: &str, help: &str, kinds: &Kinds, lab
 }
 
 fn write_store(page: &mut Exposition, app: &App) {
-    let (engine, stats) = (&app.engine, app.engine.stats());
+    let (engine, memory) = (&app.engine, app.engine.store().memory());
+    let stats = memory.stats();
     let held = "Requests that rules with the action delay hold at this moment.";
     page.single("tidegate_held_requests", Kind::Gauge, held, engine.held());
-    let live = engine.store().live_counters(engine.clock().now());
+    let live = memory.live_counters(engine.clock().now());
     let help = "Counters that hold something which still matters; of many, estimated from a sample.";
     page.single("tidegate_live_keys", Kind::Gauge, help, live);
     page.single("tidegate_store_bytes", Kind::Gauge, "Memory in use for counters.", stats.bytes_used);

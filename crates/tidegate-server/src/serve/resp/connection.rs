@@ -10,14 +10,14 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::time::{Sleep, sleep, timeout};
 
 use super::commands::{self, Context, Later, Step};
-use super::deciding::Deciding;
 use super::decisions::Decisions;
-use super::held::NoMore;
+use super::held::{Ahead, NoMore};
 use super::idle::Idle;
 use super::input::Input;
 use super::output::{Gone, Output};
 use super::parse::{Parsed, Parser, Trust};
 use super::protocol_error::{Foreign, ProtocolError};
+use super::reply::Replies;
 use super::session::Session;
 use super::together::{Asks, Room, Together};
 use super::{Protocol, Server, Stream};
@@ -33,8 +33,9 @@ struct Connection<'s> {
     parser: Parser,
     session: Session,
     output: Output,
-    deciding: Deciding,
-    /// Where the store answers later: what it was asked.
+    /// What was read while an answer was waited for.
+    ahead: Ahead,
+    /// What is answered later: a rule holds it, or a shared store is asked.
     together: Together<'s>,
     decisions: Decisions,
     idle: Idle,
@@ -80,7 +81,7 @@ pub(super) async fn serve(server: &Server, stream: Stream, id: u64) {
         parser: Parser::default(),
         session: Session::new(id, server.trust_at_first()),
         output: Output::new(server.bounds.write_timeout),
-        deciding: Deciding::default(),
+        ahead: Ahead::default(),
         together: Together::new(),
         decisions: Decisions::default(),
         idle: Idle::after(server.bounds.unused_timeout),
@@ -180,7 +181,7 @@ impl Connection<'_> {
             self.answer_next().await?
         {
             self.input.advance(length);
-            self.input.append(&mut self.deciding.ahead.bytes);
+            self.input.append(&mut self.ahead.bytes);
             if self.session.trust == Trust::Known && matches!(parsed, Parsed::Command { .. }) {
                 self.idle.disturb();
             }
@@ -223,49 +224,36 @@ impl Connection<'_> {
                 return Err(End::Due);
             }
         };
-        if self.server.app.is_shared() {
+        if !self.together.is_empty() {
             let (arguments, behind) = (self.parser.arguments(rest), Behind::Bytes(rest.len() - length));
-            if let Some(later) = Later::of(&arguments, &self.session, self.output.replies.version()) {
-                self.ask(later, behind).await?;
-                return Ok(Parsed::Command { length });
-            }
-            // What is answered at once is not answered before those that came before it.
-            self.answer_asked(Until::AllAnswered, behind).await?;
+            // A command that is answered at once is not answered before those that came before it.
+            let until = commands::asks(&arguments).map_or(Until::AllAnswered, Until::RoomFor);
+            self.answer_asked(until, behind).await?;
         }
         let rest = self.input.rest();
+        // While others are not answered, its answer waits behind theirs.
+        let is_first = self.together.is_empty();
+        let version = self.output.replies.version();
+        let mut behind = Replies::new(version);
         let context = Context {
             server: self.server,
             session: &mut self.session,
-            replies: &mut self.output.replies,
+            replies: if is_first { &mut self.output.replies } else { &mut behind },
             decisions: &mut self.decisions,
         };
-        match commands::run(self.parser.arguments(rest), context) {
-            Step::Next => {}
+        match commands::run(&self.parser.arguments(rest), context) {
+            Step::Next if is_first => {}
+            Step::Next => self.together.add(behind),
             Step::Close => return Err(End::Due),
             Step::Http => return Err(self.foreign(Foreign::Http)),
-            Step::Check(asked) => {
-                self.deciding.ahead.behind(rest.len() - length);
-                let (stream, output) = (&mut self.stream, &mut self.output);
-                self.deciding.decide(self.server, &asked, stream, output).await?;
-            }
-            Step::Peek(asked) => commands::peek(self.server, &asked, &mut self.output.replies).await,
+            Step::Later(Later { asks, answering, bytes }) => self.together.ask(asks, answering, bytes),
         }
         Ok(Parsed::Command { length })
     }
 
-    /// Asks for what is answered later, once there is room for it.
-    async fn ask(&mut self, later: Later, behind: Behind) -> Result<(), End> {
-        let (server, asks, bytes) = (self.server, later.asks(), later.bytes());
-        if self.together.room_for(asks) == Room::None {
-            self.answer_asked(Until::RoomFor(asks), behind).await?;
-        }
-        self.together.ask(asks, Box::pin(later.answer(server)), bytes);
-        Ok(())
-    }
-
     /// Gives answers that come later, as they come.
     async fn answer_asked(&mut self, until: Until, behind: Behind) -> Result<(), End> {
-        let Self { server, stream, output, together, deciding: Deciding { ahead, .. }, last, .. } = self;
+        let Self { server, stream, output, together, ahead, last, .. } = self;
         match behind {
             Behind::Bytes(bytes) if last.is_none() && !server.app.drain.is_on() => ahead.behind(bytes),
             // Nothing comes, or what comes now comes too late.

@@ -1,28 +1,18 @@
-//! A request that a rule holds, while its client may go away.
+//! What is read of a client while it waits for an answer: that is how it is noticed that the client has gone.
 
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::task::{Context, Poll};
 
 use bytes::BufMut as _;
 use tokio::io::AsyncReadExt as _;
 
 use super::Stream;
-use super::output::{Gone, Output};
 
 /// What is read ahead of the answer at most, in bytes, with what was read before. Past that, whether the client is still
 /// there is not known.
 const AHEAD_BYTES_MAX: usize = 64 << 10;
 /// What of it is read at once at most, in bytes.
 const READ_BYTES_MAX: usize = 4 << 10;
-
-/// How the wait ended.
-pub(super) enum Ended<R> {
-    /// With an answer.
-    Answered(R),
-    /// The client has gone.
-    Gone,
-}
 
 /// Why nothing more comes of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,24 +56,4 @@ impl Ahead {
         }
         Poll::Pending
     }
-}
-
-/// Waits for an answer. Earlier answers do not wait with it, and what comes in meanwhile is put into `ahead`.
-pub(super) async fn wait<F: Future>(
-    mut answer: Pin<&mut F>,
-    stream: &mut Stream,
-    output: &mut Output,
-    ahead: &mut Ahead,
-) -> Ended<F::Output> {
-    poll_fn(|context| {
-        // Before all else, whatever the client does: others stand in line behind it.
-        if let Poll::Ready(answer) = answer.as_mut().poll(context) {
-            return Poll::Ready(Ended::Answered(answer));
-        }
-        if let Poll::Ready(Err(Gone)) = output.poll_write(stream, context) {
-            return Poll::Ready(Ended::Gone);
-        }
-        ahead.poll(stream, context).map(|_| Ended::Gone)
-    })
-    .await
 }

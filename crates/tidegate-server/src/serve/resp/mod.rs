@@ -13,7 +13,6 @@ mod bounds;
 mod buffer;
 mod commands;
 mod connection;
-mod deciding;
 mod decisions;
 mod foreigners;
 mod held;

@@ -88,6 +88,11 @@ impl<'s> Together<'s> {
         self.asked.add(Asked { number, answering });
     }
 
+    /// Adds an answer that is there, behind those that are not.
+    pub fn add(&mut self, answer: Replies) {
+        self.places.push_back(Place { answer: Some(answer), bytes: 0 });
+    }
+
     /// Asks those that were not, and hands on what is answered, up to the first that is not.
     pub fn poll(&mut self, context: &Context<'_>, replies: &mut Replies) {
         let Self { asked, places, first, bytes, .. } = self;

@@ -1,83 +1,95 @@
 //! From a request to its answer.
 
-use std::time::Duration;
-
 use smallvec::SmallVec;
 use tidegate::rules::{Answer, Descriptor, Request};
-use tidegate::{Clock as _, Decided, Nanos, PlanFull, Timestamp, Unsettled};
+use tidegate::{Clock as _, Decided, EngineError, Nanos, Store as _, Timestamp};
 
-use super::kept::Kept;
-use super::{Code, Details, Hits, Overall, RlsRequest, RlsResponse, Status, Statuses};
+use super::{Code, Details, Hits, MarksOf, Overall, RlsRequest, RlsResponse, Status, Statuses};
 use crate::serve::app::TOO_MANY_LIMITS;
 use crate::serve::{App, Protocol};
 
-/// Decides a request and hands the answer to `answered`: at once, unless a rule with the action `delay` holds it.
+/// A request that was decided.
+pub struct RlsDecided {
+    /// What was charged; none if all hits are given back.
+    charged: Option<Decided>,
+    refunded: Refunded,
+}
+
+/// What became of hits that are given back.
+enum Refunded {
+    /// There were none.
+    None,
+    /// How their limits stand now.
+    Stand(Decided),
+    /// The store did not say how they stand, or did not take them back.
+    Failed(EngineError),
+}
+
+/// Decides a request: at once, unless a rule with the action `delay` holds it or a shared store is asked.
 ///
-/// Hits that are given back are given back once the other descriptors are decided, whatever becomes of those, and are
-/// answered with how their limits stand then. Not before: a request that is held, and whose client goes away, has given
-/// nothing back; nor charged anything, unless a store was asked that is not in this process.
+/// Hits that are given back are given back once the other descriptors are decided, whatever becomes of those, and are answered
+/// with how their limits stand then. Not before: a request that waits, and whose client goes away, has given nothing back; nor
+/// charged anything, unless a shared store was asked.
 ///
-/// All that such a store is asked for a request has one budget of time. Once it did not take something back, it is not asked
-/// how that stands, and the answer is marked.
+/// All that a shared store is asked for a request has one deadline. Once the store did not take something back, it is not asked how
+/// that stands, and the answer is marked.
 ///
-/// A request that touches too many limits, be it with what it charges or with what it gives back, changes nothing either:
-/// there is no error once something was charged.
-pub async fn decide<R>(
-    app: &App,
-    by: Protocol,
-    request: &RlsRequest<'_>,
-    details: Details,
-    answered: impl FnOnce(&RlsResponse<'_>) -> R,
-) -> Result<R, PlanFull> {
+/// A request that falls under too many limits, with what it charges or with what it gives back, changes nothing: there is no
+/// error once something was charged.
+pub async fn decide(app: &App, by: Protocol, request: &RlsRequest<'_>) -> Result<RlsDecided, EngineError> {
     let charged = request.for_engine(Hits::Charged);
     let asked = Request { domain: request.domain(), descriptors: &charged };
     if charged.len() == request.descriptors().len() {
-        let answered = |decided: &Decided<'_>| answered(&RlsResponse::new(&decided.answer, request, details));
-        return app.check(by, &asked, answered).await;
+        let decided = app.check(by, &asked).await?;
+        return Ok(RlsDecided { charged: Some(decided), refunded: Refunded::None });
     }
     let given_back = GivenBack::of(request);
     given_back.check_room(app, by)?;
-    let mut budget = Budget { app, since: app.engine.clock().now(), held: Nanos::ZERO };
+    let since = app.engine.clock().now();
     let charged = match charged.is_empty() {
-        true => Kept::default(),
-        false => {
-            let keep = |decided: &Decided<'_>| {
-                budget.held = decided.waited;
-                Kept::of(&decided.answer, request, details)
-            };
-            app.check(by, &asked, keep).await?
-        }
+        true => None,
+        false => Some(app.check(by, &asked).await?),
     };
-    let answered = |stand: Result<&Answer<'_>, &Unsettled>| {
-        let (mut overall, mut marks) = (charged.overall(), charged.marks());
-        if let Err(Unsettled::Store(_)) = stand {
-            overall = Overall { degraded: true, ..overall };
-            marks.degrade(details);
-        }
-        let stood = stand.map_or_else(|_| Statuses::new(), |answer| GivenBack::stand(request, answer));
-        let statuses = in_order(request, &Answered { charged: &charged.statuses(), given_back: &stood });
-        answered(&RlsResponse::of(overall, marks, statuses))
+    // How long the request waited for its turn does not count.
+    let waited = charged.as_ref().map_or(Nanos::ZERO, |decided| decided.waited);
+    let deadline = app
+        .engine
+        .store()
+        .timeout()
+        .map(|timeout| since.saturating_add(waited).saturating_add(Nanos::new(timeout.as_nanos())));
+    let refunded = match given_back.give(app, deadline).await {
+        Ok(()) => match given_back.look(app, deadline).await {
+            Ok(stand) => Refunded::Stand(stand),
+            Err(error) => Refunded::Failed(error),
+        },
+        Err(error) => Refunded::Failed(error),
     };
-    Ok(match given_back.give(&budget).await {
-        Ok(()) => given_back.look(&budget, answered).await,
-        Err(unsettled) => answered(Err(&unsettled)),
-    })
+    Ok(RlsDecided { charged, refunded })
 }
 
-/// The time that a store which is not in this process has for all that it is asked for a request.
-struct Budget<'a> {
-    app: &'a App,
-    since: Timestamp,
-    /// How long the request was held meanwhile: that is none of the store's.
-    held: Nanos,
-}
-
-impl Budget<'_> {
-    /// How much of it is spent.
-    fn spent(&self) -> Duration {
-        let asked_since = self.since.saturating_add(self.held);
-        let now = self.app.engine.clock().now();
-        Duration::from_nanos(now.as_nanos().saturating_sub(asked_since.as_nanos()))
+impl RlsDecided {
+    /// What is answered.
+    pub fn response<'r>(&'r self, request: &RlsRequest<'_>, details: Details) -> RlsResponse<'r> {
+        let charged = self.charged.as_ref().map(|decided| &decided.answer);
+        if let (Some(answer), Refunded::None) = (charged, &self.refunded) {
+            return RlsResponse::new(answer, request, details);
+        }
+        let (mut overall, mut marks) = (Overall::OK, MarksOf::default());
+        let mut statuses = Answered { charged: Statuses::new(), given_back: Statuses::new() };
+        if let Some(answer) = charged {
+            (overall, marks) = (Overall::of(answer), MarksOf::answer(answer, details));
+            statuses.charged = Status::all(answer, request, Hits::Charged);
+        }
+        match &self.refunded {
+            Refunded::None => {}
+            Refunded::Stand(stand) => statuses.given_back = GivenBack::stand(request, &stand.answer),
+            Refunded::Failed(EngineError::Store(_)) => {
+                overall = Overall { degraded: true, ..overall };
+                marks.degrade(details);
+            }
+            Refunded::Failed(_) => {}
+        }
+        RlsResponse::of(overall, marks, in_order(request, &statuses))
     }
 }
 
@@ -90,9 +102,9 @@ struct GivenBack<'q> {
 }
 
 /// What became of the descriptors, by what was done with their hits.
-struct Answered<'s, 'r> {
-    charged: &'s [Status<'r>],
-    given_back: &'s [Status<'r>],
+struct Answered<'r> {
+    charged: Statuses<'r>,
+    given_back: Statuses<'r>,
 }
 
 impl<'q> GivenBack<'q> {
@@ -102,53 +114,44 @@ impl<'q> GivenBack<'q> {
         Self { domain: request.domain(), hits, looks }
     }
 
-    /// Finds out whether a plan has room for what they touch, before anything is charged.
-    fn check_room(&self, app: &App, by: Protocol) -> Result<(), PlanFull> {
-        let room = app.engine.in_force().peek(&self.asked(&self.looks)).map(drop);
-        room.inspect_err(|_| app.metrics.rejected(by, TOO_MANY_LIMITS))
+    /// Finds out whether a plan has room for their limits, before anything is charged.
+    fn check_room(&self, app: &App, by: Protocol) -> Result<(), EngineError> {
+        let rules = app.engine.rules();
+        let matched = rules.matched_by(&self.asked(&self.looks));
+        let room = matched.plan(&rules, app.engine.clock().now()).map(drop);
+        room.map_err(EngineError::from).inspect_err(|_| app.metrics.rejected(by, TOO_MANY_LIMITS))
     }
 
-    /// Gives them back, by the rules that are now in force.
+    /// Gives them back, by the active rules.
     ///
-    /// There was room for them. If there is none any more, because other rules came into force while the request was held,
-    /// or if the store does not answer, they are not given back, as far as is known, which is counted; what was decided
-    /// stands, and is answered.
-    async fn give(&self, budget: &Budget<'_>) -> Result<(), Unsettled> {
-        budget.app.refund_having_spent(budget.spent(), &self.asked(&self.hits)).await
+    /// There was room for them. If there is none any more, because the rules were replaced while the request waited, or if the store
+    /// does not answer, they are not given back, as far as is known, which is counted; the decision stands, and is answered.
+    async fn give(&self, app: &App, deadline: Option<Timestamp>) -> Result<(), EngineError> {
+        app.refund_by(&self.asked(&self.hits), deadline).await
     }
 
-    /// Hands on how their limits stand, or why that cannot be told. It is the server that looks, not the client, so nobody
-    /// counts it.
-    async fn look<R>(
-        &self,
-        budget: &Budget<'_>,
-        looked: impl FnOnce(Result<&Answer<'_>, &Unsettled>) -> R,
-    ) -> R {
-        let mut looked = Some(looked);
-        let hand = |answer: &Answer<'_>| looked.take().map(|looked| looked(Ok(answer)));
-        let engine = &budget.app.engine;
-        let peeked = engine.peek_having_spent(budget.spent(), &self.asked(&self.looks), hand).await;
-        match (peeked, looked) {
-            (Ok(Some(handed)), _) => handed,
-            (Err(unsettled), Some(looked)) => looked(Err(&unsettled)),
-            _ => unreachable!("it is handed on once"),
-        }
+    /// How their limits stand. The server looks, not the client, so it is not counted.
+    async fn look(&self, app: &App, deadline: Option<Timestamp>) -> Result<Decided, EngineError> {
+        app.engine.peek_by(&self.asked(&self.looks), deadline).await
     }
 
-    /// What became of them. Whoever gives back is not over any limit.
-    fn stand<'r>(request: &RlsRequest<'_>, answer: &Answer<'r>) -> Statuses<'r> {
+    /// What became of them. A descriptor that gives back is not over any limit.
+    fn stand<'r>(request: &RlsRequest<'_>, answer: &'r Answer) -> Statuses<'r> {
         let mut statuses = Status::all(answer, request, Hits::GivenBack);
         statuses.iter_mut().for_each(|status| status.code = Code::Ok);
         statuses
     }
 
-    fn asked<'d>(&self, descriptors: &'d [Descriptor<'q>]) -> Request<'d> {
+    fn asked<'d>(&self, descriptors: &'d [Descriptor<'q>]) -> Request<'d>
+    where
+        'q: 'd,
+    {
         Request { domain: self.domain, descriptors }
     }
 }
 
 /// The statuses of all descriptors in the order of the request.
-fn in_order<'r>(request: &RlsRequest<'_>, answered: &Answered<'_, 'r>) -> Statuses<'r> {
+fn in_order<'r>(request: &RlsRequest<'_>, answered: &Answered<'r>) -> Statuses<'r> {
     let (mut charged, mut given_back) = (answered.charged.iter(), answered.given_back.iter());
     let mut next = |hits: Hits| match hits {
         Hits::Charged => charged.next(),

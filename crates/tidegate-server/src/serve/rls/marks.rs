@@ -61,13 +61,13 @@ pub struct Metadata<'r> {
 impl<'r> MarksOf<'r> {
     /// What marks this answer.
     #[inline]
-    pub fn answer(answer: &Answer<'r>, details: Details) -> Self {
+    pub fn answer(answer: &'r Answer, details: Details) -> Self {
         let is_marked = match details {
             Details::Off => false,
             Details::Marked => {
                 answer.fate != Fate::Allowed
                     || answer.degraded
-                    || answer.limits.iter().any(|limit| !limit.rule.metadata.is_empty())
+                    || answer.limits().any(|limit| !limit.rule.metadata.is_empty())
             }
             Details::All => true,
         };
@@ -75,7 +75,7 @@ impl<'r> MarksOf<'r> {
     }
 
     #[cold]
-    fn all(answer: &Answer<'r>, details: Details) -> Self {
+    fn all(answer: &'r Answer, details: Details) -> Self {
         let (for_client, for_upstream) = match answer.fate {
             Fate::Allowed => (details == Details::All, details == Details::All),
             Fate::ShadowDenied | Fate::OverQuota | Fate::Delayed => (details == Details::All, true),
@@ -137,7 +137,7 @@ impl<'r> Metadata<'r> {
         carried: Vec::new(),
     };
 
-    fn of(answer: &Answer<'r>) -> Self {
+    fn of(answer: &'r Answer) -> Self {
         let decider = answer.decider();
         let is_denied = matches!(answer.fate, Fate::Denied | Fate::Unavailable);
         Self {
@@ -153,8 +153,8 @@ impl<'r> Metadata<'r> {
 }
 
 /// Of two rules with one name in their metadata, the later has it.
-fn carried<'r>(answer: &Answer<'r>) -> Vec<(&'r str, &'r str)> {
-    let passing = answer.limits.iter().filter(|limit| limit.fate.passes());
+fn carried<'r>(answer: &'r Answer) -> Vec<(&'r str, &'r str)> {
+    let passing = answer.limits().filter(|limit| limit.fate.passes());
     let rules = passing.map(|limit| limit.rule);
     let mut carried: Vec<(&str, &str)> = Vec::new();
     for (name, value) in rules.flat_map(|rule: &'r Rule| &rule.metadata) {
@@ -168,7 +168,7 @@ fn carried<'r>(answer: &Answer<'r>) -> Vec<(&'r str, &'r str)> {
     carried
 }
 
-fn push_decision(headers: &mut Vec<Header>, answer: &Answer<'_>) {
+fn push_decision(headers: &mut Vec<Header>, answer: &Answer) {
     headers.push(Header { name: DECISION_HEADER, value: answer.fate.as_str().to_owned() });
     if let Some(decider) = answer.decider() {
         let visible = |c: char| if matches!(c, ' '..='~') { c } else { '?' };

@@ -3,20 +3,19 @@
 //! ```text
 //! protobuf (grpc/messages/) or protojson (json/)  ->  RlsRequest     request.rs
 //! RlsRequest  ->  the engine  ->  Answer                             decide.rs
-//! Answer      ->  RlsResponse, one status for each descriptor        response.rs, marks.rs; kept.rs meanwhile
+//! Answer      ->  RlsResponse, one status for each descriptor        response.rs, marks.rs
 //! RlsResponse ->  protobuf or protojson
 //! ```
 
 mod decide;
 mod error;
 pub mod json;
-mod kept;
 mod marks;
 mod request;
 mod response;
 mod unit;
 
-pub use decide::decide;
+pub use decide::{RlsDecided, decide};
 pub use error::RlsError;
 pub use marks::{DECISION_HEADER, DEGRADED_HEADER, DELAY_HEADER, Header, MarksOf, Metadata, RULE_HEADER};
 pub use request::{Hits, RlsDescriptor, RlsRequest};

@@ -90,7 +90,7 @@ impl Overall {
     pub const OK: Self = Self { code: Code::Ok, unavailable_seconds: None, degraded: false };
 
     /// What this answer says.
-    pub fn of(answer: &Answer<'_>) -> Self {
+    pub fn of(answer: &Answer) -> Self {
         let code = match answer.fate {
             Fate::Denied | Fate::Unavailable => Code::OverLimit,
             _ => Code::Ok,
@@ -103,7 +103,7 @@ impl Overall {
 
 impl<'r> RlsResponse<'r> {
     /// The answer to a request of which all hits were charged.
-    pub fn new(answer: &Answer<'r>, request: &RlsRequest<'_>, details: Details) -> Self {
+    pub fn new(answer: &'r Answer, request: &RlsRequest<'_>, details: Details) -> Self {
         let statuses = Status::all(answer, request, Hits::Charged);
         Self::of(Overall::of(answer), MarksOf::answer(answer, details), statuses)
     }
@@ -121,7 +121,7 @@ impl<'r> Status<'r> {
 
     /// What became of those descriptors of the request that this is the answer to: those whose hits were charged, or those
     /// whose hits were given back.
-    pub fn all(answer: &Answer<'r>, request: &RlsRequest<'_>, hits: Hits) -> Statuses<'r> {
+    pub fn all(answer: &'r Answer, request: &RlsRequest<'_>, hits: Hits) -> Statuses<'r> {
         let asked = request.descriptors().iter().filter(|descriptor| descriptor.hits == hits);
         asked.enumerate().map(|(number, descriptor)| Self::of(answer, number, descriptor)).collect()
     }
@@ -130,7 +130,7 @@ impl<'r> Status<'r> {
     ///
     /// Envoy makes headers for clients of the numbers. So they are those of a limit that clients are told of; if there is
     /// none, of one that looks on, as in envoyproxy/ratelimit; and never of one that is to look as if it were not there.
-    fn of(answer: &Answer<'r>, number: usize, descriptor: &RlsDescriptor) -> Self {
+    fn of(answer: &'r Answer, number: usize, descriptor: &RlsDescriptor) -> Self {
         let Some(decider) = answer.descriptor(number) else { return Self::UNLIMITED };
         let code = match decider.fate {
             // Over a quota the request passes, and only this says so, as in envoyproxy/ratelimit.
@@ -142,7 +142,7 @@ impl<'r> Status<'r> {
         let looks_on = |limit: &LimitAnswer<'_>| !matches!(limit.limit.action, Action::ShadowBan);
         let told = shown.or_else(|| answer.decider_of(|limit| is_mine(limit) && looks_on(limit)));
         match told {
-            Some(limit) => Self { code, ..Self::with_numbers(limit, descriptor) },
+            Some(limit) => Self { code, ..Self::with_numbers(&limit, descriptor) },
             None => Self { code, ..Self::UNLIMITED },
         }
     }

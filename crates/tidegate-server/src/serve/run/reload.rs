@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::SystemClock;
 use tidegate::rules::{Reload, Reloader, Report};
+use tidegate::{NodeStore, SystemClock};
 use tokio::signal::unix::Signal;
 use tokio::time::Instant;
 
@@ -26,7 +26,7 @@ const REPORT_BYTES_MAX: usize = 16 << 10;
 #[derive(Default)]
 pub struct Files {
     /// None if the rules are the built-in example.
-    pub reloader: Option<Reloader<SystemClock>>,
+    pub reloader: Option<Reloader<SystemClock, NodeStore>>,
     pub tls: Option<Arc<Tls>>,
 }
 
@@ -107,7 +107,7 @@ fn note_rules(app: &App, reload: &Reload) {
     match reload {
         Reload::Unchanged => {}
         Reload::Replaced(report) => {
-            app.status.rules_replaced(app.engine.in_force().ruleset());
+            app.status.rules_replaced(&app.engine.rules());
             let now = app.status.rules();
             let (rules, domains) = (now.rules, now.domains.len());
             if report.warnings() > 0 {
@@ -170,7 +170,7 @@ mod tests {
     /// Who asks for a reload is told, and so is who looks at the status.
     #[tokio::test]
     async fn a_look_that_panics_is_not_the_silent_end_of_all_looks() {
-        let app = Arc::new(App::new(Arc::new(Engine::new(Vec::new()).unwrap())));
+        let app = Arc::new(App::in_memory(Vec::new()).unwrap());
         let mut looks = 0;
         let look = move || {
             looks += 1;
@@ -195,7 +195,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_end_of_the_server_is_no_end_before_its_time() {
-        let app = Arc::new(App::new(Arc::new(Engine::new(Vec::new()).unwrap())));
+        let app = Arc::new(App::in_memory(Vec::new()).unwrap());
         let look = || Reloaded { rules: Reload::Unchanged, certificate: CertificateReload::Unchanged };
         parts::run(&app, "reloads", keep_up(Arc::clone(&app), look, Duration::from_secs(3_600), None));
         app.reloads.ask().await.expect("it looks");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate::rules::{self, Domain, Loaded, Polled, Reloader, Source};
 use tidegate::{
-    Clock as _, Engine, Found, MemoryStore, Restored, SnapshotReport, SnapshotWriter, SystemClock,
+    Clock as _, Engine, Found, MemoryStore, NodeStore, Restored, SnapshotReport, SnapshotWriter, SystemClock,
 };
 use tokio::runtime::Runtime;
 
@@ -57,16 +57,17 @@ impl Started {
         let data_dir = data_dir(settings)?;
         let clock = SystemClock::new();
         let (store, found) = counters(args, data_dir.as_ref(), &clock);
-        let mut engine = Engine::over(domains, Arc::clone(&store), clock.clone())
+        let node_store = match &fleet {
+            Some(fleet) => NodeStore::shared(Arc::clone(&fleet.store) as _, Arc::clone(&store)),
+            None => NodeStore::Local(Arc::clone(&store)),
+        };
+        let engine = Engine::over(domains, node_store, clock.clone())
             .map_err(|error| Failure::problem(error.to_string()))?
             .with_queue_max(args.queue_max.get());
-        if let Some(fleet) = &fleet {
-            engine = engine.sharing(Arc::clone(&fleet.store) as _);
-        }
         let denials = Denials::new(args.log_denials, args.log_keys);
-        let app = App { fleet, ..App::new(Arc::new(engine)).with_denials(denials) };
+        let app = App { fleet, ..App::new(engine).with_denials(denials) };
         let app = Arc::new(app);
-        app.status.rules_loaded(args.rules.clone(), app.engine.in_force().ruleset());
+        app.status.rules_loaded(args.rules.clone(), &app.engine.rules());
         if let Some(tls) = &tls {
             let path = tls.files().cert.clone();
             let loaded_at = app.status.now();
@@ -77,7 +78,7 @@ impl Started {
             Some((path, found)) => Some(write_snapshots(args, &app, store, clock, path, found)?),
             None => None,
         };
-        let reloader = source.map(|source| Reloader::new(Arc::clone(&app.engine), source));
+        let reloader = source.map(|source| Reloader::new(app.engine.clone(), source));
         let files = Files { reloader, tls: tls.clone() };
         Ok(Ok(Self { app, tls, snapshots, files, store_events, _data_dir: data_dir }))
     }

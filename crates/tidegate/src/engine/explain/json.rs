@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 use tidegate_core::Wait;
-use tidegate_core::rules::{Answer, Asked, LimitAnswer, LimitId};
+use tidegate_core::rules::{Asked, LimitId};
 
-use super::{ExplainedDescriptor, ExplainedLimit, Explanation, Standing, spec};
+use super::{Answer, ExplainedDescriptor, ExplainedLimit, Explanation, Standing};
 
-impl Explanation<'_> {
+impl Explanation {
     /// The explanation as JSON. Spans are in nanoseconds; a wait that never ends is `null`.
     pub fn to_json(&self) -> Value {
         json!({
@@ -18,12 +18,12 @@ impl Explanation<'_> {
     }
 }
 
-fn decision(answer: &Answer<'_>) -> Value {
+fn decision(answer: &Answer) -> Value {
     let decider = answer.decider();
     json!({
         "decision": answer.fate.as_str(),
         "rule": decider.map(|limit| &*limit.rule.name),
-        "limit": decider.map(id),
+        "limit": decider.map(|limit| id(limit.id)),
         "remaining": answer.decided_by.map(|_| answer.remaining),
         "retry_after_ns": wait(answer.retry_after),
         "reset_after_ns": number(answer.reset_after.get()),
@@ -31,16 +31,16 @@ fn decision(answer: &Answer<'_>) -> Value {
     })
 }
 
-fn descriptor(descriptor: &ExplainedDescriptor<'_>) -> Value {
+fn descriptor(descriptor: &ExplainedDescriptor) -> Value {
     let rules = descriptor.rules.iter().map(|explained| {
-        let name = &*explained.rule.name;
+        let name = &*explained.rule;
         match &explained.standing {
             Standing::Applies(limits) => {
                 json!({ "rule": name, "applies": true, "limits": limits.iter().map(limit).collect::<Vec<_>>() })
             }
             Standing::Mismatch(why) => json!({ "rule": name, "applies": false, "mismatch": why }),
-            Standing::Behind(first) => json!({ "rule": name, "applies": false, "behind": &*first.name }),
-            Standing::ReplacedBy(other) => json!({ "rule": name, "applies": false, "replaced_by": &*other.name }),
+            Standing::Behind(first) => json!({ "rule": name, "applies": false, "behind": &**first }),
+            Standing::ReplacedBy(other) => json!({ "rule": name, "applies": false, "replaced_by": &**other }),
         }
     });
     json!({
@@ -50,25 +50,25 @@ fn descriptor(descriptor: &ExplainedDescriptor<'_>) -> Value {
     })
 }
 
-fn limit(ExplainedLimit { key, answer, is_candidate }: &ExplainedLimit<'_>) -> Value {
+fn limit(limit: &ExplainedLimit) -> Value {
     json!({
-        "limit": id(answer),
-        "spec": spec(answer),
-        "candidate": is_candidate,
-        "key": key,
-        "key_missing": answer.asked == Asked::KeyMissing,
-        "cost": answer.cost,
-        "decision": answer.fate.as_str(),
-        "remaining": answer.outcome.remaining,
-        "retry_after_ns": wait(answer.outcome.retry_after),
-        "reset_after_ns": number(answer.outcome.reset_after.get()),
-        "delay_ns": number(answer.outcome.delay.get()),
+        "limit": id(&limit.id),
+        "spec": limit.spec,
+        "candidate": limit.is_candidate,
+        "key": limit.key,
+        "key_missing": limit.asked == Asked::KeyMissing,
+        "cost": limit.cost,
+        "decision": limit.fate.as_str(),
+        "remaining": limit.outcome.remaining,
+        "retry_after_ns": wait(limit.outcome.retry_after),
+        "reset_after_ns": number(limit.outcome.reset_after.get()),
+        "delay_ns": number(limit.outcome.delay.get()),
     })
 }
 
 /// The limit's name, or its place from 1.
-fn id(limit: &LimitAnswer<'_>) -> Value {
-    match limit.id {
+fn id(id: &LimitId) -> Value {
+    match id {
         LimitId::Name(name) => json!(&**name),
         LimitId::Place(place) => json!(place + 1),
     }

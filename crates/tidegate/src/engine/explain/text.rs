@@ -2,15 +2,16 @@
 
 use std::fmt;
 
+use tidegate_core::Outcome;
 use tidegate_core::Wait;
 use tidegate_core::rules::{Asked, LimitAnswer, LimitId};
 
-use super::{ExplainedDescriptor, ExplainedLimit, Explanation, Standing, spec};
+use super::{ExplainedDescriptor, ExplainedLimit, Explanation, Standing};
 
-impl fmt::Display for Explanation<'_> {
+impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.is_known {
-            let so = if self.answer.limits.is_empty() { ", so nothing is limited" } else { "" };
+            let so = if self.answer.limits().len() == 0 { ", so nothing is limited" } else { "" };
             writeln!(f, "domain {}: has no rules{so}", self.domain)?;
         }
         for (number, descriptor) in self.descriptors.iter().enumerate() {
@@ -19,7 +20,7 @@ impl fmt::Display for Explanation<'_> {
         }
         write!(f, "decision: {}", self.answer.fate.as_str())?;
         if let Some(decider) = self.answer.decider() {
-            write!(f, " by {}, {}", name_of(decider), numbers(decider))?;
+            write!(f, " by {}, {}", name_of(&decider), numbers(decider.asked, decider.outcome))?;
         }
         if self.answer.retry_after > Wait::NONE {
             write!(f, ", retry after {}", self.answer.retry_after)?;
@@ -36,16 +37,16 @@ fn name_of(limit: &LimitAnswer<'_>) -> String {
     }
 }
 
-fn numbers(limit: &LimitAnswer<'_>) -> String {
-    match limit.asked {
-        Asked::Yes => format!("{} remaining", limit.outcome.remaining),
+fn numbers(asked: Asked, outcome: &Outcome) -> String {
+    match asked {
+        Asked::Yes => format!("{} remaining", outcome.remaining),
         Asked::KeyMissing => "part of the key is missing".to_owned(),
     }
 }
 
-fn write_rules(f: &mut fmt::Formatter<'_>, descriptor: &ExplainedDescriptor<'_>) -> fmt::Result {
+fn write_rules(f: &mut fmt::Formatter<'_>, descriptor: &ExplainedDescriptor) -> fmt::Result {
     for explained in &descriptor.rules {
-        write!(f, "  rule {}: ", explained.rule.name)?;
+        write!(f, "  rule {}: ", explained.rule)?;
         match &explained.standing {
             Standing::Applies(limits) if limits.is_empty() => writeln!(f, "applies, and limits nothing")?,
             Standing::Applies(limits) => {
@@ -53,8 +54,8 @@ fn write_rules(f: &mut fmt::Formatter<'_>, descriptor: &ExplainedDescriptor<'_>)
                 limits.iter().try_for_each(|limit| write_limit(f, limit))?;
             }
             Standing::Mismatch(why) => writeln!(f, "does not match: {why}")?,
-            Standing::Behind(first) => writeln!(f, "matches, but {} comes first", first.name)?,
-            Standing::ReplacedBy(other) => writeln!(f, "matches, but {} replaces it", other.name)?,
+            Standing::Behind(first) => writeln!(f, "matches, but {} comes first", first)?,
+            Standing::ReplacedBy(other) => writeln!(f, "matches, but {} replaces it", other)?,
         }
     }
     match descriptor.rules_left_out {
@@ -63,17 +64,17 @@ fn write_rules(f: &mut fmt::Formatter<'_>, descriptor: &ExplainedDescriptor<'_>)
     }
 }
 
-fn write_limit(f: &mut fmt::Formatter<'_>, explained: &ExplainedLimit<'_>) -> fmt::Result {
-    let ExplainedLimit { key, answer, is_candidate } = explained;
-    let kind = if *is_candidate { "candidate" } else { "limit" };
+fn write_limit(f: &mut fmt::Formatter<'_>, limit: &ExplainedLimit) -> fmt::Result {
+    let ExplainedLimit { spec, key, asked, cost, fate, outcome, .. } = limit;
+    let kind = if limit.is_candidate { "candidate" } else { "limit" };
     let key = if key.is_empty() { "everyone" } else { key };
-    write!(f, "    {kind} {}, key {key}, cost {}: ", spec(answer), answer.cost)?;
-    write!(f, "{}, {}", answer.fate.as_str(), numbers(answer))?;
-    if answer.outcome.retry_after > Wait::NONE {
-        write!(f, ", retry after {}", answer.outcome.retry_after)?;
+    write!(f, "    {kind} {}, key {key}, cost {cost}: ", spec)?;
+    write!(f, "{}, {}", fate.as_str(), numbers(*asked, outcome))?;
+    if outcome.retry_after > Wait::NONE {
+        write!(f, ", retry after {}", outcome.retry_after)?;
     }
-    if answer.outcome.delay.get() > 0 {
-        write!(f, ", delay {}", answer.outcome.delay)?;
+    if outcome.delay.get() > 0 {
+        write!(f, ", delay {}", outcome.delay)?;
     }
-    writeln!(f, ", reset after {}", answer.outcome.reset_after)
+    writeln!(f, ", reset after {}", outcome.reset_after)
 }

@@ -48,7 +48,7 @@ impl MemoryStore {
     /// # std::fs::create_dir_all(&directory)?;
     /// let path = directory.join("limits.snapshot");
     /// let counter = Counter::new("rule", 0, "1 per hour".parse()?);
-    /// let charge = Charge { key: b"user:42", counter: &counter, cost: 1, role: Role::Enforced };
+    /// let charge = Charge::new(b"user:42", &counter, 1);
     /// let now = Timestamp::from_nanos(1_700_000_000_000_000_000);
     ///
     /// let store = MemoryStore::bounded(64 << 20);

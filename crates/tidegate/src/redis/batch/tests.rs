@@ -22,6 +22,7 @@ fn job(key: &str, text: &str, deadline: Instant) -> (Box<Job>, oneshot::Receiver
         cost: 1,
         role: Role::Enforced,
         counts_from: None,
+        deny_cache: tidegate_core::DenyCache::On,
     };
     let (answer, asking) = oneshot::channel();
     let ticket = Ticket {

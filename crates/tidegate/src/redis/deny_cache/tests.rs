@@ -3,7 +3,8 @@ use tidegate_core::{Ask, Counter, Ledger, Packed};
 
 use super::shard::{SHARD_ENTRIES_MAX, SHARD_HEAP_BYTES_MAX};
 use super::*;
-use crate::redis::order::Op;
+use crate::DenyCache as Caching;
+use crate::Op;
 use crate::{IntoLimit, Wait};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -23,6 +24,7 @@ fn charge(key: &str, text: &str, cost: u64) -> OrderCharge {
         cost,
         role: Role::Enforced,
         counts_from: None,
+        deny_cache: tidegate_core::DenyCache::On,
     }
 }
 
@@ -64,11 +66,12 @@ fn a_denial_lasts_until_it_may_be_admitted_at_the_latest_time_that_it_can_be() {
     let cache = DenyCache::new();
     let order = order(&[over(&cache)]);
     // A tenth of a second after the call was sent a unit may be there.
-    let denied = cache.denial(&order, Cacheable::ALL, after(SENT, SECOND_NS / 10 - 1)).unwrap();
+    let denied = cache.denial(&order, after(SENT, SECOND_NS / 10 - 1)).unwrap();
     assert_eq!(denied.at, after(AT, SECOND_NS / 10 - 1));
     assert_eq!(denied.outcomes[0].retry_after, Wait::of(Nanos::new(1)));
-    assert!(cache.denial(&order, Cacheable::ALL, after(SENT, SECOND_NS / 10)).is_none());
-    assert!(cache.denial(&order, Cacheable::NONE, SENT).is_none());
+    assert!(cache.denial(&order, after(SENT, SECOND_NS / 10)).is_none());
+    let uncached = OrderCharge { deny_cache: Caching::Off, ..order.charges[0].clone() };
+    assert!(cache.denial(&self::order(&[uncached]), SENT).is_none());
 }
 
 #[test]
@@ -77,8 +80,8 @@ fn what_was_seen_is_good_for_a_second_and_gone_after_it() {
     let never = charge("key", "{algorithm: gcra, limit: 10, per: 1h}", 1);
     cache.keep(std::slice::from_ref(&never), &[used(&never, 10, AT)], seen_at(AT, SENT));
     let order = order(&[never]);
-    assert!(cache.denial(&order, Cacheable::ALL, after(SENT, KEPT_NS_MAX - 1)).is_some());
-    assert!(cache.denial(&order, Cacheable::ALL, after(SENT, KEPT_NS_MAX)).is_none());
+    assert!(cache.denial(&order, after(SENT, KEPT_NS_MAX - 1)).is_some());
+    assert!(cache.denial(&order, after(SENT, KEPT_NS_MAX)).is_none());
     assert_eq!(cache.len(), 0);
 }
 
@@ -86,13 +89,14 @@ fn what_was_seen_is_good_for_a_second_and_gone_after_it() {
 fn a_plan_is_denied_only_if_all_of_its_keys_are_known() {
     let cache = DenyCache::new();
     let both = order(&[over(&cache), charge("other", "5/s", 1)]);
-    assert!(cache.denial(&both, Cacheable::ALL, SENT).is_none());
+    assert!(cache.denial(&both, SENT).is_none());
     cache.keep(&both.charges[1..], &[KeyState::Packed(Packed::NEVER_SEEN)], seen_at(AT, SENT));
-    let denied = cache.denial(&both, Cacheable::ALL, SENT).unwrap();
+    let denied = cache.denial(&both, SENT).unwrap();
     assert_eq!(denied.outcomes.len(), 2);
     assert_eq!(denied.outcomes[1].remaining, 5);
-    // The limit that is over has no say.
-    assert!(cache.denial(&both, Cacheable::NONE.with(1), SENT).is_none());
+    // The limit that is over must be asked for.
+    let uncached = OrderCharge { deny_cache: Caching::Off, ..both.charges[0].clone() };
+    assert!(cache.denial(&order(&[uncached, both.charges[1].clone()]), SENT).is_none());
 }
 
 #[test]
@@ -101,16 +105,16 @@ fn what_was_given_back_makes_what_was_seen_before_it_useless() {
     let charge = over(&cache);
     let (charges, order) = (std::slice::from_ref(&charge), order(std::slice::from_ref(&charge)));
     cache.given_back(charges, seen_at(after(AT, 5), SENT));
-    assert!(cache.denial(&order, Cacheable::ALL, SENT).is_none());
+    assert!(cache.denial(&order, SENT).is_none());
     // Replies from before it, and from the same instant, that come after it.
     for at in [after(AT, 4), after(AT, 5)] {
         cache.keep(charges, &[used(&charge, 10, AT)], seen_at(at, SENT));
-        assert!(cache.denial(&order, Cacheable::ALL, SENT).is_none());
+        assert!(cache.denial(&order, SENT).is_none());
     }
     cache.keep(charges, &[used(&charge, 10, AT)], seen_at(after(AT, 6), SENT));
-    assert!(cache.denial(&order, Cacheable::ALL, SENT).is_some());
+    assert!(cache.denial(&order, SENT).is_some());
     cache.forget(charges);
-    assert!(cache.denial(&order, Cacheable::ALL, SENT).is_none());
+    assert!(cache.denial(&order, SENT).is_none());
 }
 
 #[test]
@@ -123,7 +127,7 @@ fn entries_and_bytes_have_bounds_and_the_newest_stay() {
     }
     assert!(cache.len() <= ENTRIES_MAX && cache.len() > ENTRIES_MAX / 2, "{}", cache.len());
     let newest = charge(&format!("key:{}", 3 * ENTRIES_MAX - 1), "10/s burst 10", 1);
-    assert!(cache.denial(&order(&[newest]), Cacheable::ALL, SENT).is_some());
+    assert!(cache.denial(&order(&[newest]), SENT).is_some());
     // One key that is entered over and over takes one entry.
     let cache = DenyCache::new();
     for number in 0..5_000 {
@@ -156,19 +160,20 @@ fn entries_and_bytes_have_bounds_and_the_newest_stay() {
 #[test]
 fn plans_that_count_attempts_or_hold_leases_are_not_kept() {
     let plain = charge("plain", "10/s", 1);
-    let kept = |charges: &[OrderCharge], cacheable| Denials::of(&order(charges), cacheable) == Denials::Kept;
-    assert!(kept(std::slice::from_ref(&plain), Cacheable::ALL));
-    assert!(!kept(std::slice::from_ref(&plain), Cacheable::NONE));
+    let kept = |charges: &[OrderCharge]| Denials::of(&order(charges)) == Denials::Kept;
+    let uncached = OrderCharge { deny_cache: Caching::Off, ..plain.clone() };
+    assert!(kept(std::slice::from_ref(&plain)));
+    assert!(!kept(std::slice::from_ref(&uncached)));
     let texts = [
         "{algorithm: sliding_log, limit: 1, per: 1h, count_denied: true}",
         "{algorithm: concurrency, limit: 1, ttl: 1h}",
     ];
     for text in texts {
-        assert!(!kept(&[plain.clone(), charge("other", text, 1)], Cacheable::ALL), "{text}");
+        assert!(!kept(&[plain.clone(), charge("other", text, 1)]), "{text}");
     }
     let looks_on = OrderCharge { role: Role::Observed, ..plain.clone() };
-    assert!(!kept(std::slice::from_ref(&looks_on), Cacheable::ALL));
-    assert!(kept(&[looks_on, plain], Cacheable::ALL));
+    assert!(!kept(std::slice::from_ref(&looks_on)));
+    assert!(kept(&[looks_on, plain]));
 }
 
 /// What was seen before a plan was charged, which others had charged too and have given back since.
@@ -184,24 +189,24 @@ fn what_was_there_before_a_plan_was_charged_and_given_back_denies_nothing_and_sa
     let before = Before { states: &before, seen: seen_at(AT, SENT) };
     cache.restore(users, before, after(AT, 9));
     cache.restore(users, Before { states: &[used(&user, 0, AT)], ..before }, after(AT, 9));
-    assert!(cache.denial(&order(users), Cacheable::ALL, SENT).is_none());
+    assert!(cache.denial(&order(users), SENT).is_none());
     // With a key that is known to deny, it is known what remains of this one, about.
     cache.keep(ips, &[used(&ip, 10, AT)], seen_at(AT, SENT));
-    let denied = cache.denial(&order(&[user.clone(), ip.clone()]), Cacheable::ALL, SENT).unwrap();
+    let denied = cache.denial(&order(&[user.clone(), ip.clone()]), SENT).unwrap();
     assert_eq!((denied.outcomes[0].remaining, denied.outcomes[1].remaining), (500, 0));
     // With what was charged in between another plan was denied, which is heard of later.
     cache.keep(users, &[used(&user, 900, AT)], seen_at(after(AT, 8), SENT));
-    assert!(cache.denial(&order(users), Cacheable::ALL, SENT).is_none());
+    assert!(cache.denial(&order(users), SENT).is_none());
     // Admitted, and then that reply once more: it is still not to be believed.
     cache.forget(users);
     cache.keep(users, &[used(&user, 900, AT)], seen_at(after(AT, 8), SENT));
-    assert!(cache.denial(&order(users), Cacheable::ALL, SENT).is_none());
+    assert!(cache.denial(&order(users), SENT).is_none());
     // What was seen after it is.
     cache.keep(users, &[used(&user, 900, AT)], seen_at(after(AT, 10), SENT));
-    assert!(cache.denial(&order(users), Cacheable::ALL, SENT).is_some());
+    assert!(cache.denial(&order(users), SENT).is_some());
     // Given back by others since, so what was there before is not what is there.
     cache.given_back(users, seen_at(after(AT, 20), SENT));
     cache.restore(users, before, after(AT, 9));
-    assert!(cache.denial(&order(&[user.clone(), ip]), Cacheable::ALL, SENT).is_none());
+    assert!(cache.denial(&order(&[user.clone(), ip]), SENT).is_none());
     assert_eq!(cache.len(), 2);
 }

@@ -88,7 +88,7 @@ impl Call {
             self.places.push(place);
             group_charges.push(GroupCharge { term, place, counts_from: charge.counts_from });
         }
-        self.groups.add(&order.op, group_charges);
+        self.groups.add(&order, group_charges);
         self.orders.push(order);
         Ok(())
     }

@@ -1,11 +1,11 @@
 //! The plans of a call, in groups of such as are alike: `lua/main.lua` says how they are written.
 
 use smallvec::SmallVec;
-use tidegate_core::{Nanos, Timestamp};
+use tidegate_core::{Nanos, Op, Timestamp};
 
 use super::term::{EXACT_MAX, NANOS_PER_MICRO, write_double, write_span};
 use crate::grant::at_least_the_least;
-use crate::redis::order::{Op, Owner};
+use crate::redis::order::{Order, Owner, number};
 
 /// The groups of a call so far.
 #[derive(Default)]
@@ -56,7 +56,8 @@ impl Groups {
     }
 
     /// Adds a plan to the last group if it goes on as that does, else to a new one.
-    pub fn add(&mut self, op: &Op, charges: GroupCharges) {
+    pub fn add(&mut self, order: &Order, charges: GroupCharges) {
+        let op = &order.op;
         if let Some(group) = &mut self.last
             && group.goes_on(op, &charges)
         {
@@ -67,13 +68,13 @@ impl Groups {
         let starts = self.bytes.len();
         // A plan has no more charges than one byte can count, nor a call more terms and keys than two bytes.
         #[allow(clippy::cast_possible_truncation, reason = "a plan has 64 charges at most")]
-        self.bytes.extend([op.number(), charges.len() as u8, 0, 1]);
+        self.bytes.extend([number(order), charges.len() as u8, 0, 1]);
         for charge in &charges {
             self.bytes.extend((charge.term + 1).to_be_bytes());
             self.bytes.extend((charge.place + 1).to_be_bytes());
             self.bytes.push(0);
         }
-        write_needs(op, &charges, &mut self.bytes);
+        write_needs(order, &charges, &mut self.bytes);
         let strides = SmallVec::from_elem(0, charges.len());
         self.last = Some(Group { op: *op, starts, plans: 1, charges, strides });
     }
@@ -125,8 +126,8 @@ fn is_same(one: &Op, other: &Op) -> bool {
 }
 
 /// What an op needs besides charges.
-fn write_needs(op: &Op, charges: &[GroupCharge], bytes: &mut Vec<u8>) {
-    match op {
+fn write_needs(order: &Order, charges: &[GroupCharge], bytes: &mut Vec<u8>) {
+    match &order.op {
         Op::Check | Op::Peek | Op::Reset => {}
         Op::Refund => {
             // Zero is not known. What is later than a double can say is later than any time.
@@ -136,8 +137,8 @@ fn write_needs(op: &Op, charges: &[GroupCharge], bytes: &mut Vec<u8>) {
                 .iter()
                 .for_each(|charge| write_double(bytes, from_us(charge).unwrap_or(0).min(EXACT_MAX)));
         }
-        Op::Acquire { owner, ttl } => write_lease(bytes, owner, *ttl, Timestamp::from_nanos(0), 0),
-        Op::Renew { token, ttl } | Op::Raise { token, ttl } => {
+        Op::Acquire { ttl } => write_lease(bytes, &order.owner, *ttl, Timestamp::from_nanos(0), 0),
+        Op::Renew { token, ttl } => {
             let grant = token.grant();
             write_lease(bytes, &token.seal().to_be_bytes(), *ttl, grant.expires, grant.fence.get());
         }
@@ -145,6 +146,8 @@ fn write_needs(op: &Op, charges: &[GroupCharge], bytes: &mut Vec<u8>) {
             let grant = token.grant();
             write_lease(bytes, &token.seal().to_be_bytes(), None, grant.expires, grant.fence.get());
         }
+        // The store does not let it come here.
+        _ => {}
     }
 }
 

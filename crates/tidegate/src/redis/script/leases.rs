@@ -11,26 +11,9 @@ use siphasher::sip::SipHasher24;
 use tidegate_core::{Algorithm, Grant, Leases, Role, Timestamp};
 
 use super::states::Owners;
-use crate::redis::order::{OrderCharge, Owner};
-use crate::{Lease, LeaseToken, Release, Renewal};
-
-/// What is said of a lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::redis) enum LeaseSeen {
-    /// None was asked for, or none was given.
-    None,
-    /// It is held: acquired or renewed.
-    Held(Lease),
-    /// It was given back.
-    Released,
-    /// It is gone, and its time is not over.
-    AlreadyReleased,
-    /// It is gone, and so is its time.
-    Expired,
-}
-
-/// Whoever may have the same owner drawn: nobody.
-pub(super) const NOBODY: Owner = [0; 16];
+use crate::redis::order::{NOBODY, OrderCharge, Owner};
+use crate::store::LeaseReply;
+use crate::{Lease, LeaseToken};
 
 /// The same in all processes that share a store: it is no secret, for what is random is.
 const OWNER_KEY: [u64; 2] = [0x7469_6465_6761_7465, 0x6c65_6173_6573_2e31];
@@ -49,35 +32,15 @@ pub(in crate::redis) fn is_owner_of(token: &LeaseToken, charges: &[OrderCharge])
     charges.iter().filter(takes_leases).any(|charge| owner_of(random, &charge.key) == owner)
 }
 
-impl LeaseSeen {
-    /// The answer to who wanted it renewed.
-    pub fn renewal(self) -> Renewal {
-        match self {
-            Self::Held(lease) => Renewal::Renewed(lease),
-            Self::Expired => Renewal::Expired,
-            Self::None | Self::Released | Self::AlreadyReleased => Renewal::AlreadyReleased,
-        }
-    }
+/// What became of a lease that is nowhere to be found at this instant.
+pub(super) fn gone(token: &LeaseToken, at: Timestamp) -> LeaseReply {
+    if token.grant().expires <= at { LeaseReply::Expired } else { LeaseReply::AlreadyReleased }
+}
 
-    /// The answer to who wanted it released.
-    pub fn release(self) -> Release {
-        match self {
-            Self::Released => Release::Released,
-            Self::Expired => Release::Expired,
-            Self::None | Self::Held(_) | Self::AlreadyReleased => Release::AlreadyReleased,
-        }
-    }
-
-    /// That of a lease which is nowhere to be found at this instant.
-    pub(super) fn gone(token: &LeaseToken, at: Timestamp) -> Self {
-        if token.grant().expires <= at { Self::Expired } else { Self::AlreadyReleased }
-    }
-
-    /// That of a lease which is held since then.
-    pub(super) fn held(grant: Grant, owner: Owner, since: Timestamp) -> Self {
-        let token = LeaseToken::new(grant, u128::from_be_bytes(owner));
-        Self::Held(Lease { token, fence: grant.fence, since, expires: grant.expires })
-    }
+/// A lease that is held since then.
+pub(super) fn held_since(grant: Grant, owner: Owner, since: Timestamp) -> LeaseReply {
+    let token = LeaseToken::new(grant, u128::from_be_bytes(owner));
+    LeaseReply::Held(Lease { token, fence: grant.fence, since, expires: grant.expires })
 }
 
 /// The charges that say when a lease ends and that its owner is drawn for: those that are enforced; all if none is, for

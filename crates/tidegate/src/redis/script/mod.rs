@@ -24,7 +24,7 @@ mod term;
 #[cfg(test)]
 use call::{CALL_KEYS_MAX, CALL_PLANS_MAX};
 pub(super) use call::{Call, CallTime};
-pub(super) use leases::{LeaseSeen, is_owner_of, owner_for};
+pub(super) use leases::{is_owner_of, owner_for};
 pub(super) use line::{counts_from, outcomes_of};
 pub(super) use replay::{NotSeen, Seen};
 pub(super) use reply::BadReply;

@@ -6,15 +6,16 @@ use tidegate_core::{Ask, Grant, Leases, Nanos, Ruling, Timestamp, Verdict};
 
 use super::call::{Call, is_alike};
 use super::keys::{Keys, is_past};
-use super::leases::{self, LeaseSeen, NOBODY};
+use super::leases;
 use super::line::{self, Line};
 use super::reply::{BadReply, Reply};
 use super::states::States;
 use super::term::calendar_of;
 use crate::grant::GrantPart;
 use crate::redis::deny_cache::STATE_HEAP_BYTES_MAX;
-use crate::redis::order::{KeyName, Op, Order, OrderCharge};
-use crate::{LeaseToken, Outcomes};
+use crate::redis::order::{FenceChange, KeyName, NOBODY, Order, OrderCharge};
+use crate::store::LeaseReply;
+use crate::{LeaseToken, Op, Outcomes};
 
 /// What became of an order.
 #[derive(Clone, Debug)]
@@ -26,7 +27,7 @@ pub(in crate::redis) struct Seen {
     /// Whether it passed; of a lease that was to be changed, whether it was there. What is refunded or reset passes.
     pub admitted: Verdict,
     /// What became of its lease.
-    pub lease: LeaseSeen,
+    pub lease: LeaseReply,
     /// The states before it, of an order that is decided, if they are wanted. Those of a check that was denied are there
     /// too, unless they are large, its limits count attempts or leases, or the order before it was the same and was
     /// denied already.
@@ -119,11 +120,17 @@ impl Replay {
             Op::Refund => self.refund(played),
             Op::Reset => {
                 played.charges().for_each(|(charge, place)| self.keys.reset(charge, place, self.at));
-                Ok(self.done(LeaseSeen::None))
+                Ok(self.done(LeaseReply::None))
             }
-            Op::Renew { token, ttl } => self.change_lease(played, &token, Change::Renew(ttl)),
-            Op::Raise { token, ttl } => self.change_lease(played, &token, Change::Raise(ttl)),
+            Op::Renew { token, ttl } => {
+                let change = match played.order.fence {
+                    FenceChange::Kept => Change::Renew(ttl),
+                    FenceChange::Raised => Change::Raise(ttl),
+                };
+                self.change_lease(played, &token, change)
+            }
             Op::Release { token } => self.change_lease(played, &token, Change::Release),
+            _ => Err(NotSeen::Differs(differs(played))),
         }
     }
 
@@ -152,14 +159,13 @@ impl Replay {
                 _ => self.keys.line_mut(charge, place).map(|line| line.settle(ask, ruling, grant)),
             });
         }
-        let mut lease = LeaseSeen::None;
+        let mut lease = LeaseReply::None;
         if let (Some(grant), Op::Check | Op::Acquire { .. }) = (grant, order.op) {
-            let owner = if let Op::Acquire { owner, .. } = order.op { owner } else { NOBODY };
-            if owner != NOBODY {
-                lease = LeaseSeen::held(grant, owner, self.at);
+            if order.owner != NOBODY {
+                lease = leases::held_since(grant, order.owner, self.at);
             }
             for (_, place) in played.charges().filter(|(charge, _)| charge.cost > 0) {
-                self.keys.note_owner(place, grant.fence, owner);
+                self.keys.note_owner(place, grant.fence, order.owner);
             }
         }
         Ok(Seen { at: self.at, outcomes, admitted: fate, lease, states })
@@ -187,7 +193,7 @@ impl Replay {
         }
         match unreadable {
             Some(key) => Err(NotSeen::Unreadable { key: key.clone() }),
-            None => Ok(self.done(LeaseSeen::None)),
+            None => Ok(self.done(LeaseReply::None)),
         }
     }
 
@@ -205,13 +211,13 @@ impl Replay {
             _ => None,
         });
         let part = parts.reduce(GrantPart::and);
-        let mut lease = LeaseSeen::gone(token, part.map_or(at, GrantPart::instant));
+        let mut lease = leases::gone(token, part.map_or(at, GrantPart::instant));
         for place in played.places {
             let Some((leases, owners)) = self.keys.leases_mut(*place) else { continue };
             let Some(held) = leases::held(leases, owners, token, at) else { continue };
             let (Change::Renew(ttl) | Change::Raise(ttl)) = change else {
                 leases.release(held, at);
-                lease = LeaseSeen::Released;
+                lease = LeaseReply::Released;
                 if leases.is_empty() && is_past(leases.last_fence(), leases.written()) {
                     *leases = Leases::default();
                 }
@@ -226,9 +232,9 @@ impl Replay {
             leases.hold(renewed, units, at);
             let owner = token.seal().to_be_bytes();
             self.keys.note_owner(*place, fence, owner);
-            lease = LeaseSeen::held(renewed, owner, at);
+            lease = leases::held_since(renewed, owner, at);
         }
-        let is_changed = matches!(lease, LeaseSeen::Held(_) | LeaseSeen::Released);
+        let is_changed = matches!(lease, LeaseReply::Held(_) | LeaseReply::Released);
         if is_changed != (played.admitted == Verdict::Allowed) {
             return Err(NotSeen::Differs(differs(played)));
         }
@@ -277,7 +283,7 @@ impl Replay {
     }
 
     /// What became of an order that is not decided.
-    fn done(&self, lease: LeaseSeen) -> Seen {
+    fn done(&self, lease: LeaseReply) -> Seen {
         Seen { at: self.at, outcomes: Outcomes::new(), admitted: Verdict::Allowed, lease, states: None }
     }
 }

@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use tidegate_core::rules::{Answer, Asked, Fate, LimitAnswer, LimitId};
+use tidegate_core::rules::{Asked, Fate, LimitAnswer, LimitId};
 use tidegate_core::text::write_duration;
 use tidegate_core::{Nanos, Wait};
 
-use super::super::Span;
 use super::super::file::Spanned;
 use super::super::yaml::shown;
+use super::super::{Answer, Span};
 use super::model::{Expected, Name};
 
 /// Something that did not come as it was expected.
@@ -23,11 +23,11 @@ pub(super) struct Mismatch {
 }
 
 /// All that did not come as it was expected.
-pub(super) fn mismatches(expected: &Expected, answer: &Answer<'_>) -> Vec<Mismatch> {
+pub(super) fn mismatches(expected: &Expected, answer: &Answer) -> Vec<Mismatch> {
     let decider = answer.decider();
     let decision = expected.decision.as_ref().map(|wanted| of_fate("decision", wanted, Some(answer.fate)));
     let candidate = expected.candidate.as_ref().map(|wanted| {
-        let worst = answer.candidates.iter().map(|candidate| candidate.fate).max();
+        let worst = answer.candidates().map(|candidate| candidate.fate).max();
         of_fate("candidate", wanted, worst)
     });
     let rule = expected.rule.as_ref().map(|wanted| {
@@ -58,12 +58,12 @@ pub(super) fn mismatches(expected: &Expected, answer: &Answer<'_>) -> Vec<Mismat
 }
 
 /// What came, in a sentence.
-pub(super) fn said(answer: &Answer<'_>) -> String {
+pub(super) fn said(answer: &Answer) -> String {
     let mut said = answer.fate.as_str().to_owned();
     // Writing to a string does not fail.
     match answer.decider() {
         Some(decider) => {
-            let _ = write!(said, " by {}", place(decider));
+            let _ = write!(said, " by {}", place(&decider));
             match decider.asked {
                 Asked::Yes => write!(said, ", {} remaining", answer.remaining),
                 Asked::KeyMissing => write!(said, ", for a part of its key is missing"),

@@ -119,7 +119,8 @@ impl TestReader<'_> {
             (Some(request), None, None) => {
                 let cost = value(cost).map_or(Some(1), |cost| reader.number("cost", cost));
                 let entries = request::attributes(reader, request.value);
-                let descriptor = entries.zip(cost).map(|(entries, cost)| OwnedDescriptor { entries, cost });
+                let descriptor =
+                    entries.zip(cost).map(|(entries, cost)| OwnedDescriptor { entries, cost, limit: None });
                 let request = descriptor.map(|descriptor| OwnedRequest { descriptors: vec![descriptor] });
                 self.ask(request, value(times), value(expect))
             }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use tidegate_core::Timestamp;
-use tidegate_core::rules::{Answer, Domain, Level};
+use tidegate_core::rules::{Domain, Level};
 use tidegate_core::text::did_you_mean;
 
-use super::super::Span;
 use super::super::diagnostic::Diagnostic;
 use super::super::file::Spanned;
 use super::super::yaml::shown;
+use super::super::{Answer, Span};
 use super::compare::{Mismatch, mismatches, said};
 use super::model::{Does, Question, Step, Test};
 use crate::{Engine, ManualClock, MemoryStore};
@@ -60,10 +60,9 @@ impl Run<'_> {
 
     /// Ends with the first request that is answered otherwise than expected.
     fn ask(&self, ask: &Ask<'_>) -> Vec<Diagnostic> {
-        let rules = self.engine.in_force();
         ask.question.request.lend(&self.domain.name, |request| {
             for number in 1..=ask.question.times {
-                let failures = match rules.check_at(request, ask.now) {
+                let failures = match self.engine.check_at(request, ask.now) {
                     Ok(answer) => self.held_against(ask, number, &answer),
                     Err(full) => vec![failed(self.test, ask.step.span, &full.to_string())],
                 };
@@ -75,7 +74,7 @@ impl Run<'_> {
         })
     }
 
-    fn held_against(&self, ask: &Ask<'_>, number: u64, answer: &Answer<'_>) -> Vec<Diagnostic> {
+    fn held_against(&self, ask: &Ask<'_>, number: u64, answer: &Answer) -> Vec<Diagnostic> {
         let which = match ask.question.times {
             1 => String::new(),
             times => format!("request {number} of {times}: "),

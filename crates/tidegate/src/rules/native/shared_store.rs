@@ -9,7 +9,7 @@ use super::super::yaml::{Node, shown};
 /// What becomes of a rule's limits while that store does not answer, and what it need not be asked.
 #[derive(Clone, Copy, Default)]
 pub(in super::super) struct SharedStoreTerms {
-    on_store_failure: OnStoreFailure,
+    on_store_failure: Option<OnStoreFailure>,
     deny_cache: DenyCache,
 }
 
@@ -18,7 +18,7 @@ impl SharedStoreTerms {
     pub fn read(reader: &mut Reader<'_>, fields: &mut Fields<'_>) -> Self {
         let mut terms = Self::default();
         if let Some(node) = fields.value("on_store_failure") {
-            terms.on_store_failure = policy(reader, node).unwrap_or_default();
+            terms.on_store_failure = policy(reader, node);
         }
         if let Some(node) = fields.value("deny_cache") {
             let is_on = reader.truth(node).unwrap_or(true);

@@ -8,8 +8,9 @@ mod several;
 mod told;
 
 use tidegate::rules::{Descriptor, Request};
-use tidegate::{Engine, ManualClock, Refusal, Timer};
+use tidegate::{ManualClock, Refusal, Timer};
 
+use crate::asking::TestEngine;
 use crate::bench::{Bench, Told, entries};
 use crate::executor::{Executor, Task};
 
@@ -24,16 +25,20 @@ pub struct Ended {
 /// Tasks that are decided on a bench.
 pub type Tasks<'a> = Executor<'a, Ended>;
 
-pub async fn decide<C: Timer>(engine: &Engine<C>, attributes: &str, cost: u64) -> Ended {
+pub async fn decide<C: Timer + Send + Sync + 'static>(
+    engine: &TestEngine<C>,
+    attributes: &str,
+    cost: u64,
+) -> Ended {
     let entries = entries(attributes);
     let descriptors: Vec<_> = entries.iter().map(|entries| Descriptor::new(entries, cost)).collect();
     let request = Request { domain: "api", descriptors: &descriptors };
-    let decided = engine.decide(&request, |decided| Ended {
+    let decided = engine.decide(&request).await.unwrap();
+    Ended {
         told: Told::of(&decided.answer),
         waited_ms: decided.waited.get().div_ceil(1_000_000),
         refusal: decided.refusal,
-    });
-    decided.await.unwrap()
+    }
 }
 
 /// A bench with this rule, which is named `slow`.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate::{Clock, Engine, LATE_NS_MAX, SystemClock};
+use tidegate::{Clock, LATE_NS_MAX, SystemClock};
 
 use super::{decide, rules};
 use crate::asking;
@@ -10,7 +10,7 @@ use crate::bench::{domains, with_request};
 
 const INTERVAL_NS: u64 = 50_000;
 
-fn engine() -> Arc<Engine> {
+fn engine() -> Arc<asking::TestEngine<SystemClock>> {
     let rule =
         "key: [user], limit: { limit: 20000 per second, burst: 1 }, action: { delay: { max_wait: 1h } }";
     Arc::new(asking::engine(domains(&rules(rule)), SystemClock::default()))
@@ -89,7 +89,7 @@ rules:
                     (0..TURNS).for_each(|_| {
                         with_request("user=1", 1, |request| {
                             let passes =
-                                engine.decide_blocking(request, |decided| decided.answer.fate.passes());
+                                engine.decide_blocking(request).map(|decided| decided.answer.fate.passes());
                             assert!(passes.unwrap());
                         });
                     });

@@ -97,7 +97,9 @@ fn a_limit_that_is_tried_out_is_asked_once_for_each_request() {
     tasks.run();
     assert_eq!(passed(&tasks, &all), [true; 4]);
     let remaining = |request: &tidegate::rules::Request<'_>| {
-        crate::asking::peek(&bench.engine, request, |answer| answer.candidates[0].outcome.remaining)
+        crate::asking::peek(&bench.engine, request, |answer| {
+            answer.candidates().next().unwrap().outcome.remaining
+        })
     };
     // As the next would find it.
     assert_eq!(crate::bench::with_request("user=1", 1, remaining), 95);

@@ -10,8 +10,8 @@ async fn acquire(bench: &Bench, attributes: &str) -> Option<LeaseToken> {
     let entries = entries(attributes);
     let descriptors: Vec<_> = entries.iter().map(|entries| Descriptor::new(entries, 1)).collect();
     let request = Request { domain: "api", descriptors: &descriptors };
-    let acquired = bench.engine.acquire(&request, None, |decided| decided.lease.map(|lease| lease.token));
-    acquired.await.unwrap()
+    let acquired = bench.engine.acquire(&request, None).await.unwrap();
+    acquired.lease.map(|lease| lease.token)
 }
 
 const SLOW: &str = "

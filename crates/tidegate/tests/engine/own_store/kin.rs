@@ -18,7 +18,7 @@ fn what_is_given_back_to_another_engine_over_the_same_store_counts_too() {
     let all = [(); 2].map(|()| tasks.spawn(decide(&one, "user=1", 1)));
     tasks.run_woken();
     assert_eq!(done_ms(&tasks, &all), [Some(0), None]);
-    with_request("user=1", 1, |request| other.in_force().refund(request).unwrap());
+    with_request("user=1", 1, |request| other.refund(request).unwrap());
     tasks.run_woken();
     assert_eq!(done_ms(&tasks, &all), [Some(0), Some(0)]);
 }

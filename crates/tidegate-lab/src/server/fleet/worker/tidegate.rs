@@ -31,7 +31,7 @@ impl Decider for Tidegate {
     async fn decide(&self, key: &str) -> Result<(), String> {
         let mut plan = Plan::new();
         for counter in &self.counters {
-            let charge = Charge { key: key.as_bytes(), counter, cost: 1, role: Role::Enforced };
+            let charge = Charge::new(key.as_bytes(), counter, 1);
             plan.add(charge).map_err(|error| error.to_string())?;
         }
         let settled = self.store.check(&plan, Cacheable::ALL);

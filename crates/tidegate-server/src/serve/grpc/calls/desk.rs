@@ -208,14 +208,13 @@ pub async fn decide(shared: &Shared, message: &[u8], out: &mut BytesMut) -> Resu
         shared.count_rejected(&status);
         status
     })?;
-    let answered = |response: &rls::RlsResponse<'_>| {
-        // Once in a while; else there is room.
-        if out.capacity() - out.len() < OUT_BYTES / 8 {
-            out.reserve(OUT_BYTES);
-        }
-        framed(out, |out| write_response(&mut Writer::new(out), response))
-    };
-    let decided = rls::decide(&shared.app, Protocol::Grpc, &request, shared.details, answered).await;
-    // That one was counted where it was found.
-    decided.map_err(|full| GrpcStatus::new(GrpcCode::Internal, full.to_string()))
+    // An error was counted where it was found.
+    let decided = rls::decide(&shared.app, Protocol::Grpc, &request).await;
+    let decided = decided.map_err(|error| GrpcStatus::new(GrpcCode::Internal, error.to_string()))?;
+    let response = decided.response(&request, shared.details);
+    // Once in a while; else there is room.
+    if out.capacity() - out.len() < OUT_BYTES / 8 {
+        out.reserve(OUT_BYTES);
+    }
+    Ok(framed(out, |out| write_response(&mut Writer::new(out), &response)))
 }

@@ -21,7 +21,7 @@ impl Serves for Panics {
 /// It is counted as closed, and its place is free for the next.
 #[tokio::test]
 async fn a_connection_that_panics_is_closed_and_leaves_nothing_behind() {
-    let app = Arc::new(App::new(Arc::new(Engine::new(Vec::new()).unwrap())));
+    let app = Arc::new(App::in_memory(Vec::new()).unwrap());
     let any = "127.0.0.1:0".parse().unwrap();
     let listener = Listener::bind(Protocol::Resp, &any).await.unwrap().unwrap();
     let Address::Tcp(address) = *listener.address() else { panic!("{}", listener.address()) };

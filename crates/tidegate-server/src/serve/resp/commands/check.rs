@@ -7,12 +7,13 @@ use std::fmt;
 
 use smallvec::SmallVec;
 use tidegate::rules::{Answer, Descriptor, Entry, Request};
-use tidegate_core::{Nanos, Wait};
+use tidegate::{Decided, EngineError, Nanos, Wait};
 
-use super::{Context, Step};
+use super::{Asks, Context, Later, Step};
+use crate::serve::app::Started;
+use crate::serve::resp::Protocol;
 use crate::serve::resp::parse::Arguments;
 use crate::serve::resp::reply::Replies;
-use crate::serve::resp::{Protocol, Server};
 use crate::serve::rounded;
 
 /// "Never", and "as much as you like".
@@ -21,7 +22,7 @@ const NONE: i64 = -1;
 const DEGRADED: &str = "degraded";
 
 /// What is asked.
-pub(in crate::serve::resp) struct Asked<'a> {
+struct Asked<'a> {
     domain: &'a str,
     /// Those of nearly all requests fit without an allocation.
     entries: SmallVec<[Entry<'a>; 8]>,
@@ -38,72 +39,95 @@ enum BadCall {
     NoText { place: usize },
 }
 
-/// `TIDEGATE.CHECK` or `TIDEGATE.PEEK`: what is to be done, unless there is something wrong with it.
+/// `TIDEGATE.CHECK`: decided at once, or later if a rule holds the request or a shared store is asked.
 #[inline]
-pub(super) fn read<'a>(
-    arguments: &Arguments<'a>,
-    context: &mut Context<'_>,
-    step: impl FnOnce(Asked<'a>) -> Step<'a>,
-) -> Step<'a> {
-    match asked(arguments) {
-        Ok(asked) => step(asked),
-        Err(bad) => {
-            context.replies.error(bad);
-            context.reject(super::BAD_CALL);
+pub(super) fn check<'s>(arguments: &Arguments<'_>, context: &mut Context<'s, '_>) -> Step<'s> {
+    let asked = match asked(arguments) {
+        Ok(asked) => asked,
+        Err(bad) => return refuse(&bad, context),
+    };
+    let app = &context.server.app;
+    let descriptors = [asked.descriptor()];
+    let request = Request { domain: asked.domain, descriptors: &descriptors };
+    let Started { deciding, asked_at } = app.start_check(&request);
+    match deciding.try_now() {
+        Ok(decided) => {
+            app.note(Protocol::Resp, &request, &decided, asked_at);
+            write_decided(context.replies, decided);
             Step::Next
+        }
+        Err(deciding) => check_later(context, arguments, Started { deciding, asked_at }),
+    }
+}
+
+#[cold]
+fn check_later<'s>(context: &Context<'s, '_>, arguments: &Arguments<'_>, started: Started) -> Step<'s> {
+    let (server, kept, version) = (context.server, arguments.kept(), context.replies.version());
+    let bytes = kept.bytes();
+    let answering = Box::pin(async move {
+        let Started { deciding, asked_at } = started;
+        let decided = deciding.await;
+        let mut replies = Replies::new(version);
+        // They were read before without an error.
+        if let Ok(asked) = asked(&kept.lent()) {
+            let descriptors = [asked.descriptor()];
+            let request = Request { domain: asked.domain, descriptors: &descriptors };
+            server.app.note(Protocol::Resp, &request, &decided, asked_at);
+        }
+        write_decided(&mut replies, decided);
+        replies
+    });
+    Step::Later(Later { asks: Asks::Charges, answering, bytes })
+}
+
+/// `TIDEGATE.PEEK`.
+pub(super) fn peek<'s>(arguments: &Arguments<'_>, context: &mut Context<'s, '_>) -> Step<'s> {
+    let asked = match asked(arguments) {
+        Ok(asked) => asked,
+        Err(bad) => return refuse(&bad, context),
+    };
+    let descriptors = [asked.descriptor()];
+    let request = Request { domain: asked.domain, descriptors: &descriptors };
+    let server = context.server;
+    match server.app.engine.peek(&request).try_now() {
+        Ok(peeked) => {
+            server.app.note_peek(&peeked);
+            write_decided(context.replies, peeked);
+            Step::Next
+        }
+        Err(peeking) => {
+            let version = context.replies.version();
+            let answering = Box::pin(async move {
+                let peeked = peeking.await;
+                server.app.note_peek(&peeked);
+                let mut replies = Replies::new(version);
+                write_decided(&mut replies, peeked);
+                replies
+            });
+            Step::Later(Later { asks: Asks::Looks, answering, bytes: 0 })
         }
     }
 }
 
-/// `TIDEGATE.CHECK` where the answer comes later.
-pub(super) async fn check_later(server: &Server, arguments: &Arguments<'_>, replies: &mut Replies) {
-    let asked = match asked(arguments) {
-        Ok(asked) => asked,
-        Err(bad) => return bad.reject(server, replies),
-    };
-    let descriptors = [asked.descriptor()];
-    let request = Request { domain: asked.domain(), descriptors: &descriptors };
-    let answered = |decided: &tidegate::Decided<'_>| write_answer(replies, &decided.answer);
-    if let Err(full) = server.app.check(Protocol::Resp, &request, answered).await {
-        replies.error(format_args!("ERR {full}"));
-    }
+#[cold]
+fn refuse<'s>(bad: &BadCall, context: &mut Context<'_, '_>) -> Step<'s> {
+    context.replies.error(bad);
+    context.reject(super::BAD_CALL);
+    Step::Next
 }
 
-/// `TIDEGATE.PEEK` where the answer comes later.
-pub(super) async fn peek_later(server: &Server, arguments: &Arguments<'_>, replies: &mut Replies) {
-    match asked(arguments) {
-        Ok(asked) => peek(server, &asked, replies).await,
-        Err(bad) => bad.reject(server, replies),
-    }
-}
-
-/// Looks at a request.
-pub(in crate::serve::resp) async fn peek(server: &Server, asked: &Asked<'_>, replies: &mut Replies) {
-    let descriptors = [asked.descriptor()];
-    let request = Request { domain: asked.domain(), descriptors: &descriptors };
-    if let Err(unsettled) = server.app.peek(&request, |answer| write_answer(replies, answer)).await {
-        replies.error(format_args!("ERR {unsettled}"));
-    }
-}
-
-impl BadCall {
-    #[cold]
-    fn reject(self, server: &Server, replies: &mut Replies) {
-        replies.error(self);
-        server.app.metrics.rejected(Protocol::Resp, super::BAD_CALL);
+#[inline]
+fn write_decided(replies: &mut Replies, decided: Result<Decided, EngineError>) {
+    match decided {
+        Ok(decided) => write_answer(replies, &decided.answer),
+        Err(error) => replies.error(format_args!("ERR {error}")),
     }
 }
 
 impl Asked<'_> {
-    /// Whose rules apply.
-    #[inline]
-    pub fn domain(&self) -> &str {
-        self.domain
-    }
-
     /// What is known of it.
     #[inline]
-    pub fn descriptor(&self) -> Descriptor<'_> {
+    fn descriptor(&self) -> Descriptor<'_> {
         Descriptor::new(&self.entries, self.cost)
     }
 }
@@ -141,7 +165,7 @@ fn asked<'a>(arguments: &Arguments<'a>) -> Result<Asked<'a>, BadCall> {
 /// Six answers: decision, remaining, retry_after_ms, reset_after_ms, delay_ms, rule; and a seventh if it was decided without
 /// the store that a fleet shares.
 #[inline]
-pub(in crate::serve::resp) fn write_answer(replies: &mut Replies, answer: &Answer<'_>) {
+fn write_answer(replies: &mut Replies, answer: &Answer) {
     let decider = answer.decider();
     replies.array(if answer.degraded { 7 } else { 6 });
     replies.bulk(answer.fate.as_str().as_bytes());

@@ -31,7 +31,7 @@ const HELP: [&str; 18] = [
 ];
 
 /// `CLIENT subcommand`.
-pub(super) fn run(arguments: &Arguments<'_>, context: &mut Context<'_>) {
+pub(super) fn run(arguments: &Arguments<'_>, context: &mut Context<'_, '_>) {
     let subcommand = arguments.get(1).unwrap_or_default();
     let name = subcommand.to_ascii_lowercase();
     let takes = match name.as_slice() {
@@ -65,7 +65,7 @@ pub(super) fn is_a_name(name: &[u8]) -> bool {
     name.len() <= NAME_BYTES_MAX && name.iter().all(u8::is_ascii_graphic)
 }
 
-fn set_name(name: &[u8], context: &mut Context<'_>) {
+fn set_name(name: &[u8], context: &mut Context<'_, '_>) {
     if !is_a_name(name) {
         return context.replies.error(BAD_NAME);
     }
@@ -73,7 +73,7 @@ fn set_name(name: &[u8], context: &mut Context<'_>) {
     context.replies.simple("OK");
 }
 
-fn set_info(option: &[u8], value: &[u8], context: &mut Context<'_>) {
+fn set_info(option: &[u8], value: &[u8], context: &mut Context<'_, '_>) {
     let (place, option) = if option.eq_ignore_ascii_case(b"LIB-NAME") {
         (&mut context.session.library, "lib-name")
     } else if option.eq_ignore_ascii_case(b"LIB-VER") {
@@ -91,14 +91,14 @@ fn set_info(option: &[u8], value: &[u8], context: &mut Context<'_>) {
     context.replies.simple("OK");
 }
 
-fn switch(value: &[u8], context: &mut Context<'_>) {
+fn switch(value: &[u8], context: &mut Context<'_, '_>) {
     match value.eq_ignore_ascii_case(b"ON") || value.eq_ignore_ascii_case(b"OFF") {
         true => context.replies.simple("OK"),
         false => context.replies.error(SYNTAX),
     }
 }
 
-fn reply(value: &[u8], context: &mut Context<'_>) {
+fn reply(value: &[u8], context: &mut Context<'_, '_>) {
     if value.eq_ignore_ascii_case(b"ON") {
         context.replies.simple("OK");
     } else if value.eq_ignore_ascii_case(b"OFF") || value.eq_ignore_ascii_case(b"SKIP") {
@@ -108,14 +108,14 @@ fn reply(value: &[u8], context: &mut Context<'_>) {
     }
 }
 
-fn tracking(value: &[u8], context: &mut Context<'_>) {
+fn tracking(value: &[u8], context: &mut Context<'_, '_>) {
     match value.eq_ignore_ascii_case(b"OFF") {
         true => context.replies.simple("OK"),
         false => context.replies.error("ERR CLIENT TRACKING is not supported: there are no keys to cache"),
     }
 }
 
-fn info(context: &mut Context<'_>) {
+fn info(context: &mut Context<'_, '_>) {
     let session = &context.session;
     let version = match context.replies.version() {
         Version::Resp2 => 2,

@@ -22,7 +22,7 @@ pub(super) fn select(arguments: &Arguments<'_>, replies: &mut Replies) {
     }
 }
 
-pub(super) fn reset(context: &mut Context<'_>) {
+pub(super) fn reset(context: &mut Context<'_, '_>) {
     *context.session = Session::new(context.session.id, context.server.trust_at_first());
     context.replies.speak(Version::Resp2);
     context.replies.simple("RESET");

@@ -24,7 +24,7 @@ struct Login<'a> {
 }
 
 /// `AUTH password`, `AUTH default password`.
-pub(super) fn auth(arguments: &Arguments<'_>, context: &mut Context<'_>) {
+pub(super) fn auth(arguments: &Arguments<'_>, context: &mut Context<'_, '_>) {
     let login = match (arguments.get(1), arguments.get(2), arguments.len()) {
         (Some(_), None, _) if context.server.password.is_none() => {
             return context.replies.error(
@@ -46,7 +46,7 @@ pub(super) fn auth(arguments: &Arguments<'_>, context: &mut Context<'_>) {
 }
 
 /// `HELLO [2|3 [AUTH user password] [SETNAME name]]`.
-pub(super) fn hello(arguments: &Arguments<'_>, context: &mut Context<'_>) {
+pub(super) fn hello(arguments: &Arguments<'_>, context: &mut Context<'_, '_>) {
     let wanted = match wanted(arguments) {
         Ok(wanted) => wanted,
         Err(error) => return context.replies.error(error),
@@ -105,7 +105,7 @@ fn wanted<'a>(arguments: &Arguments<'a>) -> Result<Wanted<'a>, String> {
     Ok(wanted)
 }
 
-fn introduce(context: &mut Context<'_>) {
+fn introduce(context: &mut Context<'_, '_>) {
     let (id, replies) = (context.session.id, &mut *context.replies);
     replies.map(7);
     replies.bulk(b"server");
@@ -129,7 +129,7 @@ fn introduce(context: &mut Context<'_>) {
 
 impl Login<'_> {
     /// Without a password everybody is let in, by the name of the one user there is.
-    fn is_right(&self, context: &Context<'_>) -> bool {
+    fn is_right(&self, context: &Context<'_, '_>) -> bool {
         let right = context.server.password.as_ref().is_none_or(|password| password.is(self.password));
         right && self.user == USER
     }

@@ -11,7 +11,7 @@ const REDIS_VERSION: &str = "7.0.0";
 const SECTIONS: [&str; 5] = ["Server", "Memory", "Persistence", "Stats", "Replication"];
 
 /// `INFO [section ...]`.
-pub(super) fn run(arguments: &Arguments<'_>, context: &mut Context<'_>) {
+pub(super) fn run(arguments: &Arguments<'_>, context: &mut Context<'_, '_>) {
     let is_wanted = |section: &&str| {
         let named = |wanted: &[u8]| {
             let everything: [&[u8]; 3] = [b"default", b"all", b"everything"];
@@ -32,8 +32,8 @@ pub(super) fn run(arguments: &Arguments<'_>, context: &mut Context<'_>) {
     context.replies.verbatim(&text);
 }
 
-fn lines(section: &str, context: &Context<'_>) -> Vec<(&'static str, String)> {
-    let stats = context.server.app.engine.stats();
+fn lines(section: &str, context: &Context<'_, '_>) -> Vec<(&'static str, String)> {
+    let stats = context.server.app.engine.store().memory().stats();
     match section {
         "Server" => vec![
             ("redis_version", REDIS_VERSION.to_owned()),

@@ -8,11 +8,8 @@ mod connection;
 mod described;
 mod hello;
 mod info;
-mod later;
 mod throttle;
 
-pub(super) use check::{Asked, peek, write_answer};
-pub(super) use later::Later;
 pub use throttle::{BadThrottle, Quota, Throttled, Throttles};
 
 use super::decisions::Decisions;
@@ -20,6 +17,7 @@ use super::inline;
 use super::parse::{Arguments, Trust};
 use super::reply::Replies;
 use super::session::Session;
+use super::together::{Answering, Asks};
 use super::{Protocol, Server};
 use described::{Described, Verb};
 
@@ -29,44 +27,58 @@ const SHOWN_BYTES_MAX: usize = 128;
 const BAD_CALL: &str = "bad_request";
 
 /// What a command works with.
-pub(super) struct Context<'a> {
-    pub server: &'a Server,
+pub(super) struct Context<'s, 'a> {
+    pub server: &'s Server,
     pub session: &'a mut Session,
     pub replies: &'a mut Replies,
     pub decisions: &'a mut Decisions,
 }
 
 /// What is to be done after a command.
-#[allow(clippy::large_enum_variant, reason = "it stays on the stack, where a box would be an allocation")]
-pub(super) enum Step<'a> {
+pub(super) enum Step<'s> {
     /// It was answered.
     Next,
     /// It was answered, and is the last.
     Close,
     /// It is none of ours, and gets no answer.
     Http,
-    /// A request is to be decided, which may take a wait.
-    Check(Asked<'a>),
-    /// A request is to be looked at.
-    Peek(Asked<'a>),
+    /// It is answered later.
+    Later(Later<'s>),
 }
 
-impl Context<'_> {
+/// A command that is answered later.
+pub(super) struct Later<'s> {
+    pub asks: Asks,
+    pub answering: Answering<'s>,
+    /// How many bytes it keeps.
+    pub bytes: usize,
+}
+
+impl Context<'_, '_> {
     /// Counts a request that was not decided.
     fn reject(&self, reason: &'static str) {
         self.server.app.metrics.rejected(Protocol::Resp, reason);
     }
 }
 
+/// What a command asks the store for, if it is one that does.
+pub(super) fn asks(arguments: &Arguments<'_>) -> Option<Asks> {
+    match Described::find(arguments.get(0)?)?.verb {
+        Verb::Throttle | Verb::Check => Some(Asks::Charges),
+        Verb::Peek => Some(Asks::Looks),
+        _ => None,
+    }
+}
+
 /// Runs a command.
 #[inline]
-pub(super) fn run<'a>(arguments: Arguments<'a>, mut context: Context<'_>) -> Step<'a> {
+pub(super) fn run<'s>(arguments: &Arguments<'_>, mut context: Context<'s, '_>) -> Step<'s> {
     let name = arguments.get(0).unwrap_or_default();
     let Some(described) = Described::find(name) else {
         if inline::is_http(name) {
             return Step::Http;
         }
-        unknown(&arguments, context.replies);
+        unknown(arguments, context.replies);
         context.reject("unknown_command");
         return Step::Next;
     };
@@ -81,18 +93,18 @@ pub(super) fn run<'a>(arguments: Arguments<'a>, mut context: Context<'_>) -> Ste
         return Step::Next;
     }
     match described.verb {
-        Verb::Throttle => throttle::run(&arguments, &mut context),
-        Verb::Check => return check::read(&arguments, &mut context, Step::Check),
-        Verb::Peek => return check::read(&arguments, &mut context, Step::Peek),
-        Verb::Ping => connection::ping(&arguments, context.replies),
+        Verb::Throttle => return throttle::run(arguments, &mut context),
+        Verb::Check => return check::check(arguments, &mut context),
+        Verb::Peek => return check::peek(arguments, &mut context),
+        Verb::Ping => connection::ping(arguments, context.replies),
         Verb::Echo => context.replies.bulk(arguments.get(1).unwrap_or_default()),
-        Verb::Select => connection::select(&arguments, context.replies),
-        Verb::Auth => hello::auth(&arguments, &mut context),
-        Verb::Hello => hello::hello(&arguments, &mut context),
-        Verb::Client => client::run(&arguments, &mut context),
-        Verb::Command => command::run(&arguments, context.replies),
-        Verb::Config => config::run(&arguments, context.replies),
-        Verb::Info => info::run(&arguments, &mut context),
+        Verb::Select => connection::select(arguments, context.replies),
+        Verb::Auth => hello::auth(arguments, &mut context),
+        Verb::Hello => hello::hello(arguments, &mut context),
+        Verb::Client => client::run(arguments, &mut context),
+        Verb::Command => command::run(arguments, context.replies),
+        Verb::Config => config::run(arguments, context.replies),
+        Verb::Info => info::run(arguments, &mut context),
         Verb::Reset => connection::reset(&mut context),
         Verb::Quit => {
             context.replies.simple("OK");

@@ -4,16 +4,17 @@
 //! redis-cell is too coarse for, below a microsecond for each unit, are enforced too.
 
 use std::fmt;
+use std::sync::Arc;
 
-use tidegate::{Clock as _, MemoryStore};
+use tidegate::{CheckingOne, MemoryStore, store};
 use tidegate_core::{
-    Charge, Counter, LimitSpec, Nanos, Outcome, Role, Timestamp, UNITS_MAX, Verdict, WINDOW_NS_MAX,
+    Charge, Counter, Decision, LimitSpec, Nanos, Op, Timestamp, UNITS_MAX, Verdict, WINDOW_NS_MAX,
 };
 
-use super::Context;
+use super::{Asks, Context, Later, Step};
+use crate::serve::resp::Server;
 use crate::serve::resp::parse::Arguments;
-use crate::serve::resp::reply::Replies;
-use crate::serve::resp::{Protocol, Server};
+use crate::serve::resp::reply::{Replies, Version};
 use crate::serve::rounded::{MILLI_NS, SECOND_NS};
 
 /// What the counters of all calls are known by. No rule has a control character in its name.
@@ -78,52 +79,66 @@ pub struct Throttles {
 #[derive(Debug)]
 struct Remembered {
     quota: Quota,
-    counter: Counter,
+    /// Shared with calls that are answered later.
+    counter: Arc<Counter>,
 }
 
-/// `CL.THROTTLE`.
+/// `CL.THROTTLE`: decided at once, or later if a shared store is asked.
 #[inline]
-pub(super) fn run(arguments: &Arguments<'_>, context: &mut Context<'_>) {
-    let engine = &context.server.app.engine;
-    let answer = call(arguments).and_then(|call| {
-        let Call { key, quota, quantity } = call;
-        context.session.throttles.ask(engine.store(), engine.clock().now(), key, quota, quantity)
+pub(super) fn run<'s>(arguments: &Arguments<'_>, context: &mut Context<'s, '_>) -> Step<'s> {
+    let asked = call(arguments).and_then(|call| {
+        let (counter, cost) = (context.session.throttles.counter(call.quota)?, cost(call.quantity)?);
+        Ok((call, counter, cost))
     });
-    match answer {
-        Ok(answer) => {
-            context.decisions.add(answer.verdict);
-            answer.write(context.replies);
-        }
+    let (Call { key, quota, .. }, counter, cost) = match asked {
+        Ok(asked) => asked,
         Err(bad) => {
             context.replies.error(bad);
             context.reject(super::BAD_CALL);
+            return Step::Next;
+        }
+    };
+    let server = context.server;
+    match server.app.engine.start_one(&Charge::new(key, counter, cost), Op::Check) {
+        CheckingOne::Now(checked) => {
+            let answer = Throttled::of(&server.app.note_one(checked), quota);
+            context.decisions.add(answer.verdict);
+            answer.write(context.replies);
+            Step::Next
+        }
+        CheckingOne::Later(later) => {
+            let (counter, key, version) = (Arc::clone(counter), Box::from(key), context.replies.version());
+            answer_later(server, Asked { key, counter, cost, quota }, later, version)
         }
     }
 }
 
-/// `CL.THROTTLE` where the answer comes later.
-pub(super) async fn later(server: &Server, arguments: &Arguments<'_>, replies: &mut Replies) {
-    let asked = call(arguments).and_then(|Call { key, quota, quantity }| {
-        let (counter, cost) = (quota.counter()?, cost(quantity)?);
-        Ok((key, quota, counter, cost))
+/// What was asked, once it is answered later.
+struct Asked {
+    key: Box<[u8]>,
+    counter: Arc<Counter>,
+    cost: u64,
+    quota: Quota,
+}
+
+fn answer_later(server: &Server, asked: Asked, reply: store::Later, version: Version) -> Step<'_> {
+    let bytes = asked.key.len();
+    let answering = Box::pin(async move {
+        let reply = reply.await;
+        let Asked { key, counter, cost, quota } = asked;
+        let checked = server.app.engine.finish_one(&Charge::new(&key, &counter, cost), Op::Check, reply);
+        let answer = Throttled::of(&server.app.note_one(checked), quota);
+        server.app.metrics.throttled(answer.verdict, 1);
+        let mut replies = Replies::new(version);
+        answer.write(&mut replies);
+        replies
     });
-    let (key, quota, counter, cost) = match asked {
-        Ok(asked) => asked,
-        Err(bad) => {
-            replies.error(bad);
-            return server.app.metrics.rejected(Protocol::Resp, super::BAD_CALL);
-        }
-    };
-    let charge = Charge { key, counter: &counter, cost, role: Role::Enforced };
-    let outcome = server.app.check_one(&charge).await;
-    let answer = Throttled::of(&outcome, quota);
-    server.app.metrics.throttled(answer.verdict, 1);
-    answer.write(replies);
+    Step::Later(Later { asks: Asks::Charges, answering, bytes })
 }
 
 impl Throttled {
     #[inline]
-    fn of(outcome: &Outcome, quota: Quota) -> Self {
+    fn of(outcome: &Decision, quota: Quota) -> Self {
         Self {
             verdict: outcome.verdict,
             limit: quota.max_burst + 1,
@@ -191,12 +206,12 @@ impl Throttles {
     ) -> Result<Throttled, BadThrottle> {
         let counter = self.counter(quota)?;
         let cost = cost(quantity)?;
-        let outcome = store.check_one(&Charge { key, counter, cost, role: Role::Enforced }, now);
+        let outcome = store.check_one(&Charge::new(key, counter, cost), now);
         Ok(Throttled::of(&outcome, quota))
     }
 
     #[inline]
-    fn counter(&mut self, quota: Quota) -> Result<&Counter, BadThrottle> {
+    fn counter(&mut self, quota: Quota) -> Result<&Arc<Counter>, BadThrottle> {
         let same = |held: &Option<Remembered>| held.as_ref().is_some_and(|held| held.quota == quota);
         let place = match self.remembered.iter().position(same) {
             Some(place) => place,
@@ -207,7 +222,7 @@ impl Throttles {
 
     #[cold]
     fn remember(&mut self, quota: Quota) -> Result<usize, BadThrottle> {
-        let counter = quota.counter()?;
+        let counter = Arc::new(quota.counter()?);
         let place = self.oldest;
         self.remembered[place] = Some(Remembered { quota, counter });
         self.oldest = (place + 1) % REMEMBERED_MAX;

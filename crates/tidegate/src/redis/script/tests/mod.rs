@@ -13,8 +13,10 @@ use redis::{Connection, RedisResult, Value};
 use tidegate_core::{Counter, Limit, Role, Timestamp};
 
 use super::*;
-use crate::redis::order::{KeyName, Op, Order, OrderCharge};
+use crate::Op;
+use crate::redis::order::{KeyName, Order, OrderCharge};
 use crate::redis::testing::RedisServer;
+use crate::store::LeaseReply;
 
 const START_US: u64 = 1_750_000_000_000_000;
 
@@ -98,11 +100,12 @@ fn charge(key: &str, limit: &Limit, cost: u64) -> OrderCharge {
         cost,
         role: Role::Enforced,
         counts_from: None,
+        deny_cache: tidegate_core::DenyCache::On,
     }
 }
 
 fn order(op: Op, charges: impl IntoIterator<Item = OrderCharge>) -> Order {
-    Order { op, charges: charges.into_iter().collect(), keeps_states: false }
+    Order::new(op, charges.into_iter().collect())
 }
 
 fn check(key: &str, limit: &Limit, cost: u64) -> Order {

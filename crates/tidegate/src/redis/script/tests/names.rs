@@ -11,7 +11,7 @@ use crate::redis::key_name::{hash_tag, key_name};
 
 fn name_of(key: &[u8]) -> String {
     let counter = Counter::new("rule", 0, limit("1 per second"));
-    let charge = Charge { key, counter: &counter, cost: 1, role: Role::Enforced };
+    let charge = Charge::new(key, &counter, 1);
     String::from_utf8(key_name("tg", &charge).to_vec()).unwrap()
 }
 
@@ -44,9 +44,9 @@ fn by_rule(parts: &[&str], entries: &[(&str, &str)]) -> String {
     let rules = Ruleset::compile(vec![domain]).unwrap();
     let entries: Vec<Entry> = entries.iter().map(|(key, value)| Entry { key, value }).collect();
     let request = Request { domain: "api", descriptors: &[Descriptor::new(&entries, 1)] };
-    let touches = rules.touched_by(&request);
-    let drawn = touches.plan(Timestamp::from_nanos(0)).unwrap();
-    let name = key_name("tg", &drawn.plan.charges()[0]);
+    let matched = rules.matched_by(&request);
+    let draft = matched.plan(&rules, Timestamp::from_nanos(0)).unwrap();
+    let name = key_name("tg", &draft.plan.charges()[0]);
     String::from_utf8(hash_tag(&name).to_vec()).unwrap()
 }
 
@@ -77,7 +77,7 @@ fn what_is_long_or_odd_is_hashed() {
 fn limits_of_one_entity_share_a_slot_and_nothing_else() {
     let name = |rule: &str, key: &[u8]| {
         let counter = Counter::new(rule, 0, limit("1 per second"));
-        key_name("tg", &Charge { key, counter: &counter, cost: 1, role: Role::Enforced })
+        key_name("tg", &Charge::new(key, &counter, 1))
     };
     for key in [b"42".as_slice(), &[0; 40], b""] {
         assert_eq!(hash_tag(&name("a", key)), hash_tag(&name("b", key)));

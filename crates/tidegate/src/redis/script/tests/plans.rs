@@ -164,16 +164,16 @@ fn a_reset_keeps_the_fence() {
     let (mut world, one) = (World::new(), limit("{algorithm: concurrency, limit: 1, ttl: 1s}"));
     let charges = [charge("key", &one, 1)];
     let acquire = |drawn: u64| {
-        order(Op::Acquire { owner: owner_for(drawn, &charges).unwrap(), ttl: None }, charges.clone())
+        order(Op::Acquire { ttl: None }, charges.clone()).owned_by(owner_for(drawn, &charges).unwrap())
     };
     let seen = world.call_at(START_US, vec![acquire(1), order(Op::Reset, charges.clone()), acquire(2)]);
     let leases: Vec<_> = seen.into_iter().map(|seen| seen.unwrap().lease).collect();
-    let [LeaseSeen::Held(first), LeaseSeen::None, LeaseSeen::Held(second)] = leases[..] else {
+    let [LeaseReply::Held(first), LeaseReply::None, LeaseReply::Held(second)] = leases[..] else {
         panic!("{leases:?}");
     };
     assert_eq!(second.fence.get(), first.fence.get() + 1);
     let release = order(Op::Release { token: first.token }, charges.clone());
-    assert_eq!(world.one_at(START_US, release).lease.release(), Release::AlreadyReleased);
+    assert_eq!(Release::from(world.one_at(START_US, release).lease), Release::AlreadyReleased);
     let release = order(Op::Release { token: second.token }, charges);
-    assert_eq!(world.one_at(START_US, release).lease.release(), Release::Released);
+    assert_eq!(Release::from(world.one_at(START_US, release).lease), Release::Released);
 }

@@ -206,7 +206,7 @@ proptest! {
                 let counter = Counter::of_arrivals("random", limit(RATES[rate])).expect("it is gcra");
                 let role = if is_enforced { Role::Enforced } else { Role::Observed };
                 let mut plan = Plan::new();
-                plan.add(Charge { key: b"key", counter: &counter, cost, role }).expect("there is room");
+                plan.add(Charge { role, ..Charge::new(b"key", &counter, cost) }).expect("there is room");
                 let charge = OrderCharge { role, ..charge("key", counter.limit(), cost) };
                 let seen = world.one_at(now_us, order(Op::Check, [charge]));
                 prop_assert_eq!(seen.outcomes, memory.check(&plan, Timestamp::from_nanos(now_us * 1_000)));
@@ -283,8 +283,7 @@ impl Case {
     /// A key is there until it is as if never seen, and no longer than the millisecond in which that is.
     fn compare_expiry(&self, world: &mut World, counter: &Counter, key: &str) -> Result<(), TestCaseError> {
         let mut plan = Plan::new();
-        plan.add(Charge { key: key.as_bytes(), counter, cost: 0, role: Role::Enforced })
-            .expect("there is room");
+        plan.add(Charge::new(key.as_bytes(), counter, 0)).expect("there is room");
         let now = Timestamp::from_nanos(self.now_us * 1_000);
         let reset_after = self.memory.peek(&plan, now)[0].reset_after;
         if reset_after.get() > 0 {
@@ -386,7 +385,7 @@ impl Case {
     fn in_memory(&self, both: &Both) -> Outcomes {
         let mut plan = Plan::new();
         for ((counter, key), charge) in both.counters.iter().zip(&both.order.charges) {
-            let charge = Charge { key: key.as_bytes(), counter, cost: charge.cost, role: charge.role };
+            let charge = Charge { role: charge.role, ..Charge::new(key.as_bytes(), counter, charge.cost) };
             plan.add(charge).expect("there is room");
         }
         let now = Timestamp::from_nanos(self.now_us * 1_000);

@@ -5,6 +5,7 @@ use proptest::sample::Index;
 use tidegate_core::{Charge, Nanos, Plan};
 
 use super::*;
+use crate::redis::order::NOBODY;
 use crate::{Lease, LeaseToken, MemoryStore};
 
 const LIMITS: &[&str] = &[
@@ -134,10 +135,12 @@ impl Case {
                 ..charge(&format!("key:{place}"), counter.limit(), cost)
             })
             .collect();
+        let mut owner = NOBODY;
         let made = match (op, lease) {
             (LeaseOp::Acquire { ttl_us, .. }, _) => {
                 self.drawn += 1;
-                Op::Acquire { owner: owner_for(self.drawn, &charges).unwrap_or([1; 16]), ttl: nanos(*ttl_us) }
+                owner = owner_for(self.drawn, &charges).unwrap_or([1; 16]);
+                Op::Acquire { ttl: nanos(*ttl_us) }
             }
             (LeaseOp::Check { .. }, _) => Op::Check,
             (LeaseOp::Renew { ttl_us, .. }, Some((_, lease))) => {
@@ -150,7 +153,7 @@ impl Case {
             }
             _ => return None,
         };
-        Some((op.clone(), order(made, charges), lease))
+        Some((op.clone(), order(made, charges).owned_by(owner), lease))
     }
 
     fn compare(
@@ -164,24 +167,24 @@ impl Case {
         let keys: Vec<String> = (0..self.counters.len()).map(|place| format!("key:{place}")).collect();
         let mut plan = Plan::new();
         for ((counter, key), charge) in self.counters.iter().zip(&keys).zip(&order.charges) {
-            let charge = Charge { key: key.as_bytes(), counter, cost: charge.cost, role: charge.role };
+            let charge = Charge { role: charge.role, ..Charge::new(key.as_bytes(), counter, charge.cost) };
             plan.add(charge).expect("there is room");
         }
         match (op, lease) {
             (LeaseOp::Acquire { ttl_us, .. }, _) => {
                 let (outcomes, lease) = self.memory.acquire(&plan, now, nanos(*ttl_us));
                 prop_assert_eq!(&seen.outcomes, &outcomes);
-                prop_assert_eq!(terms(lease), terms(held(seen.lease)));
-                self.leases.extend(lease.zip(held(seen.lease)));
+                prop_assert_eq!(terms(lease), terms(seen.lease.held()));
+                self.leases.extend(lease.zip(seen.lease.held()));
             }
             (LeaseOp::Check { .. }, _) => {
                 prop_assert_eq!(&seen.outcomes, &self.memory.check(&plan, now));
-                prop_assert_eq!(seen.lease, LeaseSeen::None);
+                prop_assert_eq!(seen.lease, LeaseReply::None);
             }
             (LeaseOp::Renew { ttl_us, .. }, Some((in_memory, in_redis))) => {
                 prop_assert!(is_owner_of(&in_redis.token, &order.charges));
                 let renewal = self.memory.renew(&plan, &in_memory.token, now, nanos(*ttl_us));
-                match (renewal, seen.lease.renewal()) {
+                match (renewal, crate::Renewal::from(seen.lease)) {
                     (crate::Renewal::Renewed(one), crate::Renewal::Renewed(other)) => {
                         prop_assert_eq!(terms(Some(one)), terms(Some(other)));
                         // Every other holder takes no note of it.
@@ -194,7 +197,7 @@ impl Case {
             }
             (LeaseOp::Release { .. }, Some((in_memory, _))) => {
                 let release = self.memory.release(&plan, &in_memory.token, now);
-                prop_assert_eq!(release, seen.lease.release());
+                prop_assert_eq!(release, crate::Release::from(seen.lease));
             }
             (LeaseOp::Guess { .. }, _) => prop_assert_eq!(seen.admitted, tidegate_core::Verdict::Denied),
             _ => {}
@@ -205,13 +208,6 @@ impl Case {
 
 fn nanos(us: Option<u64>) -> Option<Nanos> {
     us.map(|us| Nanos::new(u128::from(us) * 1_000))
-}
-
-fn held(lease: LeaseSeen) -> Option<Lease> {
-    match lease {
-        LeaseSeen::Held(lease) => Some(lease),
-        _ => None,
-    }
 }
 
 /// What both say of a lease; tokens are each store's own.

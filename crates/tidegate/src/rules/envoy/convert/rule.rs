@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use tidegate_core::Limit;
 use tidegate_core::rules::{
-    Action, Attribute, CostFrom, DenyCache, Elastic, ElasticBy, KeyPart, Limits, Margin, Missing,
-    OnStoreFailure, Pattern, Rule, RuleLimit,
+    Action, Attribute, CostFrom, DenyCache, Elastic, ElasticBy, KeyPart, Limits, Margin, Missing, Pattern,
+    Rule, RuleLimit,
 };
 use tidegate_core::text::YamlText;
 
@@ -32,8 +32,8 @@ pub(super) fn write(text: &mut String, names: &mut Names, rule: &Rule) {
         let pairs: Vec<String> = rule.metadata.iter().map(pair).collect();
         _ = writeln!(text, "    metadata: {{ {} }}", pairs.join(", "));
     }
-    if rule.on_store_failure != OnStoreFailure::default() {
-        _ = writeln!(text, "    on_store_failure: {}", rule.on_store_failure.as_str());
+    if let Some(policy) = rule.on_store_failure {
+        _ = writeln!(text, "    on_store_failure: {}", policy.as_str());
     }
     if rule.deny_cache == DenyCache::Off {
         text.push_str("    deny_cache: false\n");

@@ -50,7 +50,7 @@ fn descriptor(reader: &mut Reader<'_>, node: &Node) -> Option<OwnedDescriptor> {
             None
         }
     };
-    Some(OwnedDescriptor { entries: entries?, cost: cost? })
+    Some(OwnedDescriptor { entries: entries?, cost: cost?, limit: None })
 }
 
 /// A list of mappings of one field each, where a name may stand twice.

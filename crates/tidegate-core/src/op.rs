@@ -1,0 +1,42 @@
+//! What a store is asked to do with a plan.
+
+use crate::{LeaseToken, Nanos};
+
+/// What a store is asked to do with a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Op {
+    /// Charge all of it, or none.
+    Check,
+    /// Answer as a check would, and change nothing.
+    Peek,
+    /// Charge all of it or none, and hand out the lease of what concurrency limits give.
+    Acquire {
+        /// The longest that the lease lasts; as long as its limits allow if none.
+        ttl: Option<Nanos>,
+    },
+    /// Let a lease last from now on.
+    Renew {
+        /// The lease.
+        token: LeaseToken,
+        /// The longest that it lasts; as long as its limits allow if none.
+        ttl: Option<Nanos>,
+    },
+    /// Give back what a lease holds.
+    Release {
+        /// The lease.
+        token: LeaseToken,
+    },
+    /// Give back what the plan charged: the newest units of each key, no more than it used.
+    Refund,
+    /// Forget what the plan's keys used.
+    Reset,
+}
+
+impl Op {
+    /// Whether it decides a plan and charges what is admitted.
+    #[inline]
+    pub const fn charges(self) -> bool {
+        matches!(self, Self::Check | Self::Acquire { .. })
+    }
+}

@@ -1,0 +1,301 @@
+//! The limits that a request falls under: those of all rules that apply to it, each with a key and a cost.
+//!
+//! Nothing here borrows from the rules: a limit is referred to by its position in them. So a request whose store answers
+//! later can wait without keeping a borrow of the rules, and finds its limits again in the same [`Ruleset`].
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::compiled_limit::CompiledLimit;
+use super::key_bytes::{self, Found, KeyBuffer};
+use super::request_limit::OwnLimit;
+use super::{
+    Action, CostFrom, Descriptor, DomainRules, Matches, Missing, Request, Rule, RuleLimit, Ruleset, Unit,
+};
+use crate::{Counter, Outcome, Role};
+
+/// The limits that a request falls under.
+#[derive(Clone, Debug)]
+pub struct MatchedLimits {
+    /// The position of the request's domain, if it has rules.
+    pub(super) domain: Option<u32>,
+    pub(super) limits: SmallVec<[MatchedLimit; 4]>,
+    pub(super) candidates: Vec<MatchedLimit>,
+    pub(super) keys: KeyBuffer,
+    /// Counters of limits that have another L for this request than the written one.
+    pub(super) resized: Vec<Counter>,
+    may_wait: bool,
+}
+
+/// One limit that a request falls under.
+#[derive(Clone, Debug)]
+pub struct MatchedLimit {
+    /// Which limit.
+    pub limit: LimitRef,
+    /// Which descriptor of the request falls under it, from 0.
+    pub descriptor: usize,
+    /// The units.
+    pub cost: u64,
+    pub(super) key: MatchedKey,
+    /// L, if it is not the written one.
+    pub(super) resized: Option<Resized>,
+    /// The outcome of the part that is always granted, if the request borrows from the pool.
+    ///
+    /// Boxed, because few requests borrow, and all matched limits are moved.
+    pub(super) borrows: Option<Box<Outcome>>,
+}
+
+/// Refers to a limit.
+#[derive(Clone, Debug)]
+pub enum LimitRef {
+    /// A limit of a rule, by its position.
+    Rule(LimitPosition),
+    /// The request's own limit.
+    Request(Unit),
+    /// A limit that takes the place of a rule's limit for this request.
+    Owned(LimitPosition, Arc<CompiledLimit>),
+}
+
+/// The position of a limit in a [`Ruleset`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LimitPosition {
+    pub(super) domain: u32,
+    pub(super) rule: u32,
+    pub(super) limit: u32,
+}
+
+/// An L that is not the written one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Resized {
+    /// L.
+    pub units: u64,
+    /// The position of its counter among those that are resized.
+    pub index: usize,
+}
+
+/// Which of a limit's keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum MatchedKey {
+    /// These bytes of the key buffer.
+    At(Range<usize>),
+    /// The descriptor lacks a part of the key, and is denied for it.
+    Missing,
+}
+
+/// A limit with its rule.
+#[derive(Clone, Copy, Debug)]
+pub struct ResolvedLimit<'a> {
+    /// The rule.
+    pub rule: &'a Rule,
+    /// The limit, compiled.
+    pub limit: &'a CompiledLimit,
+}
+
+impl Ruleset {
+    /// The limits that a request falls under. A domain without rules has no limits but requests' own.
+    pub fn matched_by(&self, request: &Request<'_>) -> MatchedLimits {
+        let mut matched = MatchedLimits {
+            domain: self.position(request.domain),
+            limits: SmallVec::new(),
+            candidates: Vec::new(),
+            keys: KeyBuffer::new(),
+            resized: Vec::new(),
+            may_wait: false,
+        };
+        if let Some(domain) = matched.domain {
+            matched.match_rules(self, domain, request);
+        }
+        for (number, descriptor) in request.descriptors.iter().enumerate() {
+            if let Some(limit) = descriptor.limit {
+                matched.match_own(request.domain, number, descriptor, limit);
+            }
+        }
+        matched
+    }
+
+    /// The limit that is referred to. The reference must come from this ruleset.
+    #[inline]
+    pub fn resolve<'a>(&'a self, limit: &'a LimitRef) -> ResolvedLimit<'a> {
+        match limit {
+            LimitRef::Rule(position) => {
+                let domain = self.at(position.domain);
+                ResolvedLimit {
+                    rule: &domain.rules()[position.rule as usize],
+                    limit: domain.compiled(position.rule).limit(position.limit),
+                }
+            }
+            LimitRef::Request(unit) => {
+                let OwnLimit { rule, limit } = OwnLimit::per(*unit);
+                ResolvedLimit { rule, limit }
+            }
+            LimitRef::Owned(position, limit) => {
+                ResolvedLimit { rule: &self.at(position.domain).rules()[position.rule as usize], limit }
+            }
+        }
+    }
+}
+
+impl MatchedLimits {
+    /// The limits.
+    pub fn all(&self) -> &[MatchedLimit] {
+        &self.limits
+    }
+
+    /// The limits that are only tried out.
+    pub fn candidates(&self) -> &[MatchedLimit] {
+        &self.candidates
+    }
+
+    /// Puts another limit in place of one of a rule, for this request.
+    pub fn override_limit(&mut self, index: usize, limit: Arc<CompiledLimit>) {
+        if let Some(matched) = self.limits.get_mut(index)
+            && let LimitRef::Rule(position) | LimitRef::Owned(position, _) = matched.limit
+        {
+            matched.limit = LimitRef::Owned(position, limit);
+            matched.resized = None;
+        }
+    }
+
+    /// Whether a limit with the action `delay` may hold the request.
+    #[inline]
+    pub fn may_wait(&self) -> bool {
+        self.may_wait
+    }
+
+    /// Lets limits borrow from their pools, after which the store is to be asked again.
+    pub(super) fn borrow(&mut self, borrowing: &[(usize, Outcome)]) {
+        for (index, granted) in borrowing {
+            self.limits[*index].borrows = Some(Box::new(*granted));
+        }
+    }
+
+    /// Lets no limit borrow, as before the store was asked.
+    pub(super) fn repay(&mut self) {
+        self.limits.iter_mut().for_each(|matched| matched.borrows = None);
+    }
+
+    pub(super) fn key(&self, matched: &MatchedLimit) -> Option<&[u8]> {
+        match &matched.key {
+            MatchedKey::At(range) => Some(&self.keys[range.clone()]),
+            MatchedKey::Missing => None,
+        }
+    }
+
+    pub(super) fn resize(&mut self, limit: &CompiledLimit, units: u64) -> Resized {
+        self.resized.push(limit.main.current.resized(units));
+        Resized { units, index: self.resized.len() - 1 }
+    }
+
+    /// Adds the limits of all rules that apply to the descriptors which have no limit of their own.
+    fn match_rules(&mut self, rules: &Ruleset, position: u32, request: &Request<'_>) {
+        let domain = rules.at(position);
+        let mut applying: SmallVec<[(usize, u32); 8]> = SmallVec::new();
+        let mut matches = Matches::new();
+        for (number, descriptor) in request.descriptors.iter().enumerate() {
+            if descriptor.limit.is_none() {
+                domain.matching(descriptor, &mut matches);
+                applying.extend(matches.drain(..).map(|rule| (number, rule)));
+            }
+        }
+        let replaces = |other: u32, rule: u32| domain.compiled(other).replaces.binary_search(&rule).is_ok();
+        for (number, rule) in &applying {
+            if !applying.iter().any(|(_, other)| replaces(*other, *rule)) {
+                let descriptor = &request.descriptors[*number];
+                self.match_rule(
+                    domain,
+                    LimitPosition { domain: position, rule: *rule, limit: 0 },
+                    *number,
+                    descriptor,
+                );
+            }
+        }
+    }
+
+    fn match_rule(
+        &mut self,
+        domain: &DomainRules,
+        rule: LimitPosition,
+        number: usize,
+        descriptor: &Descriptor<'_>,
+    ) {
+        let compiled = domain.compiled(rule.rule);
+        for position in compiled.positions_for(descriptor) {
+            let at = LimitPosition { limit: position, ..rule };
+            let limit = compiled.limit(position);
+            if let Some(matched) = self.match_limit(limit, at, number, descriptor) {
+                let is_delay = matches!(limit.limit.action, Action::Delay { .. });
+                self.may_wait |= is_delay && matched.cost > 0 && matched.key != MatchedKey::Missing;
+                self.limits.push(matched);
+            }
+        }
+        if let Some(position) = compiled.candidate() {
+            let at = LimitPosition { limit: position, ..rule };
+            let candidate = self.match_limit(compiled.limit(position), at, number, descriptor);
+            self.candidates.extend(candidate);
+        }
+    }
+
+    /// A limit, for a descriptor; none if it does not apply because the descriptor lacks a part of its key.
+    #[inline]
+    fn match_limit(
+        &mut self,
+        limit: &CompiledLimit,
+        position: LimitPosition,
+        descriptor_number: usize,
+        descriptor: &Descriptor<'_>,
+    ) -> Option<MatchedLimit> {
+        let (range, found) = key_bytes::write(&limit.limit.key, descriptor, &mut self.keys);
+        let key = match (found, limit.limit.missing) {
+            (Found::All, _) | (Found::NotAll, Missing::Shared) => MatchedKey::At(range),
+            (Found::NotAll, Missing::Deny) => MatchedKey::Missing,
+            (Found::NotAll, Missing::Skip) => return None,
+        };
+        let resized = limit.resized_by_signal().map(|units| self.resize(limit, units));
+        Some(MatchedLimit {
+            limit: LimitRef::Rule(position),
+            descriptor: descriptor_number,
+            cost: cost(&limit.limit, descriptor),
+            key,
+            resized,
+            borrows: None,
+        })
+    }
+}
+
+impl MatchedLimit {
+    /// Whether the request has all parts of the limit's key.
+    pub fn has_key(&self) -> bool {
+        self.key != MatchedKey::Missing
+    }
+}
+
+impl ResolvedLimit<'_> {
+    /// Whether the limit can deny a request.
+    pub fn is_enforced(&self) -> bool {
+        self.limit.limit.is_enforced()
+    }
+
+    pub(super) fn role(&self) -> Role {
+        if self.is_enforced() { Role::Enforced } else { Role::Observed }
+    }
+}
+
+fn cost(limit: &RuleLimit, descriptor: &Descriptor<'_>) -> u64 {
+    match (&limit.cost, descriptor.cost) {
+        // A request of cost zero asks without charging.
+        (_, 0) => 0,
+        (CostFrom::Request, cost) => cost,
+        (CostFrom::Fixed(cost), _) => *cost,
+        (CostFrom::Attribute { attribute, default }, _) => {
+            descriptor.value(attribute).and_then(whole_number).unwrap_or(*default)
+        }
+    }
+}
+
+/// A whole number. A number that is too large is the largest one, so that it never costs less.
+fn whole_number(text: &str) -> Option<u64> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().unwrap_or(u64::MAX))
+}

@@ -1,0 +1,59 @@
+//! The active rules, as a decision and its answer hold them.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use arc_swap::Guard;
+use tidegate_core::rules::Ruleset;
+
+/// The rules that were active when this was taken. They stay as they are when others are put in their place.
+///
+/// A decision that is made at once holds them without a reference count. Clone it, or let it wait, and it counts.
+pub struct ActiveRules(Handle);
+
+enum Handle {
+    Guard(Guard<Arc<Ruleset>>),
+    Counted(Arc<Ruleset>),
+}
+
+impl ActiveRules {
+    #[inline]
+    pub(super) fn new(guard: Guard<Arc<Ruleset>>) -> Self {
+        Self(Handle::Guard(guard))
+    }
+
+    /// The same, to be held for long: a thread has few guards.
+    pub(super) fn counted(self) -> Self {
+        match self.0 {
+            Handle::Guard(guard) => Self(Handle::Counted(Guard::into_inner(guard))),
+            counted @ Handle::Counted(_) => Self(counted),
+        }
+    }
+}
+
+impl Deref for ActiveRules {
+    type Target = Ruleset;
+
+    #[inline]
+    fn deref(&self) -> &Ruleset {
+        match &self.0 {
+            Handle::Guard(guard) => guard,
+            Handle::Counted(rules) => rules,
+        }
+    }
+}
+
+impl Clone for ActiveRules {
+    fn clone(&self) -> Self {
+        Self(Handle::Counted(match &self.0 {
+            Handle::Guard(guard) => Arc::clone(guard),
+            Handle::Counted(rules) => Arc::clone(rules),
+        }))
+    }
+}
+
+impl std::fmt::Debug for ActiveRules {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ActiveRules")
+    }
+}

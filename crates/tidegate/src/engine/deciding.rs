@@ -1,0 +1,62 @@
+//! A decision that was made at once, or comes later.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use super::{Decided, EngineError};
+
+/// A decision. It was made when the request was decided, unless the store answers later or a rule holds the request: then it
+/// comes later, and this is its future.
+///
+/// Dropped while the request waits, it leaves the queue and has charged nothing. Dropped while a shared store is asked, the request
+/// may have been charged. It has to be polled when it is woken, because requests behind it wait for it.
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Deciding(State);
+
+enum State {
+    /// Taken when it is polled.
+    Now(Option<Result<Decided, EngineError>>),
+    Later(Pin<Box<dyn Future<Output = Result<Decided, EngineError>> + Send>>),
+}
+
+impl Deciding {
+    #[inline]
+    pub(super) fn now(decided: Result<Decided, EngineError>) -> Self {
+        Self(State::Now(Some(decided)))
+    }
+
+    pub(super) fn later(future: impl Future<Output = Result<Decided, EngineError>> + Send + 'static) -> Self {
+        Self(State::Later(Box::pin(future)))
+    }
+
+    /// The decision, if it was made at once; else the future of it.
+    #[inline]
+    pub fn try_now(self) -> Result<Result<Decided, EngineError>, Self> {
+        match self.0 {
+            State::Now(Some(decided)) => Ok(decided),
+            other => Err(Self(other)),
+        }
+    }
+}
+
+impl Future for Deciding {
+    type Output = Result<Decided, EngineError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            State::Now(decided) => {
+                Poll::Ready(decided.take().expect("a future was polled after it was done"))
+            }
+            State::Later(future) => future.as_mut().poll(context),
+        }
+    }
+}
+
+impl std::fmt::Debug for Deciding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self.0 {
+            State::Now(_) => "Deciding::Now",
+            State::Later(_) => "Deciding::Later",
+        })
+    }
+}

@@ -1,0 +1,40 @@
+//! Why an operation was not done.
+
+use std::fmt;
+
+use tidegate_core::PlanFull;
+
+use crate::StoreFailure;
+
+/// Why an operation was not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The request falls under more limits than a plan has room for.
+    PlanFull,
+    /// The store did not answer. The operation may have been done nevertheless.
+    Store(StoreFailure),
+}
+
+impl From<PlanFull> for EngineError {
+    fn from(_: PlanFull) -> Self {
+        Self::PlanFull
+    }
+}
+
+impl From<StoreFailure> for EngineError {
+    fn from(failure: StoreFailure) -> Self {
+        Self::Store(failure)
+    }
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PlanFull => PlanFull.fmt(f),
+            Self::Store(failure) => failure.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for EngineError {}

@@ -1,0 +1,71 @@
+//! The memory store behind the store interface.
+
+use std::sync::Arc;
+
+use tidegate_core::Op;
+
+use super::{Ask, LeaseReply, Reply, Response, Store};
+use crate::memory::{MemoryStore, Release, Renewal};
+
+impl MemoryStore {
+    /// Does what is asked, at once.
+    #[inline]
+    pub(crate) fn ask_now(&self, ask: &Ask<'_, '_>) -> Reply {
+        let Ask { op, plan, now, .. } = *ask;
+        match op {
+            Op::Check => Reply::decided(now, self.check(plan, now)),
+            Op::Peek => Reply::decided(now, self.peek(plan, now)),
+            op => self.ask_rarely(op, ask),
+        }
+    }
+
+    #[inline(never)]
+    fn ask_rarely(&self, op: Op, ask: &Ask<'_, '_>) -> Reply {
+        let Ask { plan, now, .. } = *ask;
+        match op {
+            Op::Check | Op::Peek => self.ask_now(ask),
+            Op::Acquire { ttl } => {
+                let (outcomes, lease) = self.acquire(plan, now, ttl);
+                Reply::decided(now, outcomes).with_lease(lease.map_or(LeaseReply::None, LeaseReply::Held))
+            }
+            Op::Renew { token, ttl } => {
+                Reply::done(now).with_lease(match self.renew(plan, &token, now, ttl) {
+                    Renewal::Renewed(lease) => LeaseReply::Held(lease),
+                    Renewal::AlreadyReleased => LeaseReply::AlreadyReleased,
+                    Renewal::Expired => LeaseReply::Expired,
+                    Renewal::WrongOwner => LeaseReply::WrongOwner,
+                })
+            }
+            Op::Release { token } => Reply::done(now).with_lease(match self.release(plan, &token, now) {
+                Release::Released => LeaseReply::Released,
+                Release::AlreadyReleased => LeaseReply::AlreadyReleased,
+                Release::Expired => LeaseReply::Expired,
+                Release::WrongOwner => LeaseReply::WrongOwner,
+            }),
+            Op::Refund => {
+                self.refund(plan, now);
+                Reply::done(now)
+            }
+            _ => {
+                self.reset(plan);
+                Reply::done(now)
+            }
+        }
+    }
+}
+
+/// All counters are in this process.
+impl Store for Arc<MemoryStore> {
+    #[inline]
+    fn ask(&self, ask: &Ask<'_, '_>) -> Response {
+        Response::Now(Ok(self.ask_now(ask)))
+    }
+
+    fn local(&self) -> Option<&Arc<MemoryStore>> {
+        Some(self)
+    }
+
+    fn is_local(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,250 @@
+//! The store interface: counters in this process, or shared by a fleet.
+//!
+//! ```text
+//! Ask { op, plan, now, deadline }  ->  Store::ask  ->  Response::Now(Reply)      memory: at once, not boxed
+//!                                                  ->  Response::Later(future)   Redis: when it has answered
+//! ```
+//!
+//! [`Fallback`] is a layer over a shared store: it decides in this process while that store does not answer. [`NodeStore`] is
+//! either kind, for a program that is told at run time where to count.
+
+mod error;
+mod fallback;
+mod memory;
+mod node;
+
+pub use error::StoreFailure;
+pub use fallback::Fallback;
+pub use node::NodeStore;
+
+use std::num::NonZeroU32;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::{Op, Plan, Timestamp};
+
+use crate::memory::MemoryStore;
+use crate::{Lease, Outcomes, Release, Renewal};
+
+/// Counters.
+///
+/// An operation starts when [`ask`](Self::ask) is called, not when its reply is first polled. Dropping the reply does not take
+/// the operation back.
+pub trait Store: Send + Sync {
+    /// Starts an operation on a plan.
+    fn ask(&self, ask: &Ask<'_, '_>) -> Response;
+
+    /// Decides a plan without asking, after the store failed: what each charge's
+    /// [`on_store_failure`](tidegate_core::Policy::on_store_failure) says. A store without a [`Fallback`] cannot.
+    fn ask_without(&self, ask: &Ask<'_, '_>, error: &StoreFailure) -> Result<Reply, StoreFailure> {
+        let _ = ask;
+        Err(error.clone())
+    }
+
+    /// How long all that is asked for one decision may take together; none if replies come at once.
+    fn timeout(&self) -> Option<Duration> {
+        None
+    }
+
+    /// How many nodes share the store, this one included, as far as is known. Each has that share of a limit while the store does
+    /// not answer.
+    fn live_nodes(&self) -> NonZeroU32 {
+        NonZeroU32::MIN
+    }
+
+    /// The counters of this process alone, if it has any: all of them, or those of a [`Fallback`].
+    fn local(&self) -> Option<&Arc<MemoryStore>> {
+        None
+    }
+
+    /// Whether [`local`](Self::local) has all counters. Then a plan is decided at the caller's instant, and it can be forecast
+    /// exactly when a request that waits will be admitted.
+    fn is_local(&self) -> bool {
+        false
+    }
+
+    /// Does the background work that is due. Call it about once a second.
+    fn tick(&self, now: Timestamp) {
+        let _ = now;
+    }
+}
+
+/// What a store is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a, 'p> {
+    /// What to do with the plan.
+    pub op: Op,
+    /// The plan.
+    pub plan: &'a Plan<'p>,
+    /// The instant, by the caller's clock. A shared store decides by its own.
+    pub now: Timestamp,
+    /// When the reply comes too late, by the caller's clock; the store's own timeout from `now` on if none.
+    pub deadline: Option<Timestamp>,
+}
+
+/// What a store answers.
+#[must_use]
+pub enum Response {
+    /// The reply.
+    Now(Result<Reply, StoreFailure>),
+    /// The reply comes later.
+    Later(Later),
+}
+
+/// A reply that comes later. It borrows nothing.
+pub type Later = Pin<Box<dyn Future<Output = Result<Reply, StoreFailure>> + Send>>;
+
+/// What a store did.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Reply {
+    /// When, by the store's clock.
+    pub at: Timestamp,
+    /// One outcome for each charge, in the plan's order, if the plan was decided.
+    pub outcomes: Outcomes,
+    /// What became of a lease.
+    pub lease: LeaseReply,
+}
+
+/// What became of a lease.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LeaseReply {
+    /// No lease was asked for, or none was given.
+    #[default]
+    None,
+    /// It is held: it was handed out or renewed.
+    Held(Lease),
+    /// It was released.
+    Released,
+    /// It was released before.
+    AlreadyReleased,
+    /// Its time is over.
+    Expired,
+    /// The token belongs to another key or store.
+    WrongOwner,
+}
+
+impl Reply {
+    /// A decided plan.
+    #[inline]
+    pub fn decided(at: Timestamp, outcomes: Outcomes) -> Self {
+        Self { at, outcomes, lease: LeaseReply::None }
+    }
+
+    /// An operation without outcomes.
+    pub fn done(at: Timestamp) -> Self {
+        Self::decided(at, Outcomes::new())
+    }
+
+    /// The same with what became of a lease.
+    #[must_use]
+    pub fn with_lease(self, lease: LeaseReply) -> Self {
+        Self { lease, ..self }
+    }
+
+    /// The reply, if it has an outcome for every charge of the plan.
+    pub(crate) fn checked(self, ask: &Ask<'_, '_>) -> Result<Self, StoreFailure> {
+        let is_decided = ask.op.charges() || ask.op == Op::Peek;
+        match !is_decided || self.outcomes.len() == ask.plan.charges().len() {
+            true => Ok(self),
+            false => {
+                Err(StoreFailure::Refused("it answered for fewer limits than it was asked about".into()))
+            }
+        }
+    }
+}
+
+impl Response {
+    /// The reply, when it is there.
+    pub async fn reply(self) -> Result<Reply, StoreFailure> {
+        match self {
+            Self::Now(reply) => reply,
+            Self::Later(later) => later.await,
+        }
+    }
+}
+
+impl std::fmt::Debug for Response {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Now(reply) => f.debug_tuple("Now").field(reply).finish(),
+            Self::Later(_) => f.write_str("Later"),
+        }
+    }
+}
+
+impl LeaseReply {
+    /// The lease, if it is held.
+    pub fn held(self) -> Option<Lease> {
+        match self {
+            Self::Held(lease) => Some(lease),
+            _ => None,
+        }
+    }
+
+    /// The same, with a lease of another clock as one of the caller's. It was asked for at `asked`, so it ends for its holder no
+    /// later than in the store.
+    #[must_use]
+    pub(crate) fn by_clock_of(self, asked: Timestamp) -> Self {
+        match self {
+            Self::Held(lease) => {
+                Self::Held(Lease { since: asked, expires: asked.saturating_add(lease.lasts()), ..lease })
+            }
+            other => other,
+        }
+    }
+}
+
+impl From<LeaseReply> for Renewal {
+    fn from(reply: LeaseReply) -> Self {
+        match reply {
+            LeaseReply::Held(lease) => Self::Renewed(lease),
+            LeaseReply::Released | LeaseReply::AlreadyReleased => Self::AlreadyReleased,
+            LeaseReply::Expired => Self::Expired,
+            LeaseReply::None | LeaseReply::WrongOwner => Self::WrongOwner,
+        }
+    }
+}
+
+impl From<LeaseReply> for Release {
+    fn from(reply: LeaseReply) -> Self {
+        match reply {
+            LeaseReply::Released => Self::Released,
+            LeaseReply::Held(_) | LeaseReply::AlreadyReleased => Self::AlreadyReleased,
+            LeaseReply::Expired => Self::Expired,
+            LeaseReply::None | LeaseReply::WrongOwner => Self::WrongOwner,
+        }
+    }
+}
+
+impl<S: Store + ?Sized> Store for Arc<S> {
+    #[inline]
+    fn ask(&self, ask: &Ask<'_, '_>) -> Response {
+        (**self).ask(ask)
+    }
+
+    fn ask_without(&self, ask: &Ask<'_, '_>, error: &StoreFailure) -> Result<Reply, StoreFailure> {
+        (**self).ask_without(ask, error)
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        (**self).timeout()
+    }
+
+    fn live_nodes(&self) -> NonZeroU32 {
+        (**self).live_nodes()
+    }
+
+    fn local(&self) -> Option<&Arc<MemoryStore>> {
+        (**self).local()
+    }
+
+    fn is_local(&self) -> bool {
+        (**self).is_local()
+    }
+
+    fn tick(&self, now: Timestamp) {
+        (**self).tick(now);
+    }
+}

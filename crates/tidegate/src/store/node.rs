@@ -1,0 +1,87 @@
+//! Where a node counts, chosen at run time.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+
+use super::{Ask, Fallback, Reply, Response, Store, StoreFailure};
+use crate::memory::MemoryStore;
+
+/// Where a node counts: in its own memory, or in a store that a fleet shares.
+pub enum NodeStore {
+    /// In this process.
+    Local(Arc<MemoryStore>),
+    /// In a store that a fleet shares, and in this process while that does not answer.
+    Shared(Fallback<Arc<dyn Store>>),
+}
+
+impl NodeStore {
+    /// A store that a fleet shares, with this process's memory as its fallback.
+    pub fn shared(shared: Arc<dyn Store>, local: Arc<MemoryStore>) -> Self {
+        Self::Shared(Fallback::new(shared, local))
+    }
+
+    /// The memory of this process.
+    pub fn memory(&self) -> &Arc<MemoryStore> {
+        match self {
+            Self::Local(memory) => memory,
+            Self::Shared(fallback) => fallback.memory(),
+        }
+    }
+
+    #[inline]
+    fn get(&self) -> &dyn Store {
+        match self {
+            Self::Local(memory) => memory,
+            Self::Shared(fallback) => fallback,
+        }
+    }
+}
+
+impl Store for NodeStore {
+    #[inline]
+    fn ask(&self, ask: &Ask<'_, '_>) -> Response {
+        match self {
+            Self::Local(memory) => memory.ask(ask),
+            Self::Shared(fallback) => fallback.ask(ask),
+        }
+    }
+
+    fn ask_without(&self, ask: &Ask<'_, '_>, error: &StoreFailure) -> Result<Reply, StoreFailure> {
+        self.get().ask_without(ask, error)
+    }
+
+    #[inline]
+    fn timeout(&self) -> Option<Duration> {
+        match self {
+            Self::Local(_) => None,
+            Self::Shared(fallback) => fallback.timeout(),
+        }
+    }
+
+    fn live_nodes(&self) -> NonZeroU32 {
+        self.get().live_nodes()
+    }
+
+    #[inline]
+    fn local(&self) -> Option<&Arc<MemoryStore>> {
+        Some(self.memory())
+    }
+
+    #[inline]
+    fn is_local(&self) -> bool {
+        matches!(self, Self::Local(_))
+    }
+
+    fn tick(&self, now: Timestamp) {
+        self.get().tick(now);
+    }
+}
+
+impl std::fmt::Debug for NodeStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.is_local() { "NodeStore::Local" } else { "NodeStore::Shared" })
+    }
+}
