@@ -84,7 +84,7 @@ mod shared;
 mod sync;
 mod waiting;
 
-pub use clock::{Clock, ManualClock, ManualSleep, SystemClock, SystemSleep, Timer};
+pub use clock::{Clock, ClockStats, ManualClock, ManualSleep, SystemClock, SystemSleep, Timer};
 #[cfg(feature = "rules")]
 pub use engine::{
     Asking, CheckedOne, Decided, Deciding, EXPLAINED_RULES_MAX, Engine, ExplainedDescriptor, ExplainedLimit,
