@@ -84,7 +84,7 @@ pub mod store;
 mod sync;
 mod waiting;
 
-pub use clock::{Clock, ManualClock, ManualSleep, SystemClock, SystemSleep, Timer};
+pub use clock::{Clock, ClockStats, ManualClock, ManualSleep, SystemClock, SystemSleep, Timer};
 #[cfg(feature = "rules")]
 pub use engine::{
     ActiveRules, CheckedOne, CheckingOne, Decided, Deciding, EXPLAINED_RULES_MAX, Engine, EngineError,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tidegate::rules::{DomainRules, Report, Rule, Ruleset};
-use tidegate::{Clock as _, Found, SnapshotError, SnapshotReport, SystemClock, Timestamp};
+use tidegate::{Clock as _, ClockStats, Found, SnapshotError, SnapshotReport, SystemClock, Timestamp};
 
 use super::Protocol;
 use super::listening::{Address, TlsError};
@@ -17,6 +17,8 @@ use super::listening::{Address, TlsError};
 pub struct Status {
     clock: SystemClock,
     started_at: Timestamp,
+    /// The steps of the clock before the start, which [`Status::up_for`] leaves out.
+    stepped_before: Duration,
     listeners: OnceLock<Vec<Listening>>,
     rules: ArcSwap<RulesStatus>,
     snapshots: ArcSwapOption<SnapshotStatus>,
@@ -108,10 +110,11 @@ impl Status {
     /// Of a server that starts now, with nothing loaded yet.
     pub fn new() -> Self {
         let clock = SystemClock::new();
-        let started_at = clock.now();
+        let (started_at, stepped_before) = (clock.now(), clock.stats().stepped);
         Self {
             clock,
             started_at,
+            stepped_before,
             listeners: OnceLock::new(),
             rules: ArcSwap::default(),
             snapshots: ArcSwapOption::empty(),
@@ -130,9 +133,16 @@ impl Status {
         self.started_at
     }
 
-    /// How long ago that was.
+    /// How long ago that was. A wall clock that was set since then does not count.
     pub fn up_for(&self) -> Duration {
-        Duration::from_nanos(self.now().as_nanos().saturating_sub(self.started_at.as_nanos()))
+        let passed_ns = self.now().as_nanos().saturating_sub(self.started_at.as_nanos());
+        let stepped = self.clock_stats().stepped.saturating_sub(self.stepped_before);
+        Duration::from_nanos(passed_ns).saturating_sub(stepped)
+    }
+
+    /// How the clock has followed wall time.
+    pub fn clock_stats(&self) -> ClockStats {
+        self.clock.stats()
     }
 
     /// What is listened on; nothing until all of it is bound.

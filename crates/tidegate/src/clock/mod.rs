@@ -1,9 +1,12 @@
 //! What time it is, and waiting for it.
 
+mod anchor;
 mod manual;
+mod stats;
 mod system;
 
 pub use manual::{ManualClock, ManualSleep};
+pub use stats::ClockStats;
 pub use system::{SystemClock, SystemSleep};
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The machine's clocks. No other file looks at them.
+//! The machine's clocks. No other file reads them.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,28 +7,58 @@ use std::time::{Duration, SystemTime};
 use futures_timer::Delay;
 use tidegate_core::Timestamp;
 
-use super::{Clock, Timer};
+use super::anchor::{Anchor, Pace, STEP_NS, Source};
+use super::{Clock, ClockStats, Timer};
 
-/// Wall time at the start plus monotonic time since: it never steps back, whatever happens to the wall clock.
+/// One for the process, so that all clocks show the same time.
+#[cfg(not(loom))]
+static ANCHOR: Anchor = Anchor::new();
+#[cfg(loom)]
+loom::lazy_static! {
+    static ref ANCHOR: Anchor = Anchor::new();
+}
+
+/// Wall time that never steps back.
 ///
-/// Monotonic time is the processor's own counter where that is steady (`quanta`), a third of the cost of
-/// asking the operating system; see BENCHMARKS.md.
+/// The clock counts with the processor's own counter where that is steady (`quanta`), a third of the cost of asking the
+/// operating system (see BENCHMARKS.md), and follows the machine's wall clock:
+///
+/// - A small difference is slewed. The clock runs up to 500 ppm (1.8 s an hour) faster or slower until it is gone. While
+///   there is none, the clock is within 2 us of wall time.
+/// - A step forward of more than [`SystemClock::STEP`] is followed at once: the wall clock was set, or the machine slept.
+///   Limits see that time as passed. [`SystemClock::stats`] counts it.
+/// - A step back is never followed. The clock runs 500 ppm slow until wall time has caught up, which takes 33 minutes for
+///   a second and twelve weeks for an hour. Calendar windows are early by that much meanwhile. [`ClockStats::ahead`] tells
+///   the difference. Only a restart of the process ends it at once.
+///
+/// All clocks of a process show the same time. They need no background thread: every 2 ms, the next reader compares
+/// the clock with wall time.
 #[derive(Clone, Debug)]
 pub struct SystemClock {
+    machine: Machine,
+    pace: Pace,
+}
+
+#[derive(Clone, Debug)]
+struct Machine {
     counter: quanta::Clock,
-    counter_at_start: u64,
-    wall_ns_at_start: u64,
 }
 
 impl SystemClock {
-    /// A clock that starts now.
-    #[allow(clippy::disallowed_methods, reason = "this is the clock")]
+    /// A larger difference from wall time is a step, not slewed.
+    pub const STEP: Duration = Duration::from_nanos(STEP_NS);
+
+    /// The clock of this process. The first one sets it to wall time.
     pub fn new() -> Self {
-        let counter = quanta::Clock::new();
-        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        let wall_ns_at_start = u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX);
-        let counter_at_start = counter.raw();
-        Self { counter, counter_at_start, wall_ns_at_start }
+        let machine = Machine { counter: quanta::Clock::new() };
+        let pace = Pace::new(machine.counter.delta_as_nanos(0, 1 << 32));
+        ANCHOR.start(&machine, pace);
+        Self { machine, pace }
+    }
+
+    /// How the clock has followed wall time since the process started.
+    pub fn stats(&self) -> ClockStats {
+        ANCHOR.stats(&self.machine, self.pace)
     }
 }
 
@@ -41,8 +71,20 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Timestamp {
-        let since_ns = self.counter.delta_as_nanos(self.counter_at_start, self.counter.raw());
-        Timestamp::from_nanos(self.wall_ns_at_start.saturating_add(since_ns))
+        Timestamp::from_nanos(ANCHOR.now(&self.machine, self.pace))
+    }
+}
+
+impl Source for Machine {
+    #[inline]
+    fn count(&self) -> u64 {
+        self.counter.raw()
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "this is the clock")]
+    fn wall_ns(&self) -> u64 {
+        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX)
     }
 }
 
@@ -62,25 +104,55 @@ pub struct SystemSleep {
     delay: Option<Delay>,
 }
 
-/// Longer sleeps are several: no instant is too far away for the timer's arithmetic, and two clocks that run a
-/// little apart meet again.
-const NAP_NS_MAX: u64 = 3_600 * 1_000_000_000;
+/// A longer sleep is several, and the clock is read between them. So a sleep is late by at most 5 ms if the clock is slewed
+/// meanwhile, and by at most 10 s if it follows a step.
+const NAP_NS_MAX: u64 = 10 * 1_000_000_000;
 
 impl Future for SystemSleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         loop {
-            let left_ns = self.at.as_nanos().saturating_sub(self.clock.now().as_nanos());
-            if left_ns == 0 {
-                return Poll::Ready(());
-            }
-            let nap = Duration::from_nanos(left_ns.min(NAP_NS_MAX));
+            let Some(nap) = nap(self.at, self.clock.now()) else { return Poll::Ready(()) };
             let delay = self.delay.get_or_insert_with(|| Delay::new(nap));
             if Pin::new(delay).poll(context).is_pending() {
                 return Poll::Pending;
             }
             self.delay = None;
         }
+    }
+}
+
+/// How long to sleep before the clock is read again, unless it shows `at` already.
+fn nap(at: Timestamp, now: Timestamp) -> Option<Duration> {
+    let left_ns = at.as_nanos().saturating_sub(now.as_nanos());
+    (left_ns > 0).then(|| Duration::from_nanos(left_ns.min(NAP_NS_MAX)))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_show_the_same_time() {
+        let first = SystemClock::new();
+        let clocks = [first.clone(), SystemClock::new(), first];
+        let mut last = Timestamp::from_nanos(0);
+        for clock in clocks.iter().cycle().take(100_000) {
+            let now = clock.now();
+            assert!(now >= last, "{now:?} after {last:?}");
+            last = now;
+        }
+    }
+
+    #[test]
+    fn a_sleep_reads_the_clock_again_and_again() {
+        let nap = |at_ns, now_ns| nap(Timestamp::from_nanos(at_ns), Timestamp::from_nanos(now_ns));
+        let day = 24 * 3_600 * 1_000_000_000;
+        assert_eq!(nap(day, 0), Some(Duration::from_secs(10)));
+        // The clock was slow, then it followed a step.
+        assert_eq!(nap(day, day - 3), Some(Duration::from_nanos(3)));
+        assert_eq!(nap(day, day), None);
+        assert_eq!(nap(day, 2 * day), None);
     }
 }

@@ -5,11 +5,13 @@
 //! open_files.rs  whether the system lets it have what it may need; memory.rs the same
 //! listeners.rs   addresses  ->  sockets  ->  connections
 //! announce.rs    says where it listens; first_minute.rs what to try
-//! parts.rs       what else runs: reload.rs looks at rules and certificates again, snapshots.rs at what becomes of them
+//! parts.rs       what else runs: reload.rs looks at rules and certificates again, snapshots.rs at what becomes of them,
+//!                clock.rs at the wall clock
 //! stop.rs        the end, by signals
 //! ```
 
 mod announce;
+mod clock;
 mod data_dir;
 mod first_minute;
 mod fleet;
@@ -87,6 +89,7 @@ async fn serve(settings: &Settings, started: &mut Started) -> Result<Stopped, Fa
     let mut files = std::mem::take(&mut started.files);
     let (every, hangups) = (settings.args.reload_every, signals.take_hangups());
     parts::run(&app, "reloads", reload::keep_up(Arc::clone(&app), move || files.look(), every, hangups));
+    parts::run(&app, "clock", clock::watch(Arc::clone(&app)));
     if let Some(writer) = &started.snapshots {
         parts::run(&app, "snapshots", snapshots::watch(Arc::clone(&app), Arc::downgrade(writer)));
     }
