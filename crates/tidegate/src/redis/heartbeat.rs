@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use redis::Value;
 
+use super::connect::BEATS;
 use super::servers::{Sent, Servers};
-use super::store::BEATS;
 
 /// The script that says so.
 pub(super) const HEARTBEAT: &str = include_str!("lua/heartbeat.lua");

@@ -8,11 +8,14 @@ mod coalescing;
 #[path = "../common/redis_server.rs"]
 mod common;
 mod deny_cache;
+#[cfg(feature = "rules")]
+mod engine;
 mod exact;
 mod failures;
 mod heartbeats;
 mod leases;
 mod ring;
+mod runtime;
 mod server;
 mod setup;
 mod split;

@@ -1,0 +1,38 @@
+//! An engine whose counters are in a store: five requests a day for a user.
+
+use std::sync::Arc;
+
+use tidegate::redis::RedisStore;
+use tidegate::rules::{self, Descriptor, Entry, Request};
+use tidegate::{Engine, MemoryStore, SystemClock};
+
+const RULES: &str = "domain: api\nrules:\n  - name: one\n    key: [user]\n    limits: [5 per day]\n";
+
+pub struct Shared(Engine);
+
+/// What came of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decided {
+    pub passes: bool,
+    pub degraded: bool,
+}
+
+impl Shared {
+    pub fn over(store: RedisStore) -> Self {
+        let domains = rules::parse("rules.yaml", RULES).unwrap_or_else(|report| panic!("{report}")).domains;
+        let memory = Arc::new(MemoryStore::bounded(1 << 20));
+        Self(Engine::over(domains, memory, SystemClock::default()).unwrap().sharing(Arc::new(store)))
+    }
+
+    /// One request of one user, without a runtime.
+    pub fn decide_blocking(&self) -> Decided {
+        let entries = [Entry { key: "user", value: "ann" }];
+        let descriptors = [Descriptor::new(&entries, 1)];
+        let request = Request { domain: "api", descriptors: &descriptors };
+        let decided = self.0.decide_blocking(&request, |decided| Decided {
+            passes: decided.answer.fate.passes(),
+            degraded: decided.answer.degraded,
+        });
+        decided.unwrap()
+    }
+}
