@@ -51,6 +51,37 @@ impl RedisStore {
         let (servers, heartbeat) = runtime.run(connecting, &settings).await?;
         Ok(Self::of(Parts { settings, runtime, deadlines, servers, heartbeat }))
     }
+
+    /// Connects in the background, so that a program can start while Redis is away. The store is given by
+    /// [`RedisSettings`], a [`StoreUrl`](super::StoreUrl) or the text of a URL.
+    ///
+    /// It is an error if the URL is wrong, if TLS files cannot be read or if there is no tokio runtime. All that Redis has
+    /// to answer for is tried in the background, again and again. Until that works, questions are answered
+    /// [`Away`](crate::StoreFailure::Away) at once. Why it does not work yet is told to
+    /// [`RedisSettings::on_event`] and is in [`stats`](Self::stats).
+    ///
+    /// ```
+    /// use tidegate::redis::RedisStore;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let store = RedisStore::connect_lazy("redis://127.0.0.1:6379")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connect_lazy(
+        settings: impl TryInto<RedisSettings, Error: Into<ConnectError>>,
+    ) -> Result<Self, ConnectError> {
+        let settings = settings.try_into().map_err(Into::into)?;
+        let (runtime, deadlines) = start(&settings)?;
+        let (servers, heartbeat) = {
+            let _entered = runtime.handle.enter();
+            let servers = Servers::connect_lazy(&settings, &SCRIPTS)?;
+            let heartbeat = Heartbeat::start_lazy(&servers, &settings.namespace);
+            (servers, heartbeat)
+        };
+        Ok(Self::of(Parts { settings, runtime, deadlines, servers, heartbeat }))
+    }
 }
 
 fn start(settings: &RedisSettings) -> Result<(TaskRuntime, Arc<Deadlines>), ConnectError> {

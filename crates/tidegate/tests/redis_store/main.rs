@@ -13,6 +13,7 @@ mod engine;
 mod exact;
 mod failures;
 mod heartbeats;
+mod lazy;
 mod leases;
 mod ring;
 mod runtime;

@@ -28,6 +28,7 @@ fn connecting_without_a_runtime_is_an_error() {
         assert!(error.hint().contains("StoreRuntime::Own"), "{error}");
     };
     is_no_runtime(block_on(RedisStore::connect("redis://127.0.0.1:1")).err().unwrap());
+    is_no_runtime(RedisStore::connect_lazy("redis://127.0.0.1:1").err().unwrap());
 }
 
 #[test]
@@ -89,7 +90,7 @@ fn a_store_with_a_runtime_of_its_own_needs_no_other() {
     settings.timeout = Duration::from_secs(60);
     settings.runtime = StoreRuntime::Own;
     let connected = block_on(RedisStore::connect(settings.clone())).unwrap();
-    let lazy = block_on(RedisStore::connect(settings)).unwrap();
+    let lazy = RedisStore::connect_lazy(settings).unwrap();
     let counter = counter("own", "5 per 1000d");
     let plan = plan(&[charge("key", &counter, 1)]);
     assert_eq!(decision(block_on(connected.check(&plan, Cacheable::ALL))).remaining, 4);

@@ -67,6 +67,11 @@ impl ConnectError {
         matches!(self.kind, ConnectErrorKind::Unreachable | ConnectErrorKind::NotReady)
     }
 
+    /// Whether both have the same cause. What the server or TLS says may hold the time, so the texts may differ.
+    pub(super) fn has_cause_of(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.place == other.place && self.hint == other.hint
+    }
+
     /// What was wrong and what to do, without where.
     pub(super) fn reason(&self) -> String {
         format!("{} (hint: {})", self.what, self.hint)
