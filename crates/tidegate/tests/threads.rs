@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate::{Charge, Counter, MemoryStore, Plan, Role, Timestamp, Verdict};
+use tidegate::{Charge, Counter, MemoryStore, Plan, Timestamp, Verdict};
 
 const THREADS: usize = 8;
 
@@ -118,7 +118,8 @@ fn many_keys_from_many_threads_are_all_kept() {
     on_all_threads(|thread| {
         for step in 0..KEYS {
             let number = (step * 7_919 + thread as u64 * 5_003) % KEYS;
-            let charge = Charge::new(&number.to_le_bytes(), &counter, 1);
+            let key = number.to_le_bytes();
+            let charge = Charge::new(&key, &counter, 1);
             if store.check_one(&charge, now).verdict == Verdict::Denied {
                 denied.fetch_add(1, Ordering::Relaxed);
             }
@@ -126,7 +127,8 @@ fn many_keys_from_many_threads_are_all_kept() {
     });
     assert_eq!(denied.into_inner(), 0, "every key was asked for its limit of 8 exactly");
     for number in 0..KEYS {
-        let charge = Charge::new(&number.to_le_bytes(), &counter, 1);
+        let key = number.to_le_bytes();
+        let charge = Charge::new(&key, &counter, 1);
         assert_eq!(store.check_one(&charge, now).verdict, Verdict::Denied, "key {number} lost a charge");
     }
     assert_eq!(store.stats().live_evictions, 0);

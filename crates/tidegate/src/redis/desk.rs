@@ -9,16 +9,18 @@ use std::sync::Arc;
 
 use tidegate_core::Timestamp;
 use tokio::runtime::Handle;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::batch::Batch;
+use super::connect::DECIDES;
 use super::deny_cache::{Denials, DenyCache, SeenAt};
 use super::order::Order;
+use super::runtime::OwnRuntime;
 use super::script::Seen;
 use super::servers::{ServerId, Servers};
 use super::stats::Counters;
-use super::store::DECIDES;
 use crate::{Clock, StoreFailure, SystemClock};
 
 /// Orders that wait for one server at most; of more it is known that they would not be answered in time.
@@ -103,6 +105,8 @@ pub(super) struct Office {
     pub deny_cache: Arc<DenyCache>,
     pub counters: Arc<Counters>,
     pub clock: SystemClock,
+    /// The store's own runtime, if it has one. It runs until what waits at the desks is answered.
+    pub _own_runtime: Option<Arc<OwnRuntime>>,
 }
 
 impl Desk {
@@ -119,11 +123,13 @@ impl Desk {
 
     /// Puts an order in line.
     pub(super) fn put(&self, job: Box<Job>) {
-        if let Err(mpsc::error::TrySendError::Full(job) | mpsc::error::TrySendError::Closed(job)) =
-            self.waiting.try_send(job)
-        {
-            job.ticket.answer(Err(Unanswered::unasked(StoreFailure::Overloaded)));
-        }
+        let (job, why) = match self.waiting.try_send(job) {
+            Ok(()) => return,
+            Err(TrySendError::Full(job)) => (job, StoreFailure::Overloaded),
+            // The clerks serve for as long as there is a desk, unless their runtime is dropped.
+            Err(TrySendError::Closed(job)) => (job, StoreFailure::RuntimeGone),
+        };
+        job.ticket.answer(Err(Unanswered::unasked(why)));
     }
 }
 
@@ -180,7 +186,7 @@ impl Clerk {
 
     /// Asks for all of them and answers: those that have to be asked once more are left.
     async fn ask(&mut self, jobs: Jobs) -> Jobs {
-        let Office { servers, deny_cache, counters, clock } = &self.office;
+        let Office { servers, deny_cache, counters, clock, .. } = &self.office;
         let sent = clock.now();
         let servers_time = self.last_seen.map_or(sent, |seen| seen.latest(sent));
         let batch = Batch::gather(jobs, Instant::now(), servers_time);

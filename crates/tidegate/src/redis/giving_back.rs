@@ -145,7 +145,7 @@ async fn try_to_give_back(inner: &Inner, part: GivenBack) {
 fn may_try_again(order: &Order, unanswered: &Unanswered) -> bool {
     // A lease is released once however often that is said.
     let is_safe = unanswered.effect == Effect::Nothing || matches!(order.op, Op::Release { .. });
-    is_safe && !matches!(unanswered.why, StoreFailure::Unreadable(_))
+    is_safe && !matches!(unanswered.why, StoreFailure::Unreadable(_) | StoreFailure::RuntimeGone)
 }
 
 /// Between half of a pause and all of it.

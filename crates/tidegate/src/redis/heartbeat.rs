@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use redis::Value;
 
+use super::connect::BEATS;
 use super::servers::{Sent, Servers};
-use super::store::BEATS;
 
 /// The script that says so.
 pub(super) const HEARTBEAT: &str = include_str!("lua/heartbeat.lua");
@@ -22,6 +22,8 @@ pub(super) const HEARTBEAT: &str = include_str!("lua/heartbeat.lua");
 const EVERY: Duration = Duration::from_secs(2);
 /// How much sooner by chance, so that a fleet that was started together does not beat together.
 const SOONER_MAX: Duration = Duration::from_millis(400);
+/// How often until the first is answered: a store that connects in the background may be found at any moment.
+const EVERY_AT_FIRST: Duration = Duration::from_millis(200);
 /// For how long who was heard of is taken to be there.
 const KEPT_US: u64 = 10_000_000;
 
@@ -39,6 +41,7 @@ struct Beating {
     servers: Weak<Servers>,
     key: Box<str>,
     id: Box<str>,
+    random: RandomState,
     heard: Heard,
 }
 
@@ -47,6 +50,10 @@ struct Beating {
 struct Heard([u32; HEARD_MAX]);
 
 impl Heard {
+    fn is_empty(&self) -> bool {
+        self.0[0] == 0
+    }
+
     /// Adds one, and gives the largest of them.
     fn add(&mut self, count: u32) -> u32 {
         self.0.rotate_right(1);
@@ -58,26 +65,21 @@ impl Heard {
 impl Heartbeat {
     /// Says that this process is there, once now and then every two seconds, for as long as the servers and this are.
     pub(super) async fn start(servers: &Arc<Servers>, namespace: &str) -> Arc<Self> {
-        let random = RandomState::new();
-        let id = format!("{:016x}{:016x}", random.hash_one(1), random.hash_one(2));
-        let mut beating = Beating {
-            servers: Arc::downgrade(servers),
-            key: format!("{namespace}:1nodes").into(),
-            id: id.into(),
-            heard: Heard::default(),
-        };
-        let heartbeat = Arc::new(Self { live_nodes: AtomicU32::new(1) });
+        let (heartbeat, mut beating) = (Self::new(), Beating::new(servers, namespace));
         beating.beat(&heartbeat).await;
-        let weak = Arc::downgrade(&heartbeat);
-        tokio::spawn(async move {
-            for turn in 0_u64.. {
-                let sooner_ns = random.hash_one(turn) % u64::try_from(SOONER_MAX.as_nanos()).unwrap_or(1);
-                tokio::time::sleep(EVERY - Duration::from_nanos(sooner_ns)).await;
-                let Some(heartbeat) = weak.upgrade() else { return };
-                beating.beat(&heartbeat).await;
-            }
-        });
+        tokio::spawn(beating.keep_beating(Arc::downgrade(&heartbeat)));
         heartbeat
+    }
+
+    /// The same, and does not wait for the first: the servers may be away.
+    pub(super) fn start_lazy(servers: &Arc<Servers>, namespace: &str) -> Arc<Self> {
+        let (heartbeat, beating) = (Self::new(), Beating::new(servers, namespace));
+        tokio::spawn(beating.keep_beating(Arc::downgrade(&heartbeat)));
+        heartbeat
+    }
+
+    fn new() -> Arc<Self> {
+        Arc::new(Self { live_nodes: AtomicU32::new(1) })
     }
 
     pub(super) fn live_nodes(&self) -> NonZeroU32 {
@@ -86,6 +88,34 @@ impl Heartbeat {
 }
 
 impl Beating {
+    fn new(servers: &Arc<Servers>, namespace: &str) -> Self {
+        let random = RandomState::new();
+        let id = format!("{:016x}{:016x}", random.hash_one(1), random.hash_one(2));
+        Self {
+            servers: Arc::downgrade(servers),
+            key: format!("{namespace}:1nodes").into(),
+            id: id.into(),
+            random,
+            heard: Heard::default(),
+        }
+    }
+
+    async fn keep_beating(mut self, heartbeat: Weak<Heartbeat>) {
+        for turn in 0_u64.. {
+            tokio::time::sleep(self.pause(turn)).await;
+            let Some(heartbeat) = heartbeat.upgrade() else { return };
+            self.beat(&heartbeat).await;
+        }
+    }
+
+    fn pause(&self, turn: u64) -> Duration {
+        if self.heard.is_empty() {
+            return EVERY_AT_FIRST;
+        }
+        let sooner_ns = self.random.hash_one(turn) % u64::try_from(SOONER_MAX.as_nanos()).unwrap_or(1);
+        EVERY - Duration::from_nanos(sooner_ns)
+    }
+
     /// If it does not get through, what was known last stays.
     async fn beat(&mut self, heartbeat: &Heartbeat) {
         let Some(servers) = self.servers.upgrade() else { return };

@@ -49,7 +49,7 @@ impl Inner {
         let unclaimed = Unclaimed::new(UnderWay::begin(self), release.into_iter().collect());
         let asking = self.put(place, order, patience);
         self.runtime.spawn(async move {
-            let answer = asking.await.unwrap_or(Err(Unanswered::unasked(StoreFailure::TimedOut)));
+            let answer = asking.await.unwrap_or(Err(Unanswered::unasked(StoreFailure::RuntimeGone)));
             match answer {
                 Ok(answered) if matches!(answered.seen.lease, LeaseReply::Held(_)) => {
                     Ok((reply(answered), unclaimed))

@@ -6,8 +6,11 @@
 //!
 //! `order` is a plan that can wait. `script` is what is said to Redis and what its reply means. `servers` knows which
 //! server has which keys, and talks to them. A `desk` for each server gathers orders into calls. `store` puts it together.
+//! `connect` makes a store, `runtime` is where its tasks run, and `deadline` ends what takes too long.
 
 mod batch;
+mod connect;
+mod deadline;
 mod deny_cache;
 mod desk;
 mod giving_back;
@@ -16,6 +19,7 @@ mod key_name;
 mod leasing;
 mod order;
 mod parts;
+mod runtime;
 mod script;
 mod servers;
 mod settings;
@@ -26,6 +30,7 @@ mod store;
 mod testing;
 mod url;
 
+pub use runtime::StoreRuntime;
 pub use servers::{
     BreakerState, ConnectError, ConnectErrorKind, EventHook, ServerCounts, ServerStats, ServersStats,
     StoreEvent,

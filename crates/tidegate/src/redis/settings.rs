@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{EventHook, StoreUrl};
+use super::{EventHook, StoreRuntime, StoreUrl, UrlError};
 
 /// Where the store is, and how it is talked to.
 #[derive(Clone, Debug)]
@@ -25,6 +25,8 @@ pub struct RedisSettings {
     pub client_certificate: Option<ClientCertificate>,
     /// Who is told when a server goes away or is back.
     pub on_event: Option<EventHook>,
+    /// Which tokio runtime the tasks of the store run on.
+    pub runtime: StoreRuntime,
 }
 
 /// A certificate with its key.
@@ -52,6 +54,37 @@ impl RedisSettings {
             ca_file: None,
             client_certificate: None,
             on_event: None,
+            runtime: StoreRuntime::default(),
         }
+    }
+}
+
+impl From<StoreUrl> for RedisSettings {
+    fn from(url: StoreUrl) -> Self {
+        Self::new(url)
+    }
+}
+
+impl TryFrom<&str> for RedisSettings {
+    type Error = UrlError;
+
+    fn try_from(url: &str) -> Result<Self, UrlError> {
+        url.parse().map(Self::new)
+    }
+}
+
+impl TryFrom<String> for RedisSettings {
+    type Error = UrlError;
+
+    fn try_from(url: String) -> Result<Self, UrlError> {
+        url.as_str().try_into()
+    }
+}
+
+impl TryFrom<&String> for RedisSettings {
+    type Error = UrlError;
+
+    fn try_from(url: &String) -> Result<Self, UrlError> {
+        url.as_str().try_into()
     }
 }

@@ -184,7 +184,7 @@ fn is_admitted(answer: &Answered) -> bool {
 pub(super) async fn all(asked: Vec<Asking>) -> Result<Vec<Answered>, Vec<Answer>> {
     let mut answers: Vec<Answer> = Vec::with_capacity(asked.len());
     for asking in asked {
-        let lost = Unanswered::unasked(StoreFailure::TimedOut);
+        let lost = Unanswered::unasked(StoreFailure::RuntimeGone);
         answers.push(asking.await.unwrap_or(Err(lost)));
     }
     match answers.iter().all(Result::is_ok) {

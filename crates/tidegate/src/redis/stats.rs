@@ -51,17 +51,20 @@ pub struct FailureCounts {
     pub refused: u64,
     /// A key holds what is no counter.
     pub unreadable: u64,
+    /// Not asked: the tokio runtime that the store runs on was dropped.
+    pub runtime_gone: u64,
 }
 
 impl FailureCounts {
     /// Each with the reason that metrics know it by, as [`StoreFailure::as_str`] has it.
-    pub fn by_reason(&self) -> [(&'static str, u64); 5] {
+    pub fn by_reason(&self) -> [(&'static str, u64); 6] {
         [
             (StoreFailure::TimedOut.as_str(), self.timed_out),
             (StoreFailure::Away.as_str(), self.away),
             (StoreFailure::Overloaded.as_str(), self.overloaded),
             ("refused", self.refused),
             ("unreadable", self.unreadable),
+            (StoreFailure::RuntimeGone.as_str(), self.runtime_gone),
         ]
     }
 
@@ -87,6 +90,7 @@ pub(super) struct Counters {
     overloaded: Count,
     refused: Count,
     unreadable: Count,
+    runtime_gone: Count,
 }
 
 /// A number that grows.
@@ -102,6 +106,7 @@ impl Counters {
             StoreFailure::Overloaded => &self.overloaded,
             StoreFailure::Refused(_) => &self.refused,
             StoreFailure::Unreadable(_) => &self.unreadable,
+            StoreFailure::RuntimeGone => &self.runtime_gone,
         };
         count.add(1);
     }
@@ -113,6 +118,7 @@ impl Counters {
             overloaded: self.overloaded.get(),
             refused: self.refused.get(),
             unreadable: self.unreadable.get(),
+            runtime_gone: self.runtime_gone.get(),
         }
     }
 }

@@ -11,19 +11,21 @@ use foldhash::fast::RandomState;
 use tidegate_core::{Charge, Op, Plan, Role};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::RedisSettings;
+use super::connect::Parts;
+use super::deadline::{Deadlines, Elapsed};
 use super::deny_cache::{Denials, DenyCache};
 use super::desk::{Answer, Answered, Desk, Edges, Job, Likeness, Office, Ticket};
 use super::giving_back::GivingBack;
-use super::heartbeat::{HEARTBEAT, Heartbeat};
+use super::heartbeat::Heartbeat;
 use super::key_name::{hash_tag, key_name};
 use super::leasing::Unclaimed;
 use super::order::{Order, OrderCharge, number};
 use super::parts::{Parted, after_hash_tag};
-use super::script::{SCRIPT, owner_for};
-use super::servers::{ConnectError, Place, ServerId, Servers};
+use super::script::owner_for;
+use super::servers::{Place, ServerId};
 use super::split::Split;
 use super::stats::{Counters, StoreStats};
 use super::url::Shape;
@@ -32,19 +34,16 @@ use crate::{Clock, StoreFailure, SystemClock};
 
 /// Counters in Redis or Valkey. Clones are the same store.
 ///
-/// It lives on the tokio runtime that it was [connected](Self::connect) on, and can be asked, and its answers waited for,
-/// from anywhere: from another runtime, or from a thread without one. When the last clone is dropped, what it runs there
-/// ends: connections at once, or after ten seconds at most if parts of plans are still on their way back, and a timer of
-/// its own within two.
+/// Its tasks run on the tokio runtime that it was [connected](Self::connect) on, or on one of its own
+/// ([`StoreRuntime`](super::StoreRuntime)). It can be asked, and its answers waited for, from anywhere: from another
+/// runtime, or from a thread without one. Every answer comes by its deadline, even if the runtime is not driven; if the
+/// runtime was dropped, the answer is [`RuntimeGone`](StoreFailure::RuntimeGone). When the last clone is dropped, its tasks
+/// end: connections at once, or after ten seconds at most if parts of plans are still on their way back, and heartbeats
+/// within two.
 #[derive(Clone)]
 pub struct RedisStore {
     inner: Arc<Inner>,
 }
-
-/// Places of the scripts in [`SCRIPTS`].
-pub(super) const DECIDES: usize = 0;
-pub(super) const BEATS: usize = 1;
-const SCRIPTS: [&str; 2] = [SCRIPT, HEARTBEAT];
 
 /// What all clones share.
 pub(super) struct Inner {
@@ -58,6 +57,7 @@ pub(super) struct Inner {
     hasher: RandomState,
     /// For what nobody else is to know: keyed by the system, and how often it was asked.
     secrets: (std::hash::RandomState, AtomicU64),
+    deadlines: Arc<Deadlines>,
 }
 
 /// What an order may take, and what may be learned from it.
@@ -71,27 +71,27 @@ pub(super) struct Patience {
 pub(super) type Asking = oneshot::Receiver<Answer>;
 
 impl RedisStore {
-    /// Connects, tries once, and says what is wrong if it does not work.
-    pub async fn connect(settings: RedisSettings) -> Result<Self, ConnectError> {
-        let servers = Servers::connect(&settings, &SCRIPTS).await?;
-        let heartbeat = Heartbeat::start(&servers, &settings.namespace).await;
+    pub(super) fn of(parts: Parts) -> Self {
+        let Parts { settings, runtime, deadlines, servers, heartbeat } = parts;
         let office = Office {
             servers,
             deny_cache: Arc::new(DenyCache::new()),
             counters: Arc::new(Counters::default()),
             clock: SystemClock::new(),
+            _own_runtime: runtime.own.map(Arc::new),
         };
         let inner = Inner {
             office,
-            runtime: Handle::current(),
+            runtime: runtime.handle,
             giving_back: GivingBack::default(),
             settings,
             desks: RwLock::default(),
             heartbeat,
             hasher: RandomState::default(),
             secrets: (std::hash::RandomState::new(), AtomicU64::new(0)),
+            deadlines,
         };
-        Ok(Self { inner: Arc::new(inner) })
+        Self { inner: Arc::new(inner) }
     }
 
     /// How long an operation may take, and what may be learned from it.
@@ -106,7 +106,8 @@ impl RedisStore {
     /// of it is left then. Whoever is about to end the runtime, and asks for nothing more, loses none of it so.
     pub async fn settled(&self, at_most: Duration) -> usize {
         let giving_back = &self.inner.giving_back;
-        let _ = tokio::time::timeout(at_most, giving_back.done()).await;
+        // If the runtime is gone, what is on its way back is dropped with it, and this is over.
+        let _ = self.inner.deadlines.by(Deadlines::after(at_most), giving_back.done()).await;
         giving_back.under_way()
     }
 
@@ -261,16 +262,13 @@ impl Inner {
         A: Send + 'static,
     {
         let counters = self.office.counters.clone();
-        let in_time = {
-            // Whoever waits may be on no runtime at all, or on another one: the timer is of the one that the store lives on.
-            let _on_runtime = self.runtime.enter();
-            timeout_at(patience.deadline, asking)
-        };
+        let deadlines = self.deadlines.clone();
         Box::pin(async move {
-            let result = match in_time.await {
+            let result = match deadlines.by(patience.deadline, asking).await {
                 Ok(Ok(answer)) => read(answer),
-                // Nobody answers any more only when the runtime stops.
-                Ok(Err(_)) | Err(_) => Err(StoreFailure::TimedOut),
+                // Every question is answered unless the tasks of the store are dropped.
+                Ok(Err(_)) => Err(StoreFailure::RuntimeGone),
+                Err(Elapsed) => Err(StoreFailure::TimedOut),
             };
             if let Err(failure) = &result {
                 counters.failed(failure);

@@ -16,6 +16,8 @@ pub enum StoreFailure {
     Refused(Box<str>),
     /// What it holds for a key was not put there by Tidegate: the key's name.
     Unreadable(Box<str>),
+    /// The tokio runtime that the store runs on was dropped, so nothing can be asked any more.
+    RuntimeGone,
 }
 
 impl StoreFailure {
@@ -27,6 +29,7 @@ impl StoreFailure {
             Self::Overloaded => "overloaded",
             Self::Refused(_) => "refused",
             Self::Unreadable(_) => "unreadable",
+            Self::RuntimeGone => "runtime_gone",
         }
     }
 }
@@ -42,6 +45,10 @@ impl fmt::Display for StoreFailure {
                 f,
                 "the shared store holds something at `{key}` that is no counter (hint: delete that key, or give Tidegate \
                  a namespace of its own)"
+            ),
+            Self::RuntimeGone => f.write_str(
+                "the tokio runtime that the shared store runs on was dropped (hint: keep that runtime for as long as the \
+                 store is used, or let the store have a runtime of its own)",
             ),
         }
     }

@@ -255,6 +255,7 @@ fn other_operations_are_errors() {
         StoreFailure::Overloaded,
         StoreFailure::Refused("OOM".into()),
         StoreFailure::Unreadable("tg:1{a}".into()),
+        StoreFailure::RuntimeGone,
     ];
     for failure in failures {
         fleet.remote.is(Mood::Fails(failure.clone()));

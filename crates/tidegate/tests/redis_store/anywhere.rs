@@ -10,16 +10,18 @@ use tidegate::StoreFailure;
 use tokio::runtime::Runtime;
 
 use super::cluster::RedisCluster;
+#[cfg(feature = "rules")]
+use super::engine::{Decided, Shared};
 use super::server::RedisServer;
 use super::setup::{Cacheable, SharedStore, charge, counter, decision, plan, remaining, store, store_with};
 
 /// What stores live on. The thread of the test is not on it.
-fn runtime() -> Runtime {
+pub fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
 /// Waits with nothing but the thread at hand.
-fn block_on<F: Future>(future: F) -> F::Output {
+pub fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
 
     impl Wake for Unpark {
@@ -60,19 +62,6 @@ fn a_thread_without_a_runtime_is_told_when_its_time_is_over() {
 }
 
 #[test]
-fn a_store_whose_runtime_has_ended_answers_that_it_cannot() {
-    let (server, runtime) = (RedisServer::start(), runtime());
-    let (store, counter) = (runtime.block_on(store(&server.url())), counter("gone", "5 per 1000d"));
-    let check = || store.check(&plan(&[charge("key", &counter, 1)]), Cacheable::ALL);
-    block_on(check()).unwrap();
-    let asked = check();
-    drop(runtime);
-    // This one may have been answered before.
-    let _ = block_on(asked);
-    block_on(check()).unwrap_err();
-}
-
-#[test]
 fn a_thread_without_a_runtime_asks_for_keys_in_several_places() {
     let runtime = runtime();
     let cluster = runtime.block_on(RedisCluster::start());
@@ -83,28 +72,21 @@ fn a_thread_without_a_runtime_asks_for_keys_in_several_places() {
     assert_eq!(store.stats().splits, 1);
     block_on(store.refund(&plan)).unwrap();
     assert_eq!(block_on(remaining(&store, "b", &counter)), 5);
+    drop(runtime);
+    for failure in [
+        block_on(store.check(&plan, Cacheable::ALL)).unwrap_err(),
+        block_on(store.refund(&plan)).unwrap_err(),
+    ] {
+        assert_eq!(failure, StoreFailure::RuntimeGone);
+    }
 }
 
 #[cfg(feature = "rules")]
 #[test]
 fn an_engine_blocks_a_thread_without_a_runtime() {
-    use tidegate::rules::{self, Descriptor, Entry, Request};
-    use tidegate::{Engine, MemoryStore, SystemClock};
-
     let (server, runtime) = (RedisServer::start(), runtime());
-    let file = "domain: api\nrules:\n  - name: one\n    key: [user]\n    limits: [5 per day]\n";
-    let domains = rules::parse("rules.yaml", file).unwrap_or_else(|report| panic!("{report}")).domains;
-    let store = runtime.block_on(store(&server.url()));
-    let engine = Engine::over(domains, Arc::new(MemoryStore::bounded(1 << 20)), SystemClock::default());
-    let engine = engine.unwrap().sharing(Arc::new(store));
-    let entries = [Entry { key: "user", value: "ann" }];
-    let descriptors = [Descriptor::new(&entries, 1)];
-    let request = Request { domain: "api", descriptors: &descriptors };
+    let engine = Shared::over(runtime.block_on(store(&server.url())));
     for passes in [true, true, true, true, true, false] {
-        let decided = engine.decide_blocking(&request, |decided| {
-            assert!(!decided.answer.degraded);
-            decided.answer.fate.passes()
-        });
-        assert_eq!(decided.unwrap(), passes);
+        assert_eq!(engine.decide_blocking(), Decided { passes, degraded: false });
     }
 }

@@ -8,11 +8,15 @@ mod coalescing;
 #[path = "../common/redis_server.rs"]
 mod common;
 mod deny_cache;
+#[cfg(feature = "rules")]
+mod engine;
 mod exact;
 mod failures;
 mod heartbeats;
+mod lazy;
 mod leases;
 mod ring;
+mod runtime;
 mod server;
 mod setup;
 mod split;

@@ -1,6 +1,6 @@
 //! A Redis server of a test's own, and waiting for what comes about.
 
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -50,6 +50,12 @@ impl Deref for RedisServer {
 
     fn deref(&self) -> &common::RedisServer {
         &self.server
+    }
+}
+
+impl DerefMut for RedisServer {
+    fn deref_mut(&mut self) -> &mut common::RedisServer {
+        &mut self.server
     }
 }
 

@@ -20,7 +20,7 @@ fn the_last_good_rules_go_on() {
     let mut source = source([path]);
     let Polled::Changed(loaded) = source.poll() else { panic!("the file is new") };
     let store = Arc::new(MemoryStore::unbounded());
-    let engine = Arc::new(Engine::over(loaded.domains, store, ManualClock::default()).unwrap());
+    let engine = Engine::over(loaded.domains, store, ManualClock::default()).unwrap();
     let mut reloader = Reloader::new(engine.clone(), source);
     assert!(matches!(reloader.reload(), Reload::Unchanged));
     assert_eq!(remaining(&engine, 2), 3);

@@ -1,11 +1,15 @@
 //! Why the store cannot be used.
 
+use std::convert::Infallible;
 use std::fmt;
+
+use crate::redis::UrlError;
 
 /// Why the store cannot be used, where, and what to do. It never holds a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectError {
     kind: ConnectErrorKind,
+    /// Empty if it is not known where.
     place: Box<str>,
     what: Box<str>,
     hint: Box<str>,
@@ -27,10 +31,14 @@ pub enum ConnectErrorKind {
     WrongKind,
     /// It is there, and cannot be used for now: it is loading, out of memory, without a master, without slots.
     NotReady,
+    /// The URL is wrong.
+    BadUrl,
+    /// There is no tokio runtime to run on, or a thread cannot be started.
+    NoRuntime,
 }
 
 impl ConnectError {
-    pub(super) fn new(
+    pub(in crate::redis) fn new(
         kind: ConnectErrorKind,
         place: impl fmt::Display,
         what: impl Into<Box<str>>,
@@ -58,11 +66,38 @@ impl ConnectError {
     pub(super) fn is_passing(&self) -> bool {
         matches!(self.kind, ConnectErrorKind::Unreachable | ConnectErrorKind::NotReady)
     }
+
+    /// Whether both have the same cause. What the server or TLS says may hold the time, so the texts may differ.
+    pub(super) fn has_cause_of(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.place == other.place && self.hint == other.hint
+    }
+
+    /// What was wrong and what to do, without where.
+    pub(super) fn reason(&self) -> String {
+        format!("{} (hint: {})", self.what, self.hint)
+    }
 }
 
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the store at {} cannot be used: {} (hint: {})", self.place, self.what, self.hint)
+        match &*self.place {
+            "" => write!(f, "the store cannot be used: {}", self.reason()),
+            place => write!(f, "the store at {place} cannot be used: {}", self.reason()),
+        }
+    }
+}
+
+impl From<UrlError> for ConnectError {
+    fn from(error: UrlError) -> Self {
+        // Where it is, is what cannot be read. The URL may hold a password, so it is not repeated.
+        Self::new(ConnectErrorKind::BadUrl, "", error.what(), error.hint())
+    }
+}
+
+/// For [`RedisSettings`](crate::redis::RedisSettings) and [`StoreUrl`](crate::redis::StoreUrl), which cannot be wrong.
+impl From<Infallible> for ConnectError {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }
 

@@ -14,6 +14,14 @@ pub enum StoreEvent {
         /// What the last failure was.
         why: Box<str>,
     },
+    /// It is away, and cannot be connected to for a reason that was not told yet and does not pass by itself: a wrong
+    /// password, a certificate, a server that is too old or of another kind.
+    ConnectFailed {
+        /// Its host and port.
+        address: Box<str>,
+        /// What was wrong, and what to do about it.
+        why: Box<str>,
+    },
     /// It is back, and is asked again.
     Closed {
         /// Its host and port.
@@ -58,6 +66,9 @@ impl fmt::Display for StoreEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Opened { address, why } => write!(f, "the store at {address} is away: {why}"),
+            Self::ConnectFailed { address, why } => {
+                write!(f, "the store at {address} cannot be connected to: {why}")
+            }
             Self::Closed { address } => write!(f, "the store at {address} is back"),
             Self::Left { address } => write!(f, "the store at {address} has no part of the cluster any more"),
             Self::MasterChanged { from, to } => write!(f, "the store's master is {to} now, not {from}"),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::backoff::{Backoff, PROBE_PAUSE, RETRY_PAUSE};
 use super::connect_error::ConnectError;
 use super::finder::Finder;
 use super::jitter::Between;
@@ -13,10 +14,6 @@ use super::server::Server;
 use super::stats::BreakerState;
 use super::task::Task;
 
-/// Between tries while the breaker is open.
-const PROBE_PAUSE: Between = Between::millis(300..=900);
-/// Between tries before it is.
-const RETRY_PAUSE: Between = Between::millis(20..=60);
 /// A connection that did not last so long was made in vain: the next may fare no better.
 const LASTING: Duration = Duration::from_secs(1);
 /// How often Sentinels are asked whether the master is still the same, though it answers.
@@ -59,7 +56,7 @@ pub(super) async fn start(servers: Vec<Arc<Server>>) -> Result<Vec<Kept>, Connec
         return Err(error);
     }
     for (server, error) in away {
-        server.open(error.what());
+        server.open(&error);
     }
     Ok(servers.into_iter().map(Kept::new).collect())
 }
@@ -67,6 +64,7 @@ pub(super) async fn start(servers: Vec<Arc<Server>>) -> Result<Vec<Kept>, Connec
 async fn keep(server: Arc<Server>) {
     let mut lines = server.lines();
     let mut in_vain = InVain::Never;
+    let mut backoff = Backoff::default();
     loop {
         let line = lines.borrow_and_update().clone();
         match line {
@@ -84,12 +82,13 @@ async fn keep(server: Arc<Server>) {
                     sleep(pause.draw()).await;
                 }
             }
-            None => {
-                if let Err(error) = server.connect(Patience::InBackground).await {
-                    server.failed(server.breaker.generation(), error.what());
-                    sleep(pause_after_a_try(server.breaker.state()).draw()).await;
+            None => match server.connect(Patience::InBackground).await {
+                Ok(()) => backoff = Backoff::default(),
+                Err(error) => {
+                    server.could_not_connect(&error);
+                    sleep(backoff.pause(server.breaker.state(), &error)).await;
                 }
-            }
+            },
         }
     }
 }
@@ -115,14 +114,6 @@ fn pause_after_a_line(breaker: BreakerState, in_vain: InVain) -> Option<Between>
         (BreakerState::Closed, InVain::Once) => Some(RETRY_PAUSE),
         // What failed so often is not asked again at once.
         (BreakerState::Closed, InVain::Often) | (BreakerState::Open, _) => Some(PROBE_PAUSE),
-    }
-}
-
-/// Before it is tried again to make one.
-fn pause_after_a_try(breaker: BreakerState) -> Between {
-    match breaker {
-        BreakerState::Open => PROBE_PAUSE,
-        BreakerState::Closed => RETRY_PAUSE,
     }
 }
 

@@ -1,9 +1,10 @@
 //! What all servers of a store have in common.
 
 use std::num::NonZeroU32;
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
+
+use ring::digest;
 
 use super::connect_error::ConnectError;
 use super::event::{EventHook, StoreEvent};
@@ -34,8 +35,7 @@ pub(super) struct Means {
 /// A script, and what it is called by.
 pub(super) struct Script {
     pub text: &'static str,
-    /// The first server that it is loaded into says so.
-    pub sha: OnceLock<Box<str>>,
+    sha: Box<str>,
 }
 
 /// Whom one connects to, and as whom.
@@ -51,7 +51,6 @@ impl Means {
             Encryption::Plain => None,
             Encryption::Tls => Some(Tls::new(settings)?),
         };
-        let script = |text: &'static str| Script { text, sha: OnceLock::new() };
         Ok(Self {
             login: settings.url.login.clone(),
             database: settings.url.database,
@@ -59,8 +58,8 @@ impl Means {
             namespace: settings.namespace.clone(),
             timeout: settings.timeout,
             wait_replicas: settings.wait_replicas,
-            scripts: scripts.iter().map(|&text| script(text)).collect(),
-            probe: script(PROBE),
+            scripts: scripts.iter().map(|&text| Script::new(text)).collect(),
+            probe: Script::new(PROBE),
             total: Counters::default(),
             waited_short: AtomicU64::new(0),
             hook: settings.on_event.clone(),
@@ -80,8 +79,16 @@ impl Means {
 }
 
 impl Script {
-    /// Empty before it was loaded anywhere.
+    fn new(text: &'static str) -> Self {
+        // What Redis calls a script by. Nothing depends on this being hard to forge.
+        let digest = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes());
+        Self {
+            text,
+            sha: digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
+        }
+    }
+
     pub fn sha(&self) -> &str {
-        self.sha.get().map_or("", |sha| sha)
+        &self.sha
     }
 }

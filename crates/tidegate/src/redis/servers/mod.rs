@@ -9,6 +9,8 @@
 //! In the background a [`keeper`] for each server makes connections ([`connection`], [`tls`]), finds out who answers
 //! ([`greeting`]) and whether it can be used ([`probe`]).
 
+mod attempts;
+mod backoff;
 mod batch;
 mod breaker;
 mod cluster;
@@ -98,6 +100,37 @@ impl Servers {
         Ok(Arc::new(Self { means, layout }))
     }
 
+    /// Connects in the background, again and again until it works. Until then what is sent is answered
+    /// [`Away`](SendError::Away). Has to be called on a runtime.
+    pub fn connect_lazy(
+        settings: &RedisSettings,
+        scripts: &[&'static str],
+    ) -> Result<Arc<Self>, ConnectError> {
+        let means = Arc::new(Means::new(settings, scripts)?);
+        let away = |finder| {
+            let server = Server::new(means.clone(), finder, Part::Alone);
+            server.start_away();
+            Kept::new(server)
+        };
+        let addresses = settings.url.addresses.clone();
+        let layout = match &settings.url.shape {
+            Shape::Single => Layout::One(away(Finder::At(settings.url.first().clone()))),
+            Shape::Sentinel { master, login } => {
+                let sentinels = Sentinels::new(addresses, master.clone(), login.clone());
+                Layout::One(away(Finder::Asking(sentinels)))
+            }
+            Shape::Ring => {
+                Layout::Ring(Ring::new(addresses.into_iter().map(|at| away(Finder::At(at))).collect()))
+            }
+            Shape::Cluster => {
+                let cluster = cluster::unconnected(means.clone(), addresses);
+                let _refreshing = Task::spawn(cluster::find_and_keep_refreshing(cluster.clone()));
+                Layout::Cluster { cluster, _refreshing }
+            }
+        };
+        Ok(Arc::new(Self { means, layout }))
+    }
+
     /// What the script at this place of those given to [`connect`](Self::connect) is called by.
     pub fn sha(&self, script: usize) -> &str {
         self.means.scripts.get(script).map_or("", |script| script.sha())
@@ -134,9 +167,7 @@ impl Servers {
             Layout::Ring(ring) => {
                 (ring.servers().map(Server::stats).collect(), ring.moved_to_next.load(Relaxed))
             }
-            Layout::Cluster { cluster, .. } => {
-                (cluster.servers().iter().map(|server| server.stats()).collect(), 0)
-            }
+            Layout::Cluster { cluster, .. } => (cluster.stats(), 0),
         };
         ServersStats {
             servers,

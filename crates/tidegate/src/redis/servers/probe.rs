@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::connect_error::{ConnectError, ConnectErrorKind as Kind};
 use super::connection::{Connection, closed};
 use super::finder::Finder;
-use super::greeting::{Greeting, Mode, Role, greet, judged, refused, text};
+use super::greeting::{Greeting, Mode, Role, greet, judged, refused};
 use super::means::Means;
 use super::reply::Reply;
 use super::server::{Part, Server};
@@ -73,7 +73,7 @@ pub(super) async fn connect(
         check_kind(server, &address, greeting)?;
         load_scripts(means, &address, &connection).await?;
         try_out(server, &address, &connection).await?;
-        Ok(connection)
+        Ok::<_, ConnectError>(connection)
     };
     let connection = timeout(within, connecting).await.map_err(|_| late(&address, within))??;
     Ok((address, connection))
@@ -125,18 +125,13 @@ fn check_kind(server: &Server, address: &Address, greeting: Greeting) -> Result<
 }
 
 async fn load_scripts(means: &Means, address: &Address, connection: &Connection) -> Result<(), ConnectError> {
-    let scripts = || means.scripts.iter().chain([&means.probe]);
     let mut pipeline = Pipeline::new();
-    for script in scripts() {
+    for script in means.scripts.iter().chain([&means.probe]) {
         pipeline.cmd("SCRIPT").arg("LOAD").arg(script.text);
     }
     let replies = connection.ask(&pipeline).await.map_err(|error| closed(address, &error))?;
-    for (script, reply) in scripts().zip(replies) {
-        let reply = judged(Some(reply)).map_err(|error| refused(address, &error))?;
-        if let Some(sha) = text(&reply) {
-            // It is the same everywhere.
-            let _ = script.sha.set(sha.into());
-        }
+    for reply in replies {
+        judged(Some(reply)).map_err(|error| refused(address, &error))?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use redis::Pipeline;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
+use super::attempts::{Attempts, News};
 use super::breaker::{Breaker, Effect, Generation};
 use super::connect_error::ConnectError;
 use super::connection::Connection;
@@ -35,6 +36,7 @@ pub(super) struct Server {
     /// What was told last of the breaker.
     told: Mutex<BreakerState>,
     rounds: Semaphore,
+    attempts: Attempts,
     counters: Counters,
 }
 
@@ -68,6 +70,7 @@ impl Server {
             line: watch::Sender::new(None),
             told: Mutex::new(BreakerState::Closed),
             rounds: Semaphore::new(ROUNDS_IN_FLIGHT_MAX),
+            attempts: Attempts::default(),
             counters: Counters::default(),
         })
     }
@@ -80,6 +83,7 @@ impl Server {
         ServerStats {
             address: self.address().to_string().into(),
             breaker: self.breaker.state(),
+            connect_error: self.attempts.last_error(),
             counts: self.counters.snapshot(),
         }
     }
@@ -184,34 +188,71 @@ impl Server {
         self.worry();
     }
 
-    /// It could not be reached from the beginning.
-    pub fn open(&self, why: impl fmt::Display) {
+    /// It is not asked before it is connected. Nothing is told of that unless an attempt to connect fails.
+    pub fn start_away(&self) {
+        self.breaker.open();
+    }
+
+    /// It could not be connected to at the start.
+    pub fn open(&self, error: &ConnectError) {
+        self.breaker.open();
+        self.away(error);
+    }
+
+    /// It could not be connected to in the background.
+    pub fn could_not_connect(&self, error: &ConnectError) {
+        self.count(|counters| &counters.failures, 1);
         let generation = self.breaker.generation();
-        if self.breaker.open() == Effect::Opened {
-            self.opened(generation, why);
+        self.breaker.failed(generation);
+        self.away(error);
+        self.worry();
+    }
+
+    /// Notes why an attempt to connect failed, and tells what is new of it if the breaker is open.
+    fn away(&self, error: &ConnectError) {
+        self.attempts.failed(error);
+        if self.breaker.state() == BreakerState::Closed {
+            return;
+        }
+        self.let_waiting_go(self.breaker.generation());
+        let why = || error.reason().into_boxed_str();
+        let telling = self.tell_if(BreakerState::Open, |address| StoreEvent::Opened { address, why: why() });
+        let news = self.attempts.told(error);
+        if telling == Telling::Before && news == News::Yes {
+            self.means
+                .tell(StoreEvent::ConnectFailed { address: self.address().to_string().into(), why: why() });
         }
     }
 
     /// The breaker was opened by a failure of this connection. There may be another one by now, which is none of its business.
     fn opened(&self, generation: Generation, why: impl fmt::Display) {
-        // Those who wait for a connection are to see that none will come.
-        self.line.send_if_modified(|line| {
-            line.take_if(|line| line.generation == generation).is_some() || line.is_none()
-        });
+        self.let_waiting_go(generation);
         self.tell_if(BreakerState::Open, |address| StoreEvent::Opened {
             address,
             why: why.to_string().into(),
         });
     }
 
+    /// Those who wait for a connection see that none will come.
+    fn let_waiting_go(&self, generation: Generation) {
+        self.line.send_if_modified(|line| {
+            line.take_if(|line| line.generation == generation).is_some() || line.is_none()
+        });
+    }
+
     /// Tells that the breaker is so, if it still is and that is not what was told last.
-    fn tell_if(&self, state: BreakerState, event: impl FnOnce(Box<str>) -> StoreEvent) {
+    fn tell_if(&self, state: BreakerState, event: impl FnOnce(Box<str>) -> StoreEvent) -> Telling {
         // Held while it is told, so that the last word is what is so.
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.breaker.state() == state && *told != state {
-            *told = state;
-            self.means.tell(event(self.address().to_string().into()));
+        if self.breaker.state() != state {
+            return Telling::NotSo;
         }
+        if *told == state {
+            return Telling::Before;
+        }
+        *told = state;
+        self.means.tell(event(self.address().to_string().into()));
+        Telling::Now
     }
 
     fn worry(&self) {
@@ -242,16 +283,27 @@ impl Server {
         if !is_first && before != address {
             self.means.tell(StoreEvent::MasterChanged { from: shown(&before), to: shown(&address) });
         }
+        self.attempts.succeeded();
         self.tell_if(BreakerState::Closed, |address| StoreEvent::Closed { address });
         Ok(())
     }
+}
+
+/// Whether a state of the breaker was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Telling {
+    Now,
+    Before,
+    /// The breaker is in another state.
+    NotSo,
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use super::{Effect, Finder, Means, Part, Server, StoreEvent};
+    use super::{ConnectError, Effect, Finder, Means, Part, Server, StoreEvent};
+    use crate::redis::ConnectErrorKind as Kind;
     use crate::redis::servers::EventHook;
     use crate::redis::servers::probe::Patience;
     use crate::redis::testing::RedisProcess;
@@ -277,11 +329,11 @@ mod tests {
         assert_eq!(server.breaker.state(), BreakerState::Closed);
         assert_eq!(*told.lock().expect("a lock"), [], "it is there, and nobody was told otherwise");
 
-        server.open("away");
+        server.open(&ConnectError::new(Kind::Unreachable, redis.address(), "away", "wait"));
         assert!(server.lines().borrow().is_none());
         server.connect(Patience::AtStart).await.expect("another connection");
         let address = redis.address().into_boxed_str();
-        let opened = StoreEvent::Opened { address: address.clone(), why: "away".into() };
+        let opened = StoreEvent::Opened { address: address.clone(), why: "away (hint: wait)".into() };
         assert_eq!(*told.lock().expect("a lock"), [opened, StoreEvent::Closed { address }]);
     }
 }

@@ -2,11 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::connect_error::ConnectError;
+
 /// What was counted while talking to the servers of the store, since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServersStats {
-    /// Those that are known now, in no particular order.
+    /// Those that are known now, in no particular order. Of a cluster that is not found yet, the first that the URL names.
     pub servers: Vec<ServerStats>,
     /// What was counted for all servers, those that are gone included.
     pub total: ServerCounts,
@@ -24,6 +26,8 @@ pub struct ServerStats {
     pub address: Box<str>,
     /// Whether it is asked.
     pub breaker: BreakerState,
+    /// Why the last attempt to connect failed. None once it is connected, and before the first attempt is over.
+    pub connect_error: Option<ConnectError>,
     /// What was counted for it.
     pub counts: ServerCounts,
 }

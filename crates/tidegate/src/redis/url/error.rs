@@ -36,59 +36,69 @@ pub enum UrlError {
     Parameter(Box<str>),
 }
 
+impl UrlError {
+    /// What is wrong.
+    pub(in crate::redis) fn what(&self) -> String {
+        match self {
+            Self::Scheme(scheme) => format!("`{scheme}` is no kind of store"),
+            Self::NoServer => "the URL names no server".to_owned(),
+            Self::SeveralServers => "redis:// is for one server".to_owned(),
+            Self::TooManyServers => format!("the URL names more than {URL_SERVERS_MAX} servers"),
+            Self::Twice(address) => format!("the URL names {address} twice"),
+            Self::Host(host) => format!("`{host}` is no host"),
+            Self::Port(host) => format!("the port of `{host}` is none"),
+            Self::Unescaped => {
+                "the user or the password holds a character that means something in a URL".to_owned()
+            }
+            Self::Escape => {
+                "a `%` in the URL is not followed by two digits of base 16, or what they stand for is no text"
+                    .to_owned()
+            }
+            Self::NoMaster => "the URL does not say which master to ask for".to_owned(),
+            Self::Database(number) => format!("`{number}` is no number of a database"),
+            Self::Path(path) => format!("`{path}` does not belong there"),
+            Self::Parameter(name) => format!("`{name}` is no parameter of this URL"),
+        }
+    }
+
+    /// What to do about it.
+    pub(in crate::redis) fn hint(&self) -> &'static str {
+        match self {
+            Self::Scheme(_) => {
+                "redis://HOST, redis+sentinel://HOST,HOST/MASTER, redis-cluster://HOST,HOST or redis+ring://HOST,HOST; with \
+                 `rediss` in place of `redis` for TLS"
+            }
+            Self::NoServer => "write one after `://`, as in redis://10.0.0.7:6379",
+            Self::SeveralServers => "for several use redis-cluster://, redis+sentinel:// or redis+ring://",
+            Self::TooManyServers => "of a cluster some will do, it tells the others",
+            Self::Twice(_) => "leave one of them out",
+            Self::Host(_) => {
+                "a name or an address; IPv6 in brackets, as in redis://[::1]:6379; after a password an @, as in \
+                 redis://USER:PASSWORD@HOST"
+            }
+            Self::Port(_) => "a number from 1 to 65535, as in redis://10.0.0.7:6379",
+            Self::Unescaped => {
+                "write `/` as %2F, `@` as %40, `:` as %3A, `?` as %3F, `#` as %23 and `%` as %25"
+            }
+            Self::Escape => "write `%` as %25",
+            Self::NoMaster => {
+                "redis+sentinel://HOST,HOST/MASTER, where MASTER is the name in `sentinel monitor MASTER ...`"
+            }
+            Self::Database(_) => "0 is the usual one, and may be left out",
+            Self::Path(_) => {
+                "after the servers there is at most the number of a database, in redis+sentinel:// the master before it, \
+                 and in redis-cluster:// nothing"
+            }
+            Self::Parameter(_) => {
+                "redis+sentinel:// has sentinel_user and sentinel_password, the others have none"
+            }
+        }
+    }
+}
+
 impl fmt::Display for UrlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Scheme(scheme) => write!(
-                f,
-                "`{scheme}` is no kind of store (hint: redis://HOST, redis+sentinel://HOST,HOST/MASTER, \
-                 redis-cluster://HOST,HOST or redis+ring://HOST,HOST; with `rediss` in place of `redis` for TLS)"
-            ),
-            Self::NoServer => {
-                f.write_str("the URL names no server (hint: write one after `://`, as in redis://10.0.0.7:6379)")
-            }
-            Self::SeveralServers => f.write_str(
-                "redis:// is for one server (hint: for several use redis-cluster://, redis+sentinel:// or redis+ring://)",
-            ),
-            Self::TooManyServers => write!(
-                f,
-                "the URL names more than {URL_SERVERS_MAX} servers (hint: of a cluster some will do, it tells the others)"
-            ),
-            Self::Twice(address) => write!(f, "the URL names {address} twice (hint: leave one of them out)"),
-            Self::Host(host) => write!(
-                f,
-                "`{host}` is no host (hint: a name or an address; IPv6 in brackets, as in redis://[::1]:6379; after a \
-                 password an @, as in redis://USER:PASSWORD@HOST)"
-            ),
-            Self::Port(host) => {
-                write!(f, "the port of `{host}` is none (hint: a number from 1 to 65535, as in redis://10.0.0.7:6379)")
-            }
-            Self::Unescaped => f.write_str(
-                "the user or the password holds a character that means something in a URL (hint: write `/` as %2F, \
-                 `@` as %40, `:` as %3A, `?` as %3F, `#` as %23 and `%` as %25)",
-            ),
-            Self::Escape => f.write_str(
-                "a `%` in the URL is not followed by two digits of base 16, or what they stand for is no text (hint: \
-                 write `%` as %25)",
-            ),
-            Self::NoMaster => f.write_str(
-                "the URL does not say which master to ask for (hint: redis+sentinel://HOST,HOST/MASTER, where MASTER is \
-                 the name in `sentinel monitor MASTER ...`)",
-            ),
-            Self::Database(number) => {
-                write!(f, "`{number}` is no number of a database (hint: 0 is the usual one, and may be left out)")
-            }
-            Self::Path(path) => write!(
-                f,
-                "`{path}` does not belong there (hint: after the servers there is at most the number of a database, in \
-                 redis+sentinel:// the master before it, and in redis-cluster:// nothing)"
-            ),
-            Self::Parameter(name) => write!(
-                f,
-                "`{name}` is no parameter of this URL (hint: redis+sentinel:// has sentinel_user and sentinel_password, \
-                 the others have none)"
-            ),
-        }
+        write!(f, "{} (hint: {})", self.what(), self.hint())
     }
 }
 

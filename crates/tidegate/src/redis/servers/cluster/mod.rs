@@ -3,6 +3,7 @@
 //! Every server of a cluster knows; one of them is asked at the start, now and then, and whenever there is reason to think that
 //! something changed ([`refresh`]). Servers say themselves if a slot is not theirs any more, which is noted at once.
 
+mod find;
 mod refresh;
 mod view;
 
@@ -12,14 +13,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 
+use super::attempts::Attempts;
 use super::finder::Finder;
 use super::keeper::Kept;
 use super::means::Means;
 use super::place::{Place, SERVERS_MAX, ServerId};
 use super::server::{Part, Server};
 use super::slot::{SLOTS, slot_of};
+use super::stats::ServerStats;
 use crate::redis::url::Address;
 
+pub(super) use find::{find_and_keep_refreshing, unconnected};
 pub(super) use refresh::{connect, keep_refreshing};
 
 /// In the place of a server: nobody is known to have that slot.
@@ -38,6 +42,8 @@ pub(super) struct Cluster {
     changing: Mutex<()>,
     /// Told when there is reason to ask who has which slot.
     worried: Arc<Notify>,
+    /// To find it for the first time.
+    attempts: Attempts,
 }
 
 /// A server of the table.
@@ -57,6 +63,7 @@ impl Cluster {
             table: ArcSwap::default(),
             changing: Mutex::new(()),
             worried: Arc::new(Notify::new()),
+            attempts: Attempts::default(),
         }
     }
 
@@ -77,6 +84,12 @@ impl Cluster {
 
     pub fn servers(&self) -> Vec<Arc<Server>> {
         self.table.load().iter().flatten().map(|known| known.kept.server.clone()).collect()
+    }
+
+    /// Of all servers. Before any is known, of the cluster as a whole.
+    pub fn stats(&self) -> Vec<ServerStats> {
+        let servers: Vec<_> = self.servers().iter().map(|server| server.stats()).collect();
+        if servers.is_empty() { self.stats_of_search().into_iter().collect() } else { servers }
     }
 
     /// The server at this address, which may be new. None if there are too many.

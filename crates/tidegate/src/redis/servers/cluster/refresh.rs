@@ -74,7 +74,7 @@ async fn ask_anyone(cluster: &Cluster) -> Result<Vec<Share>, ConnectError> {
     ask_seeds(cluster, Patience::InBackground).await
 }
 
-async fn ask_seeds(cluster: &Cluster, patience: Patience) -> Result<Vec<Share>, ConnectError> {
+pub(super) async fn ask_seeds(cluster: &Cluster, patience: Patience) -> Result<Vec<Share>, ConnectError> {
     let each = patience.each(cluster.means.timeout);
     let mut trouble: Option<ConnectError> = None;
     for seed in &cluster.seeds {
@@ -110,7 +110,7 @@ async fn ask_seed(means: &Means, seed: &Address) -> Result<Vec<Share>, ConnectEr
 }
 
 /// Takes what was said for true. Slots that nobody has stay where they were.
-fn apply(cluster: &Cluster, shares: &[Share]) {
+pub(super) fn apply(cluster: &Cluster, shares: &[Share]) {
     for share in shares {
         // Beyond the most servers there may be: its slots are found by redirects, or not at all.
         let Some(id) = cluster.id_at(&share.master) else { continue };

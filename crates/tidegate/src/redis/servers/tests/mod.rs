@@ -3,6 +3,7 @@
 mod away;
 mod cluster;
 mod kinds;
+mod lazy;
 mod login;
 mod ring;
 mod scripts;

@@ -1,0 +1,91 @@
+//! Making a store: connected at once, or in the background.
+
+use std::sync::Arc;
+
+use super::deadline::Deadlines;
+use super::heartbeat::{HEARTBEAT, Heartbeat};
+use super::runtime::{TaskRuntime, no_thread};
+use super::script::SCRIPT;
+use super::servers::Servers;
+use super::{ConnectError, RedisSettings, RedisStore};
+
+/// Positions of the scripts in [`SCRIPTS`].
+pub(super) const DECIDES: usize = 0;
+pub(super) const BEATS: usize = 1;
+const SCRIPTS: [&str; 2] = [SCRIPT, HEARTBEAT];
+
+/// What a store is made of.
+pub(super) struct Parts {
+    pub settings: RedisSettings,
+    pub runtime: TaskRuntime,
+    pub deadlines: Arc<Deadlines>,
+    pub servers: Arc<Servers>,
+    pub heartbeat: Arc<Heartbeat>,
+}
+
+impl RedisStore {
+    /// Connects, tries once, and says what is wrong if it does not work. The store is given by [`RedisSettings`], a
+    /// [`StoreUrl`](super::StoreUrl) or the text of a URL.
+    ///
+    /// ```no_run
+    /// use tidegate::redis::RedisStore;
+    ///
+    /// # async fn connect() -> Result<(), Box<dyn std::error::Error>> {
+    /// let store = RedisStore::connect("redis://127.0.0.1:6379").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect(
+        settings: impl TryInto<RedisSettings, Error: Into<ConnectError>>,
+    ) -> Result<Self, ConnectError> {
+        let settings = settings.try_into().map_err(Into::into)?;
+        let (runtime, deadlines) = start(&settings)?;
+        let connecting = {
+            let settings = settings.clone();
+            async move {
+                let servers = Servers::connect(&settings, &SCRIPTS).await?;
+                let heartbeat = Heartbeat::start(&servers, &settings.namespace).await;
+                Ok((servers, heartbeat))
+            }
+        };
+        let (servers, heartbeat) = runtime.run(connecting, &settings).await?;
+        Ok(Self::of(Parts { settings, runtime, deadlines, servers, heartbeat }))
+    }
+
+    /// Connects in the background, so that a program can start while Redis is away. The store is given by
+    /// [`RedisSettings`], a [`StoreUrl`](super::StoreUrl) or the text of a URL.
+    ///
+    /// It is an error if the URL is wrong, if TLS files cannot be read or if there is no tokio runtime. All that Redis has
+    /// to answer for is tried in the background, again and again. Until that works, questions are answered
+    /// [`Away`](crate::StoreFailure::Away) at once. Why it does not work yet is told to
+    /// [`RedisSettings::on_event`] and is in [`stats`](Self::stats).
+    ///
+    /// ```
+    /// use tidegate::redis::RedisStore;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let store = RedisStore::connect_lazy("redis://127.0.0.1:6379")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connect_lazy(
+        settings: impl TryInto<RedisSettings, Error: Into<ConnectError>>,
+    ) -> Result<Self, ConnectError> {
+        let settings = settings.try_into().map_err(Into::into)?;
+        let (runtime, deadlines) = start(&settings)?;
+        let (servers, heartbeat) = {
+            let _entered = runtime.handle.enter();
+            let servers = Servers::connect_lazy(&settings, &SCRIPTS)?;
+            let heartbeat = Heartbeat::start_lazy(&servers, &settings.namespace);
+            (servers, heartbeat)
+        };
+        Ok(Self::of(Parts { settings, runtime, deadlines, servers, heartbeat }))
+    }
+}
+
+fn start(settings: &RedisSettings) -> Result<(TaskRuntime, Arc<Deadlines>), ConnectError> {
+    let runtime = TaskRuntime::new(settings)?;
+    let deadlines = Deadlines::start().map_err(|error| no_thread(settings, &error))?;
+    Ok((runtime, Arc::new(deadlines)))
+}

@@ -1,0 +1,96 @@
+//! The tokio runtime that the tasks of a store run on.
+
+use std::io;
+use std::thread;
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+
+use super::{ConnectError, ConnectErrorKind, RedisSettings};
+
+/// The name of the thread of a store's own runtime. Linux shows 15 bytes of it.
+const THREAD_NAME: &str = "tidegate-redis";
+
+/// Which tokio runtime the tasks of a store run on: connections, batches, heartbeats.
+///
+/// Answers can be waited for from anywhere, and come by their deadline, in either case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreRuntime {
+    /// The runtime that the store is connected on, which needs its I/O and time drivers (`enable_all`). Redis is asked only
+    /// while that runtime is driven: a `current_thread` runtime runs only within `block_on`.
+    #[default]
+    Current,
+    /// A runtime of the store's own, on one thread that ends with the last clone of the store. For programs without tokio,
+    /// and for those whose runtime is not always driven. Each call then wakes another thread, which costs some
+    /// microseconds.
+    Own,
+}
+
+/// The runtime in use.
+pub(super) struct TaskRuntime {
+    pub handle: Handle,
+    /// Ends the store's own runtime when it is dropped.
+    pub own: Option<OwnRuntime>,
+}
+
+/// A runtime of the store's own. Its thread ends when this is dropped.
+pub(super) struct OwnRuntime {
+    _end: oneshot::Sender<()>,
+}
+
+impl TaskRuntime {
+    pub(super) fn new(settings: &RedisSettings) -> Result<Self, ConnectError> {
+        match settings.runtime {
+            StoreRuntime::Current => match Handle::try_current() {
+                Ok(handle) => Ok(Self { handle, own: None }),
+                Err(_) => Err(no_runtime(settings, "there is no tokio runtime on this thread")),
+            },
+            StoreRuntime::Own => {
+                let (handle, own) = OwnRuntime::start().map_err(|error| {
+                    no_runtime(settings, &format!("a runtime of its own cannot be started ({error})"))
+                })?;
+                Ok(Self { handle, own: Some(own) })
+            }
+        }
+    }
+
+    /// Runs a future here. It is dropped with the one that is returned.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T, ConnectError>> + Send + 'static,
+        settings: &RedisSettings,
+    ) -> Result<T, ConnectError> {
+        if self.own.is_none() {
+            return future.await;
+        }
+        let task = self.handle.spawn(future);
+        task.await.unwrap_or_else(|_| Err(no_runtime(settings, "the runtime has ended")))
+    }
+}
+
+impl OwnRuntime {
+    fn start() -> io::Result<(Handle, Self)> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let (end, ended) = oneshot::channel::<()>();
+        thread::Builder::new().name(THREAD_NAME.to_owned()).spawn(move || {
+            // Nothing is ever sent: this ends when the sender is dropped.
+            let _ = runtime.block_on(ended);
+        })?;
+        Ok((handle, Self { _end: end }))
+    }
+}
+
+/// A thread of the store could not be started.
+pub(super) fn no_thread(settings: &RedisSettings, error: &io::Error) -> ConnectError {
+    let what = format!("a thread cannot be started ({error})");
+    let hint = "the system limits the number of threads: see `ulimit -u`";
+    ConnectError::new(ConnectErrorKind::NoRuntime, &settings.url, what, hint)
+}
+
+fn no_runtime(settings: &RedisSettings, what: &str) -> ConnectError {
+    let hint = "connect within `#[tokio::main]`, `Runtime::block_on` or after `Handle::enter`; or let the store have a \
+                runtime of its own: `settings.runtime = StoreRuntime::Own`";
+    ConnectError::new(ConnectErrorKind::NoRuntime, &settings.url, what, hint)
+}

@@ -1,0 +1,67 @@
+//! Pauses between attempts to connect to a server.
+
+use std::time::Duration;
+
+use super::connect_error::ConnectError;
+use super::jitter::Between;
+use super::stats::BreakerState;
+
+/// Between attempts while the breaker is open.
+pub(super) const PROBE_PAUSE: Between = Between::millis(300..=900);
+/// Between attempts before it is.
+pub(super) const RETRY_PAUSE: Between = Between::millis(20..=60);
+/// How often the pause doubles after errors that do not pass by themselves: up to 2.4 to 7.2 seconds.
+const DOUBLINGS_MAX: u32 = 3;
+
+/// A server that is away may be back at any moment, so the pause stays short. An error that does not pass by itself, such
+/// as a wrong password, needs somebody to change something: the pause grows, so that the log of the server does not fill.
+#[derive(Debug, Default)]
+pub(super) struct Backoff {
+    /// Errors in a row that do not pass by themselves.
+    lasting_errors: u32,
+}
+
+impl Backoff {
+    /// The pause after an attempt that failed.
+    pub fn pause(&mut self, breaker: BreakerState, error: &ConnectError) -> Duration {
+        self.span(breaker, error).draw()
+    }
+
+    fn span(&mut self, breaker: BreakerState, error: &ConnectError) -> Between {
+        if breaker == BreakerState::Closed {
+            return RETRY_PAUSE;
+        }
+        if error.is_passing() {
+            self.lasting_errors = 0;
+            return PROBE_PAUSE;
+        }
+        let factor = 1 << self.lasting_errors.min(DOUBLINGS_MAX);
+        self.lasting_errors = self.lasting_errors.saturating_add(1);
+        Between { least: PROBE_PAUSE.least * factor, most: PROBE_PAUSE.most * factor }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Backoff, ConnectError};
+    use crate::redis::{BreakerState, ConnectErrorKind as Kind};
+
+    #[test]
+    fn the_pause_grows_only_after_errors_that_do_not_pass() {
+        let error = |kind| ConnectError::new(kind, "10.0.0.7:6379", "what", "hint");
+        let (away, denied) = (error(Kind::Unreachable), error(Kind::Denied));
+        let mut backoff = Backoff::default();
+        let mut least = |breaker, error: &ConnectError| backoff.span(breaker, error).least;
+        let ms = Duration::from_millis;
+        assert_eq!(least(BreakerState::Closed, &denied), ms(20));
+        for _ in 0..5 {
+            assert_eq!(least(BreakerState::Open, &away), ms(300));
+        }
+        let grown: Vec<_> = (0..6).map(|_| least(BreakerState::Open, &denied)).collect();
+        assert_eq!(grown, [300, 600, 1_200, 2_400, 2_400, 2_400].map(ms));
+        assert_eq!(least(BreakerState::Open, &away), ms(300));
+        assert_eq!(least(BreakerState::Open, &denied), ms(300));
+    }
+}

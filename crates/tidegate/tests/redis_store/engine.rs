@@ -1,0 +1,36 @@
+//! An engine whose counters are in a store: five requests a day for a user.
+
+use std::sync::Arc;
+
+use tidegate::redis::RedisStore;
+use tidegate::rules::{self, Descriptor, Entry, Request};
+use tidegate::{Engine, Fallback, MemoryStore, SystemClock};
+
+const RULES: &str = "domain: api\nrules:\n  - name: one\n    key: [user]\n    limits: [5 per day]\n";
+
+pub struct Shared(Engine<SystemClock, Fallback<RedisStore>>);
+
+/// What came of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decided {
+    pub passes: bool,
+    pub degraded: bool,
+}
+
+impl Shared {
+    pub fn over(store: RedisStore) -> Self {
+        let domains = rules::parse("rules.yaml", RULES).unwrap_or_else(|report| panic!("{report}")).domains;
+        let memory = Arc::new(MemoryStore::bounded(1 << 20));
+        let store = Fallback::new(store, memory);
+        Self(Engine::over(domains, store, SystemClock::default()).unwrap())
+    }
+
+    /// One request of one user, without a runtime.
+    pub fn decide_blocking(&self) -> Decided {
+        let entries = [Entry { key: "user", value: "ann" }];
+        let descriptors = [Descriptor::new(&entries, 1)];
+        let request = Request { domain: "api", descriptors: &descriptors };
+        let answer = self.0.decide_blocking(&request).unwrap().answer;
+        Decided { passes: answer.fate.passes(), degraded: answer.degraded }
+    }
+}
