@@ -327,7 +327,8 @@ fn one_log_that_is_too_large_goes_alone() {
     assert!((1..10).contains(&stats.live_evictions), "{} evictions", stats.live_evictions);
     assert!(stats.bytes_used <= 2 << 20);
     for number in 0..1_000_u64 {
-        let charge = Charge::new(&number.to_le_bytes(), &small, 1);
+        let key = number.to_le_bytes();
+        let charge = Charge::new(&key, &small, 1);
         assert_eq!(store.check_one(&charge, Timestamp::from_nanos(200_000)).verdict, Verdict::Denied);
     }
 }

@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate::rules;
 use tidegate::rules::{Descriptor, Entry, Request};
-use tidegate::{Engine, rules};
 use tidegate_server::serve::listening::{Address, LettingIn, Listener};
 use tidegate_server::serve::resp::{Resp, RespBounds};
 use tidegate_server::serve::settings::Secret;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tidegate::redis::{ConnectError, ConnectErrorKind, RedisSettings, RedisStore, StoreRuntime};
 use tidegate::StoreFailure;
+use tidegate::redis::{ConnectError, ConnectErrorKind, RedisSettings, RedisStore, StoreRuntime};
 use tokio::runtime::{Builder, Runtime};
 
 use super::anywhere::{block_on, runtime};

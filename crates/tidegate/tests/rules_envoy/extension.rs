@@ -151,7 +151,7 @@ descriptors:
         let rule = rule(&domain, name);
         (rule.on_store_failure, rule.deny_cache)
     };
-    assert_eq!(said("plain"), (OnStoreFailure::Local, DenyCache::On));
-    assert_eq!(said("deny"), (OnStoreFailure::Deny, DenyCache::Off));
-    assert_eq!(said("alone"), (OnStoreFailure::Allow, DenyCache::On));
+    assert_eq!(said("plain"), (None, DenyCache::On));
+    assert_eq!(said("deny"), (Some(OnStoreFailure::Deny), DenyCache::Off));
+    assert_eq!(said("alone"), (Some(OnStoreFailure::Allow), DenyCache::On));
 }

@@ -194,9 +194,6 @@ fn millis(at: Timestamp) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use tidegate::Engine;
 
     use super::*;
 

@@ -159,7 +159,6 @@ fn shortened(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tidegate::Engine;
 
     use super::super::parts;
     use super::*;

@@ -1,6 +1,5 @@
 //! Connections whose task panics.
 
-use tidegate::Engine;
 use tokio::io::AsyncReadExt as _;
 
 use super::*;
