@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use tidegate::{Charge, Counter, Found, MemoryStore, Plan, Role, Timestamp};
+use tidegate::{Charge, Counter, Found, MemoryStore, Plan, Timestamp};
 
 /// The file's name.
 pub const SNAPSHOT: &str = "limits.snapshot";

@@ -4,13 +4,12 @@
 
 mod cluster;
 mod process;
-#[path = "../../../tests/common/redis_server.rs"]
-mod redis_server;
 mod sentinel;
 mod slow_link;
 
 use std::time::Duration;
 
+use tidegate_testing::redis_server;
 use tokio::time::{Instant, sleep};
 
 pub(super) use cluster::RedisCluster;

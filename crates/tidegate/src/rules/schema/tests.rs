@@ -62,7 +62,7 @@ fn files_in(directory: &str) -> Vec<PathBuf> {
 fn what_loads_has_the_shape() {
     let schema = parsed();
     let mut seen = 0;
-    for directory in ["tests/rules_file/valid", "tests/rules_file/warnings", "../../examples/rules"] {
+    for directory in ["tests/it/rules_file/valid", "tests/it/rules_file/warnings", "../../examples/rules"] {
         for path in files_in(directory) {
             let text = fs::read_to_string(&path).expect("a file");
             let (root, value) = as_json(&text).unwrap_or_else(|| panic!("{} is no YAML", path.display()));

@@ -2,12 +2,8 @@
 
 use std::path::Path;
 
-#[allow(dead_code, reason = "the core's tests also write these files")]
-#[path = "../../../../../tidegate-core/tests/golden_file/mod.rs"]
-mod golden_file;
-
-use golden_file::{Answer, GoldenFile};
 use tidegate_core::{AlgorithmName, Decision};
+use tidegate_testing::golden_file::{Answer, GoldenFile};
 
 use super::*;
 

@@ -1,0 +1,118 @@
+//! The index finds what the plain way finds.
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, TestRunner};
+use tidegate_core::rules::{Apply, Descriptor, Index, Matches, Pattern, Rule};
+
+use crate::matching::rulebooks::{
+    OwnedEntries, crowded_descriptor, crowded_rules, descriptor, path_value, rules, shape,
+};
+use crate::matching::{holds, with_descriptor};
+
+/// What the plain way finds.
+fn plainly(rules: &[Rule], descriptor: &Descriptor<'_>, apply: Apply) -> Vec<u32> {
+    let matching = (0u32..).zip(rules).filter(|(_, rule)| rule.mismatch(descriptor).is_none());
+    let at_most = if apply == Apply::First { 1 } else { usize::MAX };
+    matching.map(|(number, _)| number).take(at_most).collect()
+}
+
+/// Holds an index to the plain way.
+fn check(rules: &[Rule], descriptors: &[OwnedEntries]) -> Result<(), TestCaseError> {
+    let index = Index::new(rules);
+    let mut matches = Matches::from_slice(&[7]);
+    for entries in descriptors {
+        for apply in [Apply::All, Apply::First] {
+            with_borrowed(entries, |descriptor| {
+                index.matching(rules, descriptor, apply, &mut matches);
+                prop_assert_eq!(
+                    matches.as_slice(),
+                    plainly(rules, descriptor, apply),
+                    "{:?} {:?}",
+                    apply,
+                    entries
+                );
+                Ok(())
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn with_borrowed<T>(entries: &OwnedEntries, then: impl FnOnce(&Descriptor<'_>) -> T) -> T {
+    let entries: Vec<(&str, &str)> = entries.iter().map(|(key, value)| (&**key, &**value)).collect();
+    with_descriptor(&entries, then)
+}
+
+fn cases(number: u32) -> Config {
+    let from_environment = Config::default();
+    if std::env::var_os("PROPTEST_CASES").is_some() {
+        return from_environment;
+    }
+    Config { cases: number, ..from_environment }
+}
+
+proptest! {
+    #![proptest_config(cases(1_000))]
+
+    #[test]
+    fn any_rules(rules in rules(), descriptors in prop::collection::vec(descriptor(), 1..6)) {
+        check(&rules, &descriptors)?;
+    }
+
+    #[test]
+    fn rules_that_are_many_for_each_value(
+        rules in crowded_rules(),
+        descriptors in prop::collection::vec(descriptor(), 1..4),
+    ) {
+        check(&rules, &descriptors)?;
+    }
+
+    #[test]
+    fn several_shapes_are_what_each_is(
+        shapes in prop::collection::vec(shape(), 1..12),
+        values in prop::collection::vec(path_value(), 1..12),
+    ) {
+        let set = Pattern::paths(shapes.clone()).unwrap();
+        for value in &values {
+            let path = [("path", value.as_str())];
+            let any = shapes.iter().any(|shape| holds("path", &Pattern::Path(shape.clone()), &path));
+            prop_assert_eq!(holds("path", &set, &path), any, "{} and {}", set, value);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    #[test]
+    fn names_that_stand_many_times(
+        rules in prop_oneof![rules(), crowded_rules()],
+        descriptors in prop::collection::vec(crowded_descriptor(), 1..3),
+    ) {
+        check(&rules, &descriptors)?;
+    }
+}
+
+/// A comparison in which nothing ever matches proves nothing.
+#[test]
+fn a_fair_share_of_random_rules_match() {
+    let mut runner = TestRunner::deterministic();
+    for is_crowded in [false, true] {
+        let (mut pairs, mut matching, mut with_entries, mut descriptors) = (0, 0, 0, 0);
+        for _ in 0..500 {
+            let strategy = if is_crowded { crowded_rules().boxed() } else { rules().boxed() };
+            let rules = strategy.new_tree(&mut runner).unwrap().current();
+            let entries = descriptor().new_tree(&mut runner).unwrap().current();
+            let found = with_borrowed(&entries, |descriptor| plainly(&rules, descriptor, Apply::All));
+            pairs += rules.len();
+            matching += found.len();
+            with_entries += found.iter().filter(|number| rules[**number as usize].entries.is_some()).count();
+            descriptors += usize::from(!found.is_empty());
+        }
+        assert!(matching * 100 > pairs * 3, "{matching} of {pairs}, crowded {is_crowded}");
+        assert!(matching * 2 < pairs, "{matching} of {pairs}, crowded {is_crowded}");
+        assert!(descriptors > 200, "{descriptors} of 500 descriptors, crowded {is_crowded}");
+        assert!(is_crowded || with_entries > 50, "{with_entries} with entries");
+    }
+}

@@ -1,0 +1,61 @@
+//! What a store may forget.
+//!
+//! A store asks a state, without knowing its limit, whether it still matters. A yes that comes too early hands
+//! out units again; a no that comes too late only costs memory, but it has to become a yes.
+
+use proptest::prelude::*;
+use tidegate_core::{AlgorithmName, Packed, Timestamp};
+
+use crate::properties::requests::requests;
+use crate::properties::{cases, limits};
+use crate::subject::Subject;
+
+/// The state may say for so long that it matters when it does not any more: half a millisecond, in bits.
+const LATE_NS: u64 = 1 << 19;
+
+fn packed_algorithm() -> impl Strategy<Value = AlgorithmName> {
+    proptest::sample::select(vec![
+        AlgorithmName::Gcra,
+        AlgorithmName::TokenBucket,
+        AlgorithmName::LeakyBucket,
+        AlgorithmName::FixedWindow,
+        AlgorithmName::SlidingWindow,
+    ])
+}
+
+proptest! {
+    #![proptest_config(cases(1_500))]
+
+    #[test]
+    fn an_idle_state_is_as_good_as_none(
+        spec in packed_algorithm().prop_flat_map(limits::of),
+        requests in requests(),
+        early_ns in 0..=2 * LATE_NS,
+    ) {
+        let mut subject = Subject::of(&spec);
+        let mut caller = requests.in_order_to(&spec);
+        while let Some(ask) = caller.next_ask() {
+            let outcome = subject.decide(ask);
+            caller.hear(outcome);
+            let reset_at = u128::from(ask.now.as_nanos()) + outcome.reset_after.get();
+            let Ok(reset_at) = u64::try_from(reset_at) else {
+                prop_assert!(!subject.packed().is_idle_at(Timestamp::from_nanos(u64::MAX)));
+                continue;
+            };
+            for early_ns in [1, early_ns] {
+                let before = Timestamp::from_nanos(reset_at.saturating_sub(early_ns)).max(ask.now);
+                let idle = subject.packed().is_idle_at(before);
+                prop_assert!(!idle || before.as_nanos() >= reset_at, "idle {}ns before its reset", early_ns);
+            }
+            if let Some(surely) = reset_at.checked_add(LATE_NS) {
+                prop_assert!(subject.packed().is_idle_at(Timestamp::from_nanos(surely)), "idle too late");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_never_seen_is_idle() {
+    assert!(Packed::NEVER_SEEN.is_idle_at(Timestamp::from_nanos(0)));
+    assert_eq!(Packed::default(), Packed::NEVER_SEEN);
+}

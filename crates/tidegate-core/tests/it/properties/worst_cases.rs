@@ -1,0 +1,154 @@
+//! The most that each algorithm lets through, whatever comes, and the most that it keeps.
+//!
+//! These are the promises people choose an algorithm by, so they are checked on what was admitted and not by way
+//! of a model.
+
+use proptest::prelude::*;
+use tidegate_core::algorithm::Align;
+use tidegate_core::{AlgorithmName, LimitSpec, Verdict};
+
+use crate::models::Event;
+use crate::properties::against_models::event;
+use crate::properties::requests::{Requests, requests};
+use crate::properties::{cases, limits};
+use crate::subject::Subject;
+
+/// What `spec` admits of the requests, made by a clock that does not step back.
+fn admitted(spec: &LimitSpec, requests: Requests) -> Vec<Event> {
+    let mut subject = Subject::of(spec);
+    let mut caller = requests.in_order_to(spec);
+    let mut admitted = Vec::new();
+    while let Some(ask) = caller.next_ask() {
+        let outcome = subject.decide(ask);
+        if outcome.verdict == Verdict::Allowed {
+            admitted.push(event(ask));
+        }
+        caller.hear(outcome);
+    }
+    admitted
+}
+
+/// Every run of consecutive requests: the time from its first to its last, and what they cost together.
+fn spans(admitted: &[Event]) -> impl Iterator<Item = (u128, u128)> + '_ {
+    admitted.iter().enumerate().flat_map(move |(from, first)| {
+        let mut units = 0;
+        admitted[from..].iter().map(move |last| {
+            units += u128::from(last.cost);
+            (last.at - first.at, units)
+        })
+    })
+}
+
+/// The most that passed in any span shorter than `window`.
+fn most_in(window: u128, admitted: &[Event]) -> u128 {
+    spans(admitted).filter(|(span, _)| *span < window).map(|(_, units)| units).max().unwrap_or(0)
+}
+
+proptest! {
+    #![proptest_config(cases(1_500))]
+
+    #[test]
+    fn gcra_lets_a_burst_and_the_rate_through(
+        spec in limits::of(AlgorithmName::Gcra),
+        requests in requests(),
+    ) {
+        let (limit, window) = (u128::from(spec.limit), u128::from(spec.per_ns));
+        let burst = u128::from(spec.burst.unwrap_or(spec.limit));
+        for (span, units) in spans(&admitted(&spec, requests)) {
+            prop_assert!(units <= burst + limit * span / window, "{} units in {}ns", units, span);
+        }
+    }
+
+    /// Whole intervals lie between departures, but for the rounding of both to nanoseconds.
+    #[test]
+    fn a_leaky_bucket_leaks_evenly(spec in limits::of(AlgorithmName::LeakyBucket), requests in requests()) {
+        let (limit, window) = (u128::from(spec.limit), u128::from(spec.per_ns));
+        let mut subject = Subject::of(&spec);
+        let mut caller = requests.in_order_to(&spec);
+        let mut last_left = None;
+        while let Some(ask) = caller.next_ask() {
+            let outcome = subject.decide(ask);
+            if outcome.verdict == Verdict::Allowed && ask.cost > 0 {
+                let leaves = u128::from(ask.now.as_nanos()) + outcome.delay.get();
+                if let Some(last) = last_left {
+                    prop_assert!(leaves - last >= u128::from(ask.cost) * window / limit);
+                }
+                last_left = Some(leaves);
+            }
+            caller.hear(outcome);
+        }
+    }
+
+    /// A day of 23 hours fits between two edges that are less than W apart, and so do three windows around them.
+    #[test]
+    fn a_fixed_window_lets_twice_the_limit_through(
+        spec in limits::of(AlgorithmName::FixedWindow),
+        requests in requests(),
+    ) {
+        let windows = if matches!(spec.align, Some(Align::Calendar(_))) { 3 } else { 2 };
+        let most = most_in(spec.per_ns.into(), &admitted(&spec, requests));
+        prop_assert!(most <= windows * u128::from(spec.limit));
+    }
+
+    #[test]
+    fn a_sliding_window_lets_less_than_twice_the_limit_through(
+        spec in limits::of(AlgorithmName::SlidingWindow),
+        requests in requests(),
+    ) {
+        let most = most_in(spec.per_ns.into(), &admitted(&spec, requests));
+        prop_assert!(most < 2 * u128::from(spec.limit) || spec.limit == 0 && most == 0);
+    }
+
+    #[test]
+    fn a_sliding_log_lets_no_more_than_the_limit_through(
+        spec in limits::of(AlgorithmName::SlidingLog),
+        requests in requests(),
+    ) {
+        let admitted = admitted(&spec, requests);
+        prop_assert!(most_in(spec.per_ns.into(), &admitted) <= spec.limit.into());
+        let min_interval = u128::from(spec.min_interval_ns.unwrap_or(0));
+        let paid: Vec<Event> = admitted.into_iter().filter(|event| event.cost > 0).collect();
+        for pair in paid.windows(2) {
+            prop_assert!(pair[1].at - pair[0].at >= min_interval);
+        }
+    }
+
+    #[test]
+    fn strict_sub_windows_let_no_more_than_the_limit_through(
+        spec in limits::of(AlgorithmName::SubWindows),
+        requests in requests(),
+    ) {
+        let spec = LimitSpec { strict: None, ..spec };
+        prop_assert!(most_in(spec.per_ns.into(), &admitted(&spec, requests)) <= spec.limit.into());
+    }
+
+    /// Twice the limit in W, and the limit in what n - 1 sub-windows span.
+    #[test]
+    fn lenient_sub_windows_keep_the_limit_in_one_sub_window_less(
+        spec in limits::of(AlgorithmName::SubWindows),
+        requests in requests(),
+    ) {
+        let spec = LimitSpec { strict: Some(false), ..spec };
+        let (window, number) = (u128::from(spec.per_ns), u128::from(spec.sub_windows.unwrap_or(60)));
+        let admitted = admitted(&spec, requests);
+        prop_assert!(most_in(window, &admitted) <= 2 * u128::from(spec.limit));
+        prop_assert!(most_in(window - window.div_ceil(number), &admitted) <= spec.limit.into());
+    }
+
+    #[test]
+    fn a_ledger_is_bounded(
+        spec in prop_oneof![limits::of(AlgorithmName::SlidingLog), limits::of(AlgorithmName::SubWindows)],
+        requests in requests(),
+    ) {
+        let entries_max = match spec.algorithm {
+            Some(AlgorithmName::SubWindows) => spec.sub_windows.unwrap_or(60) + 1,
+            _ => spec.limit + 1,
+        };
+        let mut subject = Subject::of(&spec);
+        let mut caller = requests.to(&spec);
+        while let Some(ask) = caller.next_ask() {
+            caller.hear(subject.decide(ask));
+            prop_assert!(subject.ledger().len() as u64 <= entries_max);
+        }
+    }
+}

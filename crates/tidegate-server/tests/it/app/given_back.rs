@@ -1,0 +1,82 @@
+//! Hits that are given back to a store that a fleet shares, with what is charged by the same request.
+
+use std::time::Duration;
+
+use tidegate::{MemoryStore, NodeStore, StoreFailure, SystemClock};
+use tidegate_server::serve::rls::{self, DEGRADED_HEADER, Details, Header, Overall};
+use tidegate_testing::remote::{Mood, Remote};
+
+use super::*;
+
+const RULES: &str = "
+domain: api
+rules:
+  - { name: ten, key: [user], limit: { limit: 10, per: day, algorithm: sliding_log } }
+";
+const GIVES_BACK: &str =
+    r#"{"entries": [{"key": "user", "value": "ann"}], "hitsAddend": "2", "isNegativeHits": true}"#;
+const CHARGES: &str = r#"{"entries": [{"key": "user", "value": "bob"}]}"#;
+
+/// What is answered, as far as it is looked at here.
+struct Answered {
+    overall: Overall,
+    /// How often the client and the upstream are told that it is degraded, and whether filters are.
+    degraded: (usize, usize, Option<bool>),
+    remaining: Vec<u32>,
+}
+
+fn shared() -> (App, Remote<SystemClock>) {
+    let remote = Remote::new(SystemClock::new());
+    let domains = rules::parse("rules.yaml", RULES).unwrap_or_else(|report| panic!("{report}")).domains;
+    let memory = Arc::new(MemoryStore::bounded(1 << 20));
+    let store = NodeStore::shared(Arc::new(remote.clone()), memory);
+    (App::new(Engine::over(domains, store, SystemClock::new()).unwrap()), remote)
+}
+
+fn ask(app: &App, details: Details, descriptors: &[&str]) -> Answered {
+    let body = format!(r#"{{"domain": "api", "descriptors": [{}]}}"#, descriptors.join(", "));
+    let read = rls::json::read(body.as_bytes()).unwrap_or_else(|error| panic!("{}", error.message));
+    let request = read.borrowed().unwrap();
+    let marks = |headers: &[Header]| headers.iter().filter(|header| header.name == DEGRADED_HEADER).count();
+    let decided = at_once(rls::decide(app, Protocol::Http, &request)).unwrap();
+    let response = decided.response(&request, details);
+    Answered {
+        overall: response.overall,
+        degraded: (
+            marks(&response.response_headers),
+            marks(&response.request_headers),
+            response.metadata.as_ref().map(|metadata| metadata.degraded),
+        ),
+        remaining: response.statuses.iter().map(|status| status.remaining).collect(),
+    }
+}
+
+/// It is asked for three things, of which each has what those before have left.
+#[test]
+fn all_that_the_store_is_asked_for_has_one_budget() {
+    let (app, remote) = shared();
+    let answered = ask(&app, Details::Marked, &[CHARGES, GIVES_BACK]);
+    assert_eq!((answered.overall, &*answered.remaining), (Overall::OK, &[9, 10][..]));
+    assert_eq!(answered.degraded, (0, 0, None));
+    assert_eq!(remote.questions(), 3);
+    let spent = remote.spent();
+    assert!(spent.len() == 2 && spent[0] > Duration::ZERO && spent[1] > spent[0], "{spent:?}");
+}
+
+#[test]
+fn what_is_not_taken_back_is_not_looked_at_and_marked() {
+    let (app, remote) = shared();
+    remote.is(Mood::Fails(StoreFailure::TimedOut));
+    let degraded = Overall { degraded: true, ..Overall::OK };
+    let answered = ask(&app, Details::Marked, &[GIVES_BACK]);
+    assert_eq!((answered.overall, answered.degraded), (degraded, (1, 1, Some(true))));
+    assert_eq!(remote.questions(), 1);
+    let answered = ask(&app, Details::Off, &[GIVES_BACK]);
+    assert_eq!((answered.overall, answered.degraded), (degraded, (0, 0, None)));
+    // What is charged with it is marked once.
+    let answered = ask(&app, Details::Marked, &[CHARGES, GIVES_BACK]);
+    assert_eq!((answered.overall, answered.degraded), (degraded, (1, 1, Some(true))));
+    assert_eq!(&*answered.remaining, [9, 0]);
+    let samples = samples(&app);
+    assert_eq!(samples["tidegate_operations_total{operation=\"refund\",result=\"timed_out\"}"], 3.0);
+}

@@ -1,0 +1,267 @@
+//! The page of metrics.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::thread;
+
+use tidegate::rules::{self, Descriptor, Entry, Request};
+use tidegate::{Clock as _, Found, SnapshotReport};
+use tidegate_core::Verdict;
+use tidegate_server::serve::metrics::{PAIRS_MAX, TIMED_ONE_OF};
+use tidegate_server::serve::status::SnapshotStatus;
+use tidegate_server::serve::{App, Protocol};
+
+use crate::app::{app, at_once, check, samples, with_request};
+
+const RULES: &str = "
+domain: api
+rules:
+  - { name: per-user, match: { user: { exists: true } }, key: [user], limit: 2 per hour }
+  - { name: dry, match: { dry: { exists: true } }, key: [dry], limit: 1 per hour, action: shadow }
+  - { name: ban, match: { ban: { exists: true } }, key: [ban], limit: 1 per hour, action: shadow_ban }
+  - { name: try, match: { try: { exists: true } }, limit: 9 per hour, candidate: 1 per hour }
+";
+
+fn decisions(domain: &str, rule: &str, decision: &str) -> String {
+    format!(
+        "tidegate_decisions_total{{protocol=\"http\",domain=\"{domain}\",rule=\"{rule}\",decision=\"{decision}\"}}"
+    )
+}
+
+#[test]
+fn decisions_are_counted_by_the_rule_that_made_them() {
+    let app = app(RULES);
+    for attributes in ["user=1", "dry=1", "ban=1", "try=1", "nothing=1"] {
+        for _ in 0..3 {
+            check(&app, Protocol::Http, "api", attributes);
+        }
+    }
+    let samples = samples(&app);
+    let expected = [
+        ("per-user", "allowed", 2.0),
+        ("per-user", "denied", 1.0),
+        ("dry", "allowed", 1.0),
+        ("dry", "shadow_denied", 2.0),
+        ("ban", "allowed", 1.0),
+        ("ban", "shadow_banned", 2.0),
+        ("try", "allowed", 3.0),
+        ("", "allowed", 3.0),
+    ];
+    for (rule, decision, count) in expected {
+        assert_eq!(samples.get(&decisions("api", rule, decision)), Some(&count), "{rule} {decision}");
+    }
+    let of_candidate = "tidegate_candidate_denied_total{domain=\"api\",rule=\"try\"}";
+    assert_eq!(samples[of_candidate], 2.0);
+}
+
+#[test]
+fn protocols_are_told_apart() {
+    let app = app(RULES);
+    for (by, times) in Protocol::ALL.into_iter().zip(1..) {
+        for number in 0..times {
+            check(&app, by, "api", &format!("user={number}"));
+        }
+    }
+    app.metrics.throttled(Verdict::Denied, 1);
+    let samples = samples(&app);
+    let of = |protocol: &str| {
+        let wanted = format!("tidegate_decisions_total{{protocol=\"{protocol}\",domain=\"api\"");
+        samples.iter().filter(|(name, _)| name.starts_with(&wanted)).map(|(_, count)| count).sum::<f64>()
+    };
+    assert_eq!(["http", "grpc", "resp", "admin"].map(of), [1.0, 2.0, 3.0, 4.0]);
+    let throttled =
+        "tidegate_decisions_total{protocol=\"resp\",domain=\"\",rule=\"cl.throttle\",decision=\"denied\"}";
+    assert_eq!(samples[throttled], 1.0);
+}
+
+/// Neither keys nor domains that clients make up add anything to the page.
+#[test]
+fn the_page_does_not_grow_with_what_clients_send() {
+    let app = app(RULES);
+    let ask = |number: u32| {
+        check(&app, Protocol::Http, "api", &format!("user={number}"));
+        check(&app, Protocol::Http, &format!("nobodys-{number}"), &format!("user={number}"));
+        check(&app, Protocol::Http, "api", &format!("odd-{number}=1"));
+    };
+    ask(0);
+    let names = |samples: BTreeMap<String, f64>| samples.into_keys().collect::<BTreeSet<_>>();
+    let before = names(samples(&app));
+    (1..1_000).for_each(ask);
+    assert_eq!(names(samples(&app)), before);
+    assert_eq!(samples(&app)[&decisions("", "", "allowed")], 1_000.0);
+    assert!(!app.metrics_page().contains("nobodys"));
+}
+
+#[test]
+fn more_rules_than_are_told_apart_are_counted_together() {
+    let rule = |number: usize| {
+        format!("  - {{ name: r{number}, match: {{ n: \"{number}\" }}, limit: 5 per hour }}\n")
+    };
+    let many = PAIRS_MAX + 100;
+    let app = app(&format!("domain: api\nrules:\n{}", (0..many).map(rule).collect::<String>()));
+    for number in 0..many {
+        check(&app, Protocol::Http, "api", &format!("n={number}"));
+    }
+    let samples = samples(&app);
+    let all: Vec<(&String, &f64)> =
+        samples.iter().filter(|(name, _)| name.starts_with("tidegate_decisions_total")).collect();
+    assert_eq!(all.iter().map(|(_, count)| **count).sum::<f64>(), many as f64);
+    // The pair of nobody is there from the start, for three protocols.
+    assert_eq!(all.len(), PAIRS_MAX + 3);
+    assert_eq!(samples[&decisions("", "other", "allowed")], 101.0);
+}
+
+#[test]
+fn a_reload_resets_no_counter() {
+    let app = app(RULES);
+    check(&app, Protocol::Http, "api", "user=1");
+    let others = "{ domain: api, rules: [ { name: other-rule, limit: 1 per hour } ] }";
+    app.engine.replace(rules::parse("r.yaml", others).unwrap().domains).unwrap();
+    check(&app, Protocol::Http, "api", "user=1");
+    app.engine.replace(rules::parse("r.yaml", RULES).unwrap().domains).unwrap();
+    check(&app, Protocol::Http, "api", "user=1");
+    let samples = samples(&app);
+    assert_eq!(samples[&decisions("api", "per-user", "allowed")], 2.0);
+    assert_eq!(samples[&decisions("api", "other-rule", "allowed")], 1.0);
+}
+
+#[test]
+fn one_of_so_many_decisions_has_its_time_taken() {
+    let app = app(RULES);
+    // On a thread of its own, for each thread counts by itself.
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..10 * TIMED_ONE_OF {
+                check(&app, Protocol::Grpc, "api", &format!("user={number}"));
+            }
+        });
+    });
+    let samples = samples(&app);
+    assert_eq!(samples["tidegate_decision_seconds_count{protocol=\"grpc\"}"], 10.0);
+    assert_eq!(samples["tidegate_decision_seconds_count{protocol=\"http\"}"], 0.0);
+    assert_eq!(samples["tidegate_decision_seconds_bucket{protocol=\"grpc\",le=\"+Inf\"}"], 10.0);
+    let sums = ["tidegate_matching_seconds", "tidegate_store_seconds"].map(|name| {
+        assert_eq!(samples[&format!("{name}_count")], 10.0);
+        samples[&format!("{name}_sum")]
+    });
+    let whole = samples["tidegate_decision_seconds_sum{protocol=\"grpc\"}"];
+    assert!(sums.iter().all(|part| *part > 0.0) && sums.iter().sum::<f64>() <= whole, "{sums:?} of {whole}");
+}
+
+#[test]
+fn connections_come_and_go() {
+    let app = app(RULES);
+    let metrics = &app.metrics;
+    (0..3).for_each(|_| metrics.connected(Protocol::Resp));
+    metrics.disconnected(Protocol::Resp);
+    metrics.turned_away(Protocol::Resp);
+    metrics.foreign(Protocol::Resp, "http");
+    metrics.rejected(Protocol::Grpc, "bad_message");
+    metrics.rejected(Protocol::Grpc, "bad_message");
+    let samples = samples(&app);
+    let expected = [
+        ("tidegate_connections{protocol=\"resp\"}", 2.0),
+        ("tidegate_connections_total{protocol=\"resp\"}", 3.0),
+        ("tidegate_connections{protocol=\"http\"}", 0.0),
+        ("tidegate_connections_refused_total{protocol=\"resp\",reason=\"too_many\"}", 1.0),
+        ("tidegate_connections_refused_total{protocol=\"resp\",reason=\"http\"}", 1.0),
+        ("tidegate_requests_rejected_total{protocol=\"grpc\",reason=\"bad_message\"}", 2.0),
+    ];
+    for (name, value) in expected {
+        assert_eq!(samples.get(name), Some(&value), "{name}");
+    }
+}
+
+#[test]
+fn the_store_the_rules_and_the_process_are_there() {
+    let app = app(RULES);
+    app.status.rules_loaded(Vec::new(), &app.engine.rules());
+    check(&app, Protocol::Http, "api", "user=1");
+    let samples = samples(&app);
+    assert_eq!(samples["tidegate_live_keys"], 1.0);
+    assert_eq!(samples["tidegate_rules"], 4.0);
+    assert_eq!(samples["tidegate_store_bytes_max"], (256 << 20) as f64);
+    assert_eq!(samples["tidegate_rules_last_reload_success"], 1.0);
+    assert_eq!(samples["tidegate_evictions_total"], 0.0);
+    assert_eq!(samples["tidegate_held_requests"], 0.0);
+    assert!(samples["tidegate_rules_last_reload_success_timestamp_seconds"] > 1.7e9);
+    assert!(samples.keys().any(|name| name.starts_with("tidegate_build_info{version=\"")));
+}
+
+#[test]
+fn refused_rules_and_snapshots_are_there() {
+    let app = app(RULES);
+    let report = rules::parse("r.yaml", "rules: 7").unwrap_err();
+    app.status.rules_refused(report);
+    let written_at = app.engine.clock().now();
+    app.status.snapshots_are(SnapshotStatus {
+        path: "x".into(),
+        every: std::time::Duration::from_secs(10),
+        found: Found::Nothing,
+        last: Some(SnapshotReport { entries: 3, bytes: 4_096, written_at }),
+        written: 2,
+        failed: 1,
+        failure: None,
+    });
+    let samples = samples(&app);
+    assert_eq!(samples["tidegate_rules_last_reload_success"], 0.0);
+    assert_eq!(samples["tidegate_reloads_total{result=\"refused\"}"], 1.0);
+    assert_eq!(samples["tidegate_snapshots_total{result=\"failed\"}"], 1.0);
+    assert_eq!(samples["tidegate_snapshot_bytes"], 4_096.0);
+}
+
+#[test]
+fn requests_that_touch_too_many_limits_are_rejected_and_counted() {
+    let limits = vec!["5 per hour"; 30].join(", ");
+    let rules = ["a", "b", "c"].map(|name| format!("  - {{ name: {name}, limits: [ {limits} ] }}\n"));
+    let app = app(&format!("domain: api\nrules:\n{}", rules.concat()));
+    let checked = with_request("api", "a=1", |request| at_once(app.check(Protocol::Http, request)));
+    assert!(checked.is_err());
+    assert_eq!(
+        samples(&app)["tidegate_requests_rejected_total{protocol=\"http\",reason=\"too_many_limits\"}"],
+        1.0
+    );
+}
+
+/// How long counting takes. Not asserted, for machines differ: run it with `--nocapture` to see.
+#[test]
+fn what_counting_costs() {
+    let app = Arc::new(app(RULES));
+    let entries = [Entry { key: "user", value: "42" }];
+    let request = Request { domain: "api", descriptors: &[Descriptor::new(&entries, 1)] };
+    let answer = at_once(app.engine.check(&request)).unwrap().answer;
+    const TIMES: u64 = 1_000_000;
+    let took_ns = |what: &dyn Fn()| {
+        let from = app.engine.clock().now().as_nanos();
+        (0..TIMES).for_each(|_| what());
+        (app.engine.clock().now().as_nanos() - from) as f64 / TIMES as f64
+    };
+    let counting = took_ns(&|| app.metrics.decided(Protocol::Resp, request.domain, &answer, || true));
+    let peeking = took_ns(&|| drop(app.engine.peek(&request)));
+    println!("counting {counting:.1} ns, a peek {peeking:.1} ns");
+    let counted = samples(&app);
+    let name =
+        "tidegate_decisions_total{protocol=\"resp\",domain=\"api\",rule=\"per-user\",decision=\"allowed\"}";
+    assert_eq!(counted[name], TIMES as f64);
+}
+
+/// A page that Prometheus can read: every family has its help and type before its samples, and no sample twice.
+#[test]
+fn the_page_is_well_formed() {
+    let app: App = app(RULES);
+    check(&app, Protocol::Http, "api", "user=1");
+    let page = app.metrics_page();
+    let (mut family, mut seen) = (String::new(), BTreeSet::new());
+    for line in page.lines() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            family = help.split(' ').next().unwrap().to_owned();
+            assert!(help.ends_with('.'), "{line}");
+        } else if let Some(typed) = line.strip_prefix("# TYPE ") {
+            assert_eq!(typed.split(' ').next(), Some(family.as_str()));
+        } else {
+            assert!(line.starts_with(&family), "{line} in {family}");
+            assert!(seen.insert(line.rsplit_once(' ').unwrap().0), "{line} is there twice");
+        }
+    }
+    assert!(page.ends_with('\n'));
+}

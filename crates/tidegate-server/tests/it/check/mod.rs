@@ -1,0 +1,26 @@
+//! `tidegate check`, `convert` and `schema`, run as a user runs them.
+
+mod bad_input;
+mod convert;
+mod examples;
+mod expectations;
+mod explained;
+mod help;
+mod rules;
+mod schema;
+
+use crate::binary::{Run, tidegate};
+use crate::directory::Directory;
+
+/// Fine, with nothing on standard error.
+#[track_caller]
+fn assert_fine(run: &Run) {
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{run:?}");
+}
+
+/// The one document that it wrote.
+#[track_caller]
+fn json(run: &Run) -> serde_json::Value {
+    assert_eq!(run.out.lines().count(), 1, "one document: {run:?}");
+    run.out.parse().unwrap_or_else(|error| panic!("{error}: {run:?}"))
+}

@@ -1,0 +1,89 @@
+//! Rules that are fine, odd or wrong.
+
+use crate::check::{Directory, assert_fine, json, tidegate};
+
+const API: &str = "domain: api\nrules:\n  - { name: a, key: [user], limit: 5 per second }\n  - { name: b, match: { x: y }, limit: 9 per second }\n";
+const WEB: &str = "domain: web\nrules: [ { name: a, key: [user], limit: 5 per second } ]\n";
+/// An unknown field, and a limit that is none.
+const WRONG: &str = "domain: api\nrules:\n  - { nme: a, name: b, limit: 5 per sekond }\n";
+/// Two rules that match the same, of which only the first ever applies.
+const ODD: &str = "domain: api\napply: first\nrules:\n  - { name: a, limit: 5 per second }\n  - { name: b, limit: 9 per second }\n";
+
+#[test]
+fn fine() {
+    let directory = Directory::new();
+    let api = directory.write("api.yaml", API);
+    let run = tidegate(&["check", &api], "");
+    assert_fine(&run);
+    assert_eq!(run.out, "ok: 1 file, 1 domain, 2 rules, 0 warnings\n");
+    directory.write("web.yml", WEB);
+    directory.write("notes.txt", "not rules");
+    let run = tidegate(&["check", directory.path()], "");
+    assert_fine(&run);
+    assert_eq!(run.out, "ok: 2 files, 2 domains, 3 rules, 0 warnings\n");
+    let run = tidegate(&["check", "--format", "json", directory.path()], "");
+    assert_fine(&run);
+    let expected = serde_json::json!({
+        "ok": true, "files": 2, "domains": 2, "rules": 3, "errors": 0, "warnings": 0, "diagnostics": [],
+    });
+    assert_eq!(json(&run), expected);
+}
+
+#[test]
+fn wrong() {
+    let directory = Directory::new();
+    let path = directory.write("api.yaml", WRONG);
+    let run = tidegate(&["check", &path], "");
+    assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{run:?}");
+    for said in [
+        "error[unknown-field]: a rule has no field `nme`",
+        &format!("--> {path}:3:7"),
+        "^^^",
+        "did you mean `second`?",
+        "2 errors, 0 warnings",
+    ] {
+        assert!(run.err.contains(said), "{said}: {}", run.err);
+    }
+    assert!(!run.err.contains('\u{1b}'), "colours are for terminals: {}", run.err);
+
+    let run = tidegate(&["check", &path, "--format", "json"], "");
+    assert_eq!((run.code, run.err.as_str()), (Some(1), ""), "{run:?}");
+    let document = json(&run);
+    assert_eq!(
+        (&document["ok"], &document["errors"], &document["domains"]),
+        (&false.into(), &2.into(), &0.into())
+    );
+    let found = &document["diagnostics"][0];
+    assert_eq!((&found["line"], &found["column"], &found["file"]), (&3.into(), &7.into(), &path.into()));
+}
+
+#[test]
+fn warnings_and_those_who_deny_them() {
+    let directory = Directory::new();
+    let path = directory.write("api.yaml", ODD);
+    let run = tidegate(&["check", &path], "");
+    assert_eq!(
+        (run.code, run.out.as_str()),
+        (Some(0), "ok: 1 file, 1 domain, 2 rules, 1 warning\n"),
+        "{run:?}"
+    );
+    assert!(run.err.starts_with("warning[") && run.err.contains("0 errors, 1 warning"), "{}", run.err);
+    let run = tidegate(&["check", &path, "--deny-warnings"], "");
+    assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{run:?}");
+    assert!(run.err.contains("warnings are denied (hint: "), "{}", run.err);
+    let run = tidegate(&["check", &path, "--deny-warnings", "--format", "json"], "");
+    assert_eq!((run.code, run.err.as_str()), (Some(1), ""), "{run:?}");
+    assert_eq!((&json(&run)["ok"], &json(&run)["warnings"]), (&false.into(), &1.into()));
+    let fine = directory.write("fine.yaml", API);
+    assert_eq!(tidegate(&["check", &fine, "--deny-warnings"], "").code, Some(0));
+}
+
+#[test]
+fn files_that_do_not_go_together() {
+    let directory = Directory::new();
+    let (one, two) = (directory.write("a.yaml", API), directory.write("b.yaml", API));
+    assert_eq!(tidegate(&["check", &one], "").code, Some(0));
+    let run = tidegate(&["check", &one, &two], "");
+    assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{run:?}");
+    assert!(run.err.contains(&one) && run.err.contains(&two), "{}", run.err);
+}

@@ -1,0 +1,44 @@
+//! The server stops: what was begun is finished, and connections are closed.
+
+use tokio::time::timeout;
+
+use crate::grpc::raw::{Call, LONG, Raw, framed_request};
+use crate::grpc::server::{OK, Server, ask, descriptor, request};
+
+const RULES: &str = "
+domain: api
+rules:
+  - { name: slow, match: { do: nap }, limit: '{algorithm: gcra, limit: 1, per: 30m}', action: { delay: { max_wait: 1h } } }
+";
+
+#[tokio::test]
+async fn idle_connections_are_closed() {
+    let server = Server::with_rules(RULES).await;
+    let mut raw = Raw::connect(server.address).await;
+    let body = vec![framed_request(&request([descriptor(&[("user", "42")])]))];
+    assert_eq!(raw.call(Call { body, ..Call::default() }).await.unwrap().status().0, "0");
+    server.app.drain.begin();
+    let closed = timeout(LONG, raw.closed).await.expect("it is closed").unwrap();
+    assert!(closed.is_ok(), "{closed:?}");
+    server.connections.close();
+    timeout(LONG, server.connections.wait()).await.expect("all connections have ended");
+}
+
+#[tokio::test]
+async fn what_was_begun_is_finished() {
+    let server = Server::with_rules(RULES).await;
+    let mut client = server.client().await;
+    let asked = || request([descriptor(&[("do", "nap")])]);
+    assert_eq!(ask(&mut client, asked()).await.overall_code, OK);
+    let mut other = client.clone();
+    let held = tokio::spawn(async move { ask(&mut other, asked()).await.overall_code });
+    server.held(1).await;
+    // One that is not held comes after it on the same connection.
+    ask(&mut client, request([descriptor(&[("user", "42")])])).await;
+    server.app.drain.begin();
+    server.hold_nobody();
+    assert_eq!(held.await.unwrap(), OK);
+    drop(client);
+    server.connections.close();
+    timeout(LONG, server.connections.wait()).await.expect("all connections have ended");
+}

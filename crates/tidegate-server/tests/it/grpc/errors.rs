@@ -1,0 +1,289 @@
+//! Calls that fail: a clear answer, and the connection goes on.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use tidegate::Clock as _;
+use tidegate_server::serve::Bounds;
+use tidegate_server::serve::rls::Details;
+use tonic::Code;
+
+use crate::grpc::raw::{Call, Raw, SHOULD_RATE_LIMIT, framed, framed_request};
+use crate::grpc::server::{OK, OVER_LIMIT, Server, ask, descriptor, refused, request};
+
+const RULES: &str = "
+domain: api
+rules:
+  - { name: held, match: { do: wait }, limit: '{algorithm: gcra, limit: 1, per: 30m}', action: { delay: { max_wait: 1h } } }
+  - { name: short, match: { do: nap }, limit: '{algorithm: gcra, limit: 1, per: 100ms}', action: { delay: { max_wait: 1h } } }
+";
+
+fn good() -> Bytes {
+    framed_request(&request([descriptor(&[("user", "42")])]))
+}
+
+async fn assert_still_served(raw: &mut Raw) {
+    let answer = raw.call(Call { body: vec![good()], ..Call::default() }).await.unwrap();
+    assert_eq!((answer.http.as_u16(), answer.status()), (200, ("0", "")), "{answer:?}");
+    assert_eq!(answer.headers["content-type"], "application/grpc");
+    assert_eq!(answer.body[..5], [0, 0, 0, 0, u8::try_from(answer.body.len() - 5).unwrap()]);
+}
+
+#[tokio::test]
+async fn what_a_request_needs() {
+    let server = Server::with_rules(RULES).await;
+    let mut client = server.client().await;
+    let mut no_domain = request([descriptor(&[("user", "42")])]);
+    no_domain.domain.clear();
+    let status = refused(&mut client, no_domain).await;
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert!(status.message().starts_with("rate limit domain must not be empty (hint: "));
+    let status = refused(&mut client, request([])).await;
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert!(status.message().starts_with("rate limit descriptor list must not be empty (hint: "));
+    let status = refused(&mut client, request(vec![descriptor(&[]); 65])).await;
+    assert_eq!((status.code(), status.message().contains("more than 64")), (Code::InvalidArgument, true));
+}
+
+#[tokio::test]
+async fn what_is_no_call() {
+    let server = Server::with_rules(RULES).await;
+    let mut raw = Raw::connect(server.address).await;
+    let get = raw.call(Call { method: Method::GET, ..Call::default() }).await.unwrap();
+    assert_eq!(get.http, 405);
+    for headers in
+        [vec![], vec![("content-type", "application/json")], vec![("content-type", "application/grpc-web")]]
+    {
+        let answer = raw.call(Call { headers, body: vec![good()], ..Call::default() }).await.unwrap();
+        assert_eq!(answer.http, 415);
+    }
+    for path in ["/", "/envoy.service.ratelimit.v3.RateLimitService/Nope", "/nope.Service/ShouldRateLimit"] {
+        let answer = raw.call(Call { path, body: vec![good()], ..Call::default() }).await.unwrap();
+        assert_eq!(answer.http, 200);
+        assert_eq!(answer.status().0, "12");
+        assert!(answer.status().1.contains(path), "{answer:?}");
+        assert!(answer.body.is_empty() && answer.trailers.is_empty(), "headers are the whole answer");
+    }
+    let headers = vec![("content-type", "application/grpc"), ("grpc-encoding", "gzip")];
+    let answer = raw.call(Call { headers, body: vec![good()], ..Call::default() }).await.unwrap();
+    assert_eq!(
+        (answer.status().0, &answer.headers["grpc-accept-encoding"]),
+        ("12", &"identity".parse().unwrap())
+    );
+    let page = server.app.metrics_page();
+    for (reason, count) in [("not_grpc", 4), ("unimplemented", 4)] {
+        let line = page.lines().find(|line| line.contains("rejected") && line.contains(reason));
+        assert!(line.is_some_and(|line| line.ends_with(&format!(" {count}"))), "{line:?}");
+    }
+    assert_still_served(&mut raw).await;
+}
+
+#[tokio::test]
+async fn bodies_that_are_no_message() {
+    let server = Server::with_rules(RULES).await;
+    let mut raw = Raw::connect(server.address).await;
+    let whole = good();
+    let half = whole.slice(..whole.len() - 1);
+    let twice = Bytes::from([&whole[..], &whole[..]].concat());
+    let huge = Bytes::from_static(&[0, 0xff, 0xff, 0xff, 0xff, 1]);
+    let large = [0u8, 0, 0x10, 0, 1].iter().copied().chain(std::iter::repeat_n(1, 1 << 20)).chain([1]);
+    let large: Vec<Bytes> = large.collect::<Vec<u8>>().chunks(10_000).map(Bytes::copy_from_slice).collect();
+    for (body, code, said) in [
+        (vec![], "13", "the body is no message"),
+        (vec![Bytes::from_static(b"\0\0\0")], "13", "the body is no message"),
+        (vec![half], "13", "the body ends in the middle of a message"),
+        (vec![twice], "13", "there is more than one message"),
+        (vec![huge], "8", "a message of 4294967295 bytes is too large"),
+        (large, "8", "too large"),
+        (vec![Bytes::from_static(b"\x01\0\0\0\x01x")], "13", "the message is compressed"),
+        (vec![Bytes::from_static(b"\x07\0\0\0\x01x")], "13", "the message is compressed"),
+        (vec![framed(b"\x0a\x01\xff")], "3", "`domain` is not UTF-8"),
+        (vec![framed(b"\xff\xff\xff\xff")], "3", "this is not a RateLimitRequest: "),
+        (vec![framed(b"")], "3", "rate limit domain must not be empty"),
+    ] {
+        let answer = raw.call(Call { body, ..Call::default() }).await.unwrap();
+        assert_eq!(answer.http, 200);
+        assert_eq!(answer.status().0, code, "{answer:?}");
+        assert!(answer.status().1.contains(said), "{answer:?}");
+    }
+    assert_still_served(&mut raw).await;
+}
+
+/// What is refused by its first bytes is not waited for.
+#[tokio::test]
+async fn the_beginning_of_what_is_no_message() {
+    let server = Server::with_rules(RULES).await;
+    let mut raw = Raw::connect(server.address).await;
+    for (start, code) in [(&[0, 0xff, 0xff, 0xff, 0xff, 1], "8"), (&[1, 0, 0, 0, 9, 1], "13")] {
+        let call = Call { body: vec![Bytes::copy_from_slice(start)], ends: false, ..Call::default() };
+        assert_eq!(raw.call(call).await.unwrap().status().0, code);
+    }
+    assert_still_served(&mut raw).await;
+}
+
+#[tokio::test]
+async fn rules_of_which_a_request_matches_too_many() {
+    let rule = |number: usize| format!("  - {{ name: r{number}, limit: 5 per day }}\n");
+    let rules: String = (0..65).map(rule).collect();
+    let server = Server::with_rules(&format!("domain: api\nrules:\n{rules}")).await;
+    let status = refused(&mut server.client().await, request([descriptor(&[("user", "42")])])).await;
+    assert_eq!(status.code(), Code::Internal);
+    assert_eq!(status.message(), "a request may touch 64 limits at most; let fewer rules match it");
+}
+
+#[tokio::test]
+async fn a_body_in_pieces() {
+    let server = Server::with_rules(RULES).await;
+    let mut raw = Raw::connect(server.address).await;
+    let whole = good();
+    let bytes: Vec<Bytes> = whole.iter().map(|byte| Bytes::copy_from_slice(&[*byte])).collect();
+    let then_nothing = vec![whole.slice(..7), whole.slice(7..), Bytes::new()];
+    for body in [bytes, then_nothing] {
+        let answer = raw.call(Call { body, ..Call::default() }).await.unwrap();
+        assert_eq!(answer.status(), ("0", ""), "{answer:?}");
+    }
+    let long = "x".repeat(1 << 19);
+    let large = framed_request(&request([descriptor(&[("user", &long)])]));
+    let body = large.chunks(100_000).map(Bytes::copy_from_slice).collect();
+    let answer = raw.call(Call { body, ..Call::default() }).await.unwrap();
+    assert_eq!(answer.status(), ("0", ""));
+}
+
+/// A connection that has answered something. What a client says first has to come in time, too, which a machine that has
+/// other things to do may not manage at once.
+async fn accepted(server: &Server) -> Raw {
+    loop {
+        let mut raw = Raw::connect(server.address).await;
+        if raw.call(Call { body: vec![good()], ..Call::default() }).await.is_ok() {
+            return raw;
+        }
+    }
+}
+
+/// Whatever is called, what comes to nothing is counted once.
+#[tokio::test]
+async fn calls_that_come_to_nothing_are_counted() {
+    let limits = "10 per day, ".repeat(30);
+    let rules = format!("domain: api\nrules: [ {{ name: many, key: [user], limits: [ {limits} ] }} ]");
+    let server = Server::with_rules(&rules).await;
+    let mut raw = Raw::connect(server.address).await;
+    let (check, watch) = ("/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch");
+    let reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+    let three = ["a", "b", "c"].map(|user| descriptor(&[("user", user)]));
+    for (path, body, code) in [
+        (SHOULD_RATE_LIMIT, framed(b""), "3"),
+        (SHOULD_RATE_LIMIT, framed_request(&request(three)), "13"),
+        (check, framed(b"\x0a\x04nope"), "5"),
+        (check, framed(b"\x0a\x09nope"), "3"),
+        (watch, framed(b"\x0a\x09nope"), "3"),
+        (watch, Bytes::from_static(b"\x01\0\0\0\0"), "13"),
+        (reflection, Bytes::from_static(b"\x01\0\0\0\0"), "13"),
+        (reflection, Bytes::from_static(b"\0\x01\0\0\0"), "8"),
+    ] {
+        let answer = raw.call(Call { path, body: vec![body], ..Call::default() }).await.unwrap();
+        assert_eq!(answer.status().0, code, "{path} {answer:?}");
+    }
+    let line = |reason, count| {
+        format!(r#"tidegate_requests_rejected_total{{protocol="grpc",reason="{reason}"}} {count}"#)
+    };
+    assert_eq!(
+        server.counted("tidegate_requests_rejected_total"),
+        [
+            line("internal", 2),
+            line("invalid_argument", 3),
+            line("not_found", 1),
+            line("resource_exhausted", 1),
+            line("too_many_limits", 1)
+        ]
+    );
+}
+
+#[tokio::test]
+async fn half_a_message_is_waited_for_and_not_for_ever() {
+    let bounds = Bounds { header_timeout: Duration::from_millis(100), ..Bounds::default() };
+    let server = Server::with(RULES, bounds, Details::default()).await;
+    let mut raw = accepted(&server).await;
+    let half = || Call { body: vec![good().slice(..9)], ends: false, ..Call::default() };
+    let answer = raw.call(half()).await.unwrap();
+    assert_eq!(answer.status(), ("4", "the body took too long to arrive"));
+    let answer = raw.call(Call { body: vec![], ..half() }).await.unwrap();
+    assert_eq!(answer.status().0, "4");
+    assert_still_served(&mut raw).await;
+}
+
+#[tokio::test]
+async fn a_request_is_held_for_as_long_as_the_client_waits() {
+    let server = Server::with_rules(RULES).await;
+    let mut raw = Raw::connect(server.address).await;
+    let body = || vec![framed_request(&request([descriptor(&[("do", "wait")])]))];
+    let first = raw.call(Call { body: body(), ..Call::default() }).await.unwrap();
+    assert_eq!(first.status().0, "0");
+    let headers = vec![("content-type", "application/grpc"), ("grpc-timeout", "50m")];
+    let held = raw.call(Call { headers, body: body(), ..Call::default() }).await.unwrap();
+    assert_eq!(held.status().0, "4");
+    assert!(held.status().1.starts_with("the request is held by a rule for longer than the client waits"));
+    assert_still_served(&mut raw).await;
+}
+
+/// Requests that are held pass when it is their turn.
+#[tokio::test]
+async fn requests_that_are_held_pass_in_the_end() {
+    let server = Server::with_rules(RULES).await;
+    let client = server.client().await;
+    let now_ns = || server.app.engine.clock().now().as_nanos();
+    let from_ns = now_ns();
+    let held = (0..5).map(|_| {
+        let mut client = client.clone();
+        tokio::spawn(async move { ask(&mut client, request([descriptor(&[("do", "nap")])])).await })
+    });
+    for held in held.collect::<Vec<_>>() {
+        assert_eq!(held.await.unwrap().overall_code, OK);
+    }
+    let took_ns = now_ns() - from_ns;
+    assert!(took_ns >= 400_000_000, "four of them waited for 100 ms each: {took_ns} ns");
+}
+
+/// Others pass those that are held, on the same connection.
+#[tokio::test]
+async fn requests_that_are_held_are_in_nobodys_way() {
+    let server = Server::with_rules(RULES).await;
+    let mut client = server.client().await;
+    let asked = || request([descriptor(&[("do", "wait")])]);
+    assert_eq!(ask(&mut client, asked()).await.overall_code, OK);
+    let mut other = client.clone();
+    let held = tokio::spawn(async move { ask(&mut other, asked()).await.overall_code });
+    server.held(1).await;
+    assert_eq!(ask(&mut client, request([descriptor(&[("user", "42")])])).await.overall_code, OK);
+    assert_eq!(server.app.engine.held(), 1);
+    server.hold_nobody();
+    assert_eq!(held.await.unwrap(), OK);
+}
+
+/// A client that goes away leaves the line: who came after it is not held up.
+#[tokio::test]
+async fn a_client_that_goes_away_leaves_the_line() {
+    let rules = "
+domain: api
+rules:
+  - { name: one, key: [user], limit: '{algorithm: gcra, limit: 1, per: 40m}', action: { delay: { max_wait: 1h } } }
+";
+    let server = Server::with_rules(rules).await;
+    let mut client = server.client().await;
+    let asked = || request([descriptor(&[("user", "42")])]);
+    assert_eq!(ask(&mut client, asked()).await.overall_code, OK);
+    let mut gone = Raw::connect(server.address).await;
+    let body = vec![framed_request(&asked())];
+    let held = tokio::spawn(async move {
+        let _ = gone.call(Call { path: SHOULD_RATE_LIMIT, body, ..Call::default() }).await;
+    });
+    server.held(1).await;
+    // Behind it, the wait would be twice 40 minutes, and longer than an hour nobody waits.
+    assert_eq!(ask(&mut client, asked()).await.overall_code, OVER_LIMIT);
+    held.abort();
+    server.held(0).await;
+    let next = tokio::spawn(async move { ask(&mut client, asked()).await.overall_code });
+    server.held(1).await;
+    server.hold_nobody();
+    assert_eq!(next.await.unwrap(), OK);
+}

@@ -1,0 +1,141 @@
+//! How many hits a descriptor stands for, and hits that are given back.
+
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use envoy_types::pb::google::protobuf::UInt64Value;
+
+use tonic::Code;
+
+use crate::grpc::server::{OK, OVER_LIMIT, Server, ask, descriptor, refused, request};
+
+const RULES: &str = "
+domain: api
+rules:
+  - { name: ten, key: [user], limit: '{algorithm: fixed_window, limit: 10, per: 1d, align: first_hit}' }
+";
+
+fn hits(user: &str, value: u64) -> RateLimitDescriptor {
+    RateLimitDescriptor { hits_addend: Some(UInt64Value { value }), ..descriptor(&[("user", user)]) }
+}
+
+fn given_back(user: &str, value: u64) -> RateLimitDescriptor {
+    RateLimitDescriptor { is_negative_hits: true, ..hits(user, value) }
+}
+
+#[tokio::test]
+async fn of_the_request_and_of_the_descriptor() {
+    let server = Server::with_rules(RULES).await;
+    let mut client = server.client().await;
+    let mut asked = request([descriptor(&[("user", "a")]), hits("b", 7), hits("c", 0)]);
+    asked.hits_addend = 4;
+    let answer = ask(&mut client, asked.clone()).await;
+    let remaining = |answer: &envoy_types::pb::envoy::service::ratelimit::v3::RateLimitResponse| {
+        answer.statuses.iter().map(|status| status.limit_remaining).collect::<Vec<_>>()
+    };
+    assert_eq!(remaining(&answer), [6, 3, 10]);
+    // Seven more are too many for b, so nobody is charged.
+    let answer = ask(&mut client, asked).await;
+    assert_eq!(answer.overall_code, OVER_LIMIT);
+    assert_eq!(answer.statuses.iter().map(|status| status.code).collect::<Vec<_>>(), [OK, OVER_LIMIT, OK]);
+    let look = ask(&mut client, request([hits("a", 0), hits("b", 0), hits("c", 0)])).await;
+    assert_eq!(remaining(&look), [6, 3, 10]);
+    let beyond = ask(&mut client, request([hits("c", u64::MAX)])).await;
+    assert_eq!(beyond.overall_code, OVER_LIMIT);
+}
+
+#[tokio::test]
+async fn a_look_changes_nothing() {
+    let server = Server::with_rules(RULES).await;
+    let mut client = server.client().await;
+    for _ in 0..20 {
+        let answer = ask(&mut client, request([hits("a", 0)])).await;
+        assert_eq!((answer.overall_code, answer.statuses[0].limit_remaining), (OK, 10));
+    }
+}
+
+#[tokio::test]
+async fn hits_that_are_given_back() {
+    let server = Server::with_rules(RULES).await;
+    let mut client = server.client().await;
+    let spent = ask(&mut client, request([hits("a", 10)])).await;
+    assert_eq!((spent.overall_code, spent.statuses[0].limit_remaining), (OK, 0));
+    let back = ask(&mut client, request([given_back("a", 4)])).await;
+    assert_eq!((back.overall_code, back.statuses[0].code, back.statuses[0].limit_remaining), (OK, OK, 4));
+    // More than was ever charged.
+    let back = ask(&mut client, request([given_back("a", 1_000)])).await;
+    assert_eq!((back.overall_code, back.statuses[0].limit_remaining), (OK, 10));
+}
+
+#[tokio::test]
+async fn some_are_given_back_and_others_charged() {
+    let server = Server::with_rules(RULES).await;
+    let mut client = server.client().await;
+    ask(&mut client, request([hits("a", 10), hits("b", 9)])).await;
+    let mixed =
+        || request([given_back("a", 1), hits("b", 1), given_back("a", 1), descriptor(&[("user", "c")])]);
+    let answer = ask(&mut client, mixed()).await;
+    assert_eq!(answer.overall_code, OK);
+    assert_eq!(answer.statuses.iter().map(|status| status.limit_remaining).collect::<Vec<_>>(), [2, 0, 2, 9]);
+    // Now b is over: it and c are not charged, and a is given back all the same.
+    let answer = ask(&mut client, mixed()).await;
+    assert_eq!(answer.overall_code, OVER_LIMIT);
+    assert_eq!(
+        answer.statuses.iter().map(|status| status.code).collect::<Vec<_>>(),
+        [OK, OVER_LIMIT, OK, OK]
+    );
+    assert_eq!(answer.statuses.iter().map(|status| status.limit_remaining).collect::<Vec<_>>(), [4, 0, 4, 9]);
+}
+
+/// A request that is held gives back once, when it is decided.
+#[tokio::test]
+async fn they_are_given_back_once() {
+    let rules = "
+domain: api
+rules:
+  - { name: ten, key: [user], missing: skip, limit: '{algorithm: fixed_window, limit: 10, per: 1d, align: first_hit}' }
+  - { name: slow, key: [slow], missing: skip, limit: '{algorithm: gcra, limit: 1, per: 100ms}', action: { delay: { max_wait: 20s } } }
+";
+    let server = Server::with_rules(rules).await;
+    let mut client = server.client().await;
+    ask(&mut client, request([hits("a", 10), descriptor(&[("slow", "x")])])).await;
+    let answer = ask(&mut client, request([given_back("a", 3), descriptor(&[("slow", "x")])])).await;
+    assert_eq!((answer.overall_code, answer.statuses[0].limit_remaining), (OK, 3));
+}
+
+/// What is given back is counted as such; that the server then looks how the limits stand is nobody's peek.
+#[tokio::test]
+async fn what_is_given_back_is_counted() {
+    let server = Server::with_rules(RULES).await;
+    let mut client = server.client().await;
+    ask(&mut client, request([hits("a", 10)])).await;
+    ask(&mut client, request([given_back("a", 4)])).await;
+    ask(&mut client, request([given_back("a", 1), hits("b", 1)])).await;
+    assert_eq!(
+        server.counted("tidegate_operations_total"),
+        [r#"tidegate_operations_total{operation="refund",result="done"} 2"#]
+    );
+}
+
+/// 30 limits for each user: those of three are too many for one request, wherever they stand in it.
+#[tokio::test]
+async fn too_many_limits_to_give_back_and_nothing_is_charged() {
+    let limits = "10 per day, ".repeat(30);
+    let rules = format!(
+        "domain: api\nrules: [ {{ name: few, key: [few], missing: skip, limit: 10 per day }}, \
+         {{ name: many, key: [user], missing: skip, limits: [ {limits} ] }} ]"
+    );
+    let server = Server::with_rules(&rules).await;
+    let mut client = server.client().await;
+    let few =
+        || RateLimitDescriptor { hits_addend: Some(UInt64Value { value: 3 }), ..descriptor(&[("few", "x")]) };
+    let all_back = || ["a", "b", "c"].map(|user| given_back(user, 1));
+    for asked in [request(all_back()), request(all_back().into_iter().chain([few()]))] {
+        let status = refused(&mut client, asked).await;
+        assert_eq!(status.code(), Code::Internal, "{status:?}");
+    }
+    let answer = ask(&mut client, request([few(), given_back("a", 1)])).await;
+    assert_eq!((answer.overall_code, answer.statuses[0].limit_remaining), (OK, 7), "only this was charged");
+    assert_eq!(
+        server.counted("tidegate_requests_rejected_total"),
+        [r#"tidegate_requests_rejected_total{protocol="grpc",reason="too_many_limits"} 2"#]
+    );
+}

@@ -1,0 +1,244 @@
+//! Clients that mean no good: they are cut off, and others are served.
+
+use std::time::Duration;
+
+use h2::{Reason, RecvStream};
+use http::Request;
+use tidegate_server::serve::Bounds;
+use tidegate_server::serve::grpc::KEPT_BYTES_MAX;
+use tidegate_server::serve::rls::Details;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::grpc::raw::{Call, LONG, Raw, SHOULD_RATE_LIMIT, framed_request};
+use crate::grpc::server::{OK, Server, ask, descriptor, request};
+
+const RULES: &str = "
+domain: api
+rules:
+  - { name: all, key: [user], limit: 1_000_000 per day }
+  - { name: four, match: { do: wait }, limit: '{algorithm: gcra, limit: 1, per: 14m}', action: { delay: { max_wait: 1h } } }
+  - { name: many, match: { do: queue }, limit: '{algorithm: gcra, limit: 1, per: 35s}', action: { delay: { max_wait: 1h } } }
+";
+
+async fn assert_others_are_served(server: &Server) {
+    let mut client = server.client().await;
+    assert_eq!(ask(&mut client, request([descriptor(&[("user", "42")])])).await.overall_code, OK);
+}
+
+/// Sends these bytes, and waits for the end of the connection.
+async fn assert_closed(server: &Server, bytes: &[u8]) {
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    // The server may have hung up already.
+    let _ = stream.write_all(bytes).await;
+    let mut answer = Vec::new();
+    let ended = timeout(LONG, stream.read_to_end(&mut answer)).await;
+    assert!(ended.is_ok(), "the connection is closed");
+}
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+#[tokio::test]
+async fn what_is_not_http2() {
+    let server = Server::with_rules(RULES).await;
+    let garbage: Vec<u8> = (0..=255).cycle().take(5_000).collect();
+    let unsettled = [PREFACE, &[0, 0, 0, 0xff, 0, 0, 0, 0, 0]].concat();
+    let huge_frame = [PREFACE, &[0xff, 0xff, 0xff, 4, 0, 0, 0, 0, 0]].concat();
+    let after_settings = [PREFACE, &[0, 0, 0, 4, 0, 0, 0, 0, 0], &garbage].concat();
+    let no_stream = [PREFACE, &[0, 0, 0, 4, 0, 0, 0, 0, 0], &[0, 0, 1, 0, 0, 0, 0, 0, 0, 1]].concat();
+    for bytes in
+        [&b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"[..], &garbage, &huge_frame, &after_settings, &no_stream]
+    {
+        assert_closed(&server, bytes).await;
+    }
+    // A frame of a kind that nobody knows may be sent before any other but the settings.
+    drop(unsettled);
+    assert_others_are_served(&server).await;
+}
+
+/// No time to speak of.
+const SHORT: Duration = Duration::from_millis(50);
+
+#[tokio::test]
+async fn who_says_nothing_is_not_waited_for() {
+    let bounds = Bounds { header_timeout: SHORT, idle_timeout: SHORT, ..Bounds::default() };
+    let server = Server::with(RULES, bounds, Details::default()).await;
+    assert_closed(&server, b"").await;
+    assert_closed(&server, &PREFACE[..10]).await;
+    // One that is told to go and does not listen is hung up on.
+    let settings = [PREFACE, &[0, 0, 0, 4, 0, 0, 0, 0, 0]].concat();
+    assert_closed(&server, &settings).await;
+}
+
+#[tokio::test]
+async fn who_is_idle_is_told_to_go_and_goes() {
+    // Whoever is told to go has all the time to do so.
+    let bounds =
+        Bounds { header_timeout: Duration::from_secs(3_600), idle_timeout: SHORT, ..Bounds::default() };
+    let server = Server::with(RULES, bounds, Details::default()).await;
+    let raw = loop {
+        let mut raw = Raw::connect(server.address).await;
+        let body = vec![framed_request(&request([descriptor(&[("user", "42")])]))];
+        // It fails if the machine had other things to do: then it was idle before it asked anything.
+        if let Ok(answer) = raw.call(Call { body, ..Call::default() }).await {
+            assert_eq!(answer.status().0, "0");
+            break raw;
+        }
+    };
+    let closed = timeout(LONG, raw.closed).await.expect("it is closed").unwrap();
+    assert!(closed.is_ok(), "{closed:?}");
+}
+
+#[tokio::test]
+async fn streams_that_are_given_up() {
+    let server = Server::with_rules(RULES).await;
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    let (h2, connection) = h2::client::handshake(stream).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let body = framed_request(&request([descriptor(&[("user", "42")])]));
+    for number in 0..5_000u32 {
+        let Ok(mut h2) = h2.clone().ready().await else { break };
+        let request = Request::post(format!("http://localhost{SHOULD_RATE_LIMIT}"))
+            .header("content-type", "application/grpc")
+            .body(())
+            .unwrap();
+        let Ok((_response, mut stream)) = h2.send_request(request, false) else { break };
+        match number % 3 {
+            0 => stream.send_reset(Reason::CANCEL),
+            1 => {
+                let _ = stream.send_data(body.slice(..5), false);
+                stream.send_reset(Reason::CANCEL);
+            }
+            _ => {
+                let _ = stream.send_data(body.clone(), true);
+            }
+        }
+        if number % 100 == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_others_are_served(&server).await;
+    connection.abort();
+}
+
+/// Bodies that never end take only so much memory, whoever sends them.
+#[tokio::test]
+async fn bodies_without_end() {
+    // None is turned away because it takes long.
+    let bounds = Bounds { header_timeout: Duration::from_secs(3_600), ..Bounds::default() };
+    let server = Server::with(RULES, bounds, Details::default()).await;
+    let raw = Raw::connect(server.address).await;
+    // Each has all but the last byte of the largest message there may be.
+    let start = [0, 0, 0x10, 0, 0].into_iter().chain(std::iter::repeat_n(b'x', (1 << 20) - 1));
+    let start = bytes::Bytes::from(start.collect::<Vec<u8>>());
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..5 {
+        let mut raw = raw.another();
+        let call = Call { body: vec![start.clone()], ends: false, ..Call::default() };
+        calls.spawn(async move { raw.call(call).await });
+    }
+    // Four of them fit; the others are waited for until their time is over.
+    let first = timeout(LONG, calls.join_next()).await.unwrap().unwrap().unwrap().unwrap();
+    assert_eq!(first.status().0, "8", "{first:?}");
+    calls.abort_all();
+    assert_others_are_served(&server).await;
+}
+
+/// Requests that are held take only so much memory, and give it back when they are given up.
+#[tokio::test]
+async fn requests_that_are_held() {
+    let server = Server::with_rules(RULES).await;
+    let raw = Raw::connect(server.address).await;
+    let long = "x".repeat(900_000);
+    let large = |entry| vec![framed_request(&request([descriptor(&[("user", &long), entry])]))];
+    let mut answers = Vec::new();
+    let mut held = tokio::task::JoinSet::new();
+    while answers.len() < 2 {
+        let (mut raw, held_before) = (raw.another(), server.app.engine.held());
+        let call = Call { body: large(("do", "wait")), ..Call::default() };
+        held.spawn(async move { raw.call(call).await.unwrap() });
+        // It is held, or answered.
+        let decided = async {
+            while server.app.engine.held() == held_before {
+                if let Some(answer) = held.try_join_next() {
+                    answers.push(answer.unwrap());
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(LONG, decided).await.expect("it is held, or answered");
+    }
+    assert_eq!(answers[0].status(), ("0", ""), "the first one passes");
+    assert_eq!(held.len(), 4, "there is room for four");
+    let (code, message) = answers[1].status();
+    assert!(code == "8" && message.starts_with("too much is unfinished or held"), "{code} {message}");
+    // With them gone there is room again.
+    held.shutdown().await;
+    let room = async {
+        while raw
+            .another()
+            .call(Call { body: large(("do", "pass")), ..Call::default() })
+            .await
+            .unwrap()
+            .status()
+            != ("0", "")
+        {}
+    };
+    timeout(LONG, room).await.expect("there is room again");
+}
+
+/// What was read from a message may be larger than the message, and counts too.
+#[tokio::test]
+async fn requests_that_are_held_and_have_many_parts() {
+    let server = Server::with_rules(RULES).await;
+    let raw = Raw::connect(server.address).await;
+    let parts = [("", ""); 64];
+    let many = std::iter::repeat_n(descriptor(&parts), 63).chain([descriptor(&[("do", "queue")])]);
+    let body = framed_request(&request(many));
+    assert!(100 * body.len() < KEPT_BYTES_MAX, "the messages alone would fit");
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..100 {
+        let mut raw = raw.another();
+        let call = Call { body: vec![body.clone()], ..Call::default() };
+        calls.spawn(async move { raw.call(call).await });
+    }
+    // One passes, and of the others no more than a third are held.
+    let mut codes = Vec::new();
+    while codes.len() < 60 {
+        let answer = timeout(LONG, calls.join_next()).await.unwrap().unwrap().unwrap().unwrap();
+        codes.push(answer.status().0.to_owned());
+    }
+    assert!(codes.iter().filter(|code| *code == "8").count() >= 50, "{codes:?}");
+}
+
+/// Who does not read the answers is not written to without end, and holds nobody up.
+#[tokio::test]
+async fn who_does_not_read() {
+    let server = Server::with_rules(RULES).await;
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    let (h2, connection) =
+        h2::client::Builder::new().initial_window_size(0).handshake::<_, bytes::Bytes>(stream).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let mut waiting: Vec<h2::client::ResponseFuture> = Vec::new();
+    for _ in 0..200 {
+        let mut h2 = h2.clone().ready().await.unwrap();
+        let request = Request::post(format!("http://localhost{SHOULD_RATE_LIMIT}"))
+            .header("content-type", "application/grpc")
+            .body(())
+            .unwrap();
+        let (response, mut stream) = h2.send_request(request, false).unwrap();
+        stream
+            .send_data(framed_request(&super::server::request([descriptor(&[("user", "1")])])), true)
+            .unwrap();
+        waiting.push(response);
+    }
+    let mut bodies: Vec<RecvStream> = Vec::new();
+    for response in waiting {
+        bodies.push(timeout(LONG, response).await.unwrap().unwrap().into_body());
+    }
+    assert_others_are_served(&server).await;
+    drop(bodies);
+    connection.abort();
+}

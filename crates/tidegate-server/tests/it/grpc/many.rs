@@ -1,0 +1,72 @@
+//! Many streams at once: the limit is exact.
+
+use crate::grpc::raw::{Call, Raw, framed_request};
+use crate::grpc::server::{OK, OVER_LIMIT, Server, ask, descriptor, request};
+
+const RULES: &str = "
+domain: api
+rules:
+  - { name: hundred, key: [user], limit: '{algorithm: fixed_window, limit: 100, per: 1d, align: first_hit}' }
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_thousand_on_one_connection() {
+    let server = Server::with_rules(RULES).await;
+    let client = server.client().await;
+    let calls = (0..1_000).map(|_| {
+        let mut client = client.clone();
+        tokio::spawn(
+            async move { ask(&mut client, request([descriptor(&[("user", "42")])])).await.overall_code },
+        )
+    });
+    let calls: Vec<_> = calls.collect();
+    let mut codes = Vec::new();
+    for call in calls {
+        codes.push(call.await.unwrap());
+    }
+    assert_eq!(codes.iter().filter(|code| **code == OK).count(), 100);
+    assert_eq!(codes.iter().filter(|code| **code == OVER_LIMIT).count(), 900);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn on_many_connections_of_many_streams() {
+    let server = Server::with_rules(RULES).await;
+    let mut tasks = Vec::new();
+    for _ in 0..8 {
+        let client = server.client().await;
+        for _ in 0..8 {
+            let mut client = client.clone();
+            tasks.push(tokio::spawn(async move {
+                let mut passed = 0;
+                for _ in 0..10 {
+                    let answer = ask(&mut client, request([descriptor(&[("user", "42")])])).await;
+                    passed += u32::from(answer.overall_code == OK);
+                }
+                passed
+            }));
+        }
+    }
+    let mut passed = 0;
+    for task in tasks {
+        passed += task.await.unwrap();
+    }
+    assert_eq!(passed, 100);
+}
+
+/// More streams than there may be at a time wait at the client, and all are answered.
+#[tokio::test]
+async fn as_many_as_there_may_be() {
+    let server = Server::with_rules(RULES).await;
+    let mut raw = Raw::connect(server.address).await;
+    // With the first answer it has been told how many there may be.
+    let body = || vec![framed_request(&request([descriptor(&[("user", "first")])]))];
+    assert_eq!(raw.call(Call { body: body(), ..Call::default() }).await.unwrap().status(), ("0", ""));
+    let calls = (0..600).map(|user: u32| {
+        let mut raw = raw.another();
+        let body = vec![framed_request(&request([descriptor(&[("user", &user.to_string())])]))];
+        tokio::spawn(async move { raw.call(Call { body, ..Call::default() }).await.unwrap() })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        assert_eq!(call.await.unwrap().status(), ("0", ""));
+    }
+}

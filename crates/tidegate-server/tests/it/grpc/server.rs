@@ -1,0 +1,103 @@
+//! A listener in this process, on a port of its own.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
+use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
+use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use tidegate::rules;
+use tidegate_server::serve::grpc::Grpc;
+use tidegate_server::serve::listening::{Address, LettingIn, Listener};
+use tidegate_server::serve::rls::Details;
+use tidegate_server::serve::{App, Bounds, Protocol};
+use tokio::time::{sleep, timeout};
+use tokio_util::task::TaskTracker;
+use tonic::transport::Channel;
+
+use crate::grpc::raw::LONG;
+
+/// How often a test looks whether something has happened.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+pub const OK: i32 = 1;
+pub const OVER_LIMIT: i32 = 2;
+
+pub struct Server {
+    pub address: SocketAddr,
+    pub app: Arc<App>,
+    pub connections: TaskTracker,
+}
+
+pub type Client = RateLimitServiceClient<Channel>;
+
+impl Server {
+    pub async fn with_rules(rules: &str) -> Self {
+        Self::with(rules, Bounds::default(), Details::default()).await
+    }
+
+    pub async fn with(rules: &str, bounds: Bounds, details: Details) -> Self {
+        let domains = rules::parse("rules.yaml", rules).unwrap().domains;
+        let app = Arc::new(App::in_memory(domains).unwrap());
+        let listener =
+            Listener::bind(Protocol::Grpc, &"127.0.0.1:0".parse().unwrap()).await.unwrap().unwrap();
+        let &Address::Tcp(address) = listener.address() else { panic!("{}", listener.address()) };
+        let connections = TaskTracker::new();
+        let grpc = Grpc::with(Arc::clone(&app), bounds, details);
+        let letting_in = LettingIn { connections_max: 100, tls: None, tasks: connections.clone() };
+        tokio::spawn(listener.run(Arc::clone(&app), grpc, letting_in));
+        Self { address, app, connections }
+    }
+
+    pub async fn channel(&self) -> Channel {
+        Channel::from_shared(format!("http://{}", self.address)).unwrap().connect().await.unwrap()
+    }
+
+    pub async fn client(&self) -> Client {
+        RateLimitServiceClient::new(self.channel().await)
+    }
+
+    /// Waits until so many requests are in line.
+    pub async fn held(&self, count: u64) {
+        let in_line = async {
+            while self.app.engine.held() != count {
+                sleep(LOOK_EVERY).await;
+            }
+        };
+        timeout(LONG, in_line).await.unwrap_or_else(|_| panic!("{} in line", self.app.engine.held()));
+    }
+
+    /// Takes all rules away, so that whoever is held goes on, at a moment that a test chooses and no clock.
+    pub fn hold_nobody(&self) {
+        self.app.engine.replace(Vec::new()).unwrap();
+    }
+
+    /// The lines of a metric.
+    pub fn counted(&self, metric: &str) -> Vec<String> {
+        let page = self.app.metrics_page();
+        page.lines().filter(|line| line.starts_with(metric)).map(str::to_owned).collect()
+    }
+}
+
+pub fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
+    let entry = |(key, value): &(&str, &str)| Entry { key: (*key).to_owned(), value: (*value).to_owned() };
+    RateLimitDescriptor { entries: entries.iter().map(entry).collect(), ..RateLimitDescriptor::default() }
+}
+
+pub fn request(descriptors: impl IntoIterator<Item = RateLimitDescriptor>) -> RateLimitRequest {
+    RateLimitRequest {
+        domain: "api".to_owned(),
+        descriptors: descriptors.into_iter().collect(),
+        hits_addend: 0,
+    }
+}
+
+pub async fn ask(client: &mut Client, request: RateLimitRequest) -> RateLimitResponse {
+    client.should_rate_limit(request).await.unwrap().into_inner()
+}
+
+pub async fn refused(client: &mut Client, request: RateLimitRequest) -> tonic::Status {
+    client.should_rate_limit(request).await.unwrap_err()
+}

@@ -1,0 +1,155 @@
+//! Asking a server, as clients of each protocol do.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
+use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
+use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use serde_json::Value;
+
+use crate::redis_fleet::Server;
+
+/// Longer than anything here takes, on any machine.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// What `overall_code` is of a request that does not pass.
+pub const OVER_LIMIT: i32 = 2;
+
+/// A reply over HTTP.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    pub status: u16,
+    /// In lower case, with the line breaks between them.
+    pub head: String,
+    pub body: String,
+}
+
+impl Reply {
+    pub fn json(&self) -> Value {
+        self.body.parse().unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    pub fn has_header(&self, header: &str) -> bool {
+        self.head.lines().any(|line| line == header)
+    }
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("it listens");
+    stream.set_nodelay(true).expect("a socket");
+    stream.set_read_timeout(Some(DEADLINE)).expect("a socket");
+    stream
+}
+
+/// Posts to a server, on a connection of its own.
+pub fn post(address: SocketAddr, path: &str, body: &str) -> Reply {
+    http(address, "POST", path, body)
+}
+
+/// Gets from a server, on a connection of its own.
+pub fn get(address: SocketAddr, path: &str) -> Reply {
+    http(address, "GET", path, "")
+}
+
+fn http(address: SocketAddr, method: &str, path: &str, body: &str) -> Reply {
+    let mut stream = connect(address);
+    let length = body.len();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         content-length: {length}\r\n\r\n"
+    );
+    stream.write_all((head + body).as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    Reply { status, head: head.to_lowercase(), body: body.to_owned() }
+}
+
+/// The body of a request of this user.
+pub fn of_user(user: &str) -> String {
+    format!(r#"{{"domain": "api", "attributes": {{"user": "{user}"}}}}"#)
+}
+
+/// Asks over HTTP.
+pub fn check(server: &Server, user: &str) -> Reply {
+    post(server.http, "/v1/check", &of_user(user))
+}
+
+/// Asks over gRPC.
+pub fn rls(server: &Server, user: &str) -> RateLimitResponse {
+    server.runtime.block_on(async {
+        let mut client = RateLimitServiceClient::connect(format!("http://{}", server.grpc)).await.unwrap();
+        let entries = vec![Entry { key: "user".to_owned(), value: user.to_owned() }];
+        let descriptors = vec![RateLimitDescriptor { entries, ..RateLimitDescriptor::default() }];
+        let request = RateLimitRequest { domain: "api".to_owned(), descriptors, hits_addend: 0 };
+        client.should_rate_limit(request).await.unwrap().into_inner()
+    })
+}
+
+/// A connection that speaks the protocol of Redis.
+pub struct Resp(TcpStream);
+
+impl Resp {
+    pub fn to(server: &Server) -> Self {
+        Self(connect(server.resp))
+    }
+
+    pub fn send(&mut self, commands: &str) {
+        self.0.write_all(commands.as_bytes()).expect("it reads");
+    }
+
+    /// Says that nothing more comes, and goes on hearing.
+    pub fn stop_sending(&mut self) {
+        self.0.shutdown(std::net::Shutdown::Write).expect("a socket");
+    }
+
+    /// Nothing more comes, and the connection is closed.
+    #[track_caller]
+    pub fn expect_end(&mut self) {
+        assert_eq!(self.until_end(), "");
+    }
+
+    /// All that comes until the connection is closed.
+    pub fn until_end(&mut self) -> String {
+        let mut rest = String::new();
+        self.0.read_to_string(&mut rest).expect("it is closed");
+        rest
+    }
+
+    /// One whole answer, its parts with a space between them.
+    pub fn answer(&mut self) -> String {
+        let line = self.line();
+        let rest = line[1..].to_owned();
+        match line.as_bytes()[0] {
+            b'*' => {
+                let parts: usize = rest.parse().expect("a number");
+                (0..parts).map(|_| self.answer()).collect::<Vec<_>>().join(" ")
+            }
+            b'$' if rest == "-1" => "nil".to_owned(),
+            b'$' => self.line(),
+            b'-' => format!("-{rest}"),
+            _ => rest,
+        }
+    }
+
+    /// Asks one command.
+    pub fn ask(&mut self, command: &str) -> String {
+        self.send(&format!("{command}\r\n"));
+        self.answer()
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            let mut byte = [0];
+            self.0.read_exact(&mut byte).expect("an answer in time");
+            line.push(byte[0]);
+        }
+        line.truncate(line.len() - 2);
+        String::from_utf8(line).expect("text")
+    }
+}

@@ -1,0 +1,100 @@
+//! A server of a fleet, in this process.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::redis::{RedisSettings, RedisStore};
+use tidegate::rules::Domain;
+use tidegate::{Engine, MemoryStore, NodeStore, SystemClock, rules};
+use tidegate_server::serve::admin::Admin;
+use tidegate_server::serve::grpc::Grpc;
+use tidegate_server::serve::http::Http;
+use tidegate_server::serve::listening::{Address, LettingIn, Listener, Serves};
+use tidegate_server::serve::resp::{Resp, RespBounds};
+use tidegate_server::serve::{App, Fleet};
+use tokio::runtime::Runtime;
+use tokio_util::task::TaskTracker;
+
+use crate::redis_fleet::Redis;
+
+/// As long as a decision may wait where a Redis is to answer, however busy the machine is.
+pub const PATIENT: Duration = Duration::from_secs(30);
+
+/// What a server is started with.
+pub struct Options {
+    pub domains: Vec<Domain>,
+    /// How long its decisions wait for the Redis at most.
+    pub timeout: Duration,
+    /// What connections that speak the protocol of Redis may take.
+    pub resp: RespBounds,
+}
+
+/// All listeners in front of an engine whose counters are in a Redis.
+pub struct Server {
+    pub app: Arc<App>,
+    pub http: SocketAddr,
+    pub grpc: SocketAddr,
+    pub resp: SocketAddr,
+    pub admin: SocketAddr,
+    pub runtime: Runtime,
+}
+
+impl Server {
+    /// One that waits for the Redis for as long as that takes.
+    pub fn patient(redis: &Redis, rules: &str) -> Self {
+        Self::start(redis, rules, PATIENT)
+    }
+
+    /// One whose decisions wait for so long at most.
+    pub fn start(redis: &Redis, rules: &str, timeout: Duration) -> Self {
+        Self::with(redis, Options { domains: domains(rules), timeout, resp: RespBounds::default() })
+    }
+
+    pub fn with(redis: &Redis, options: Options) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let mut settings = RedisSettings::new(redis.url().parse().expect("it is an address"));
+        settings.timeout = options.timeout;
+        let store = runtime.block_on(RedisStore::connect(settings)).unwrap_or_else(|error| panic!("{error}"));
+        let store = Arc::new(store);
+        let memory = Arc::new(MemoryStore::bounded(1 << 26));
+        let node_store = NodeStore::shared(Arc::clone(&store) as _, memory);
+        let engine = Engine::over(options.domains, node_store, SystemClock::new()).expect("they go together");
+        let app = Arc::new(App::new(engine).with_fleet(Fleet::new(store, redis.url())));
+        let serving = Serving { runtime: &runtime, app: &app };
+        let http = serving.with(Http::new(Arc::clone(&app)));
+        let grpc = serving.with(Grpc::new(Arc::clone(&app)));
+        let resp = serving.with(Resp::with(Arc::clone(&app), options.resp, None));
+        let admin = serving.with(Admin::new(Arc::clone(&app)));
+        Self { app, http, grpc, resp, admin, runtime }
+    }
+
+    /// The value of a sample of the page of metrics, by its name and labels.
+    pub fn sample(&self, name: &str) -> u64 {
+        let page = self.app.metrics_page();
+        let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {name}: {page}")).parse().expect("a whole number")
+    }
+}
+
+/// What these rules say.
+pub fn domains(rules: &str) -> Vec<Domain> {
+    rules::parse("rules.yaml", rules).unwrap_or_else(|report| panic!("{report}")).domains
+}
+
+struct Serving<'a> {
+    runtime: &'a Runtime,
+    app: &'a Arc<App>,
+}
+
+impl Serving<'_> {
+    fn with<S: Serves>(&self, serves: S) -> SocketAddr {
+        let any = Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let bound = self.runtime.block_on(Listener::bind(S::PROTOCOL, &any)).unwrap().unwrap();
+        let Address::Tcp(address) = *bound.address() else { panic!("{}", bound.address()) };
+        let letting_in = LettingIn { connections_max: 100, tls: None, tasks: TaskTracker::new() };
+        self.runtime.spawn(bound.run(Arc::clone(self.app), serves, letting_in));
+        address
+    }
+}

@@ -1,0 +1,109 @@
+//! `tidegate serve --store`, run as an operator runs it.
+
+use crate::redis_fleet::{Redis, wait_until};
+use crate::serve::server::{Server, outcome};
+
+/// What is said of a store that cannot be used, with nothing on standard output.
+#[track_caller]
+fn refused(args: &[&str]) -> String {
+    let args =
+        [args, &["--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off"]].concat();
+    let run = outcome(&args, &[]);
+    assert_eq!((run.code, &*run.out), (Some(2), ""), "{}", run.err);
+    assert!(run.err.contains("error: the store at ") && run.err.contains("(hint: "), "{}", run.err);
+    assert_eq!(run.err.matches("error: ").count(), 1, "{}", run.err);
+    run.err
+}
+
+#[test]
+fn a_store_that_cannot_be_used() {
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let error = refused(&["--store", &format!("redis://127.0.0.1:{port}")]);
+    assert!(error.contains(&format!("127.0.0.1:{port}")), "{error}");
+
+    let redis = Redis::start(&["--requirepass", "right"]);
+    let (right, port) = (format!("redis://:right@127.0.0.1:{}", redis.port), redis.port);
+    let error = refused(&["--store", &right.replace("right", "hunter2")]);
+    assert!(error.contains("password") && !error.contains("hunter2"), "{error}");
+    let error = refused(&["--store", &redis.url()]);
+    assert!(error.contains("password"), "{error}");
+    let error = refused(&["--store", &right.replace("redis:", "redis-cluster:")]);
+    assert!(error.contains("cluster") && !error.contains("right@"), "{error}");
+    let error = refused(&["--store", &format!("rediss://:right@127.0.0.1:{port}")]);
+    assert!(!error.contains("right@"), "{error}");
+}
+
+#[test]
+fn the_line_ready_names_the_store_and_no_snapshots_are_written() {
+    let redis = Redis::start(&["--requirepass", "hunter2"]);
+    let data = std::env::temp_dir().join(format!("tidegate-fleet-data-{}", std::process::id()));
+    let url = format!("redis://:hunter2@127.0.0.1:{}", redis.port);
+    let args = [
+        "--store",
+        &url,
+        "--store-timeout",
+        "30s",
+        "--data-dir",
+        data.to_str().unwrap(),
+        "--log-level",
+        "trace",
+    ];
+    let server = Server::start(&args);
+    let check = r#"{"domain": "example", "attributes": {"user": "ann"}}"#;
+    assert_eq!(server.post("/v1/check", check).status, 200);
+    let health = server.health();
+    assert_eq!(health["fleet"]["url"], redis.url(), "{health}");
+    assert_eq!(health["snapshots"], serde_json::Value::Null, "{health}");
+    let log = server.stop();
+    assert!(log.contains(&format!("store=\"{}\"", redis.url())) && log.contains("ready"), "{log}");
+    assert!(
+        log.contains("no snapshots are written, for counters are in the store at redis://127.0.0.1:"),
+        "{log}"
+    );
+    assert!(!log.contains("hunter2"), "{log}");
+    assert!(!data.exists(), "nothing is kept there");
+    // They are in the store instead.
+    let again = Server::start(&args);
+    let answer: serde_json::Value = again.post("/v1/check", check).body.parse().unwrap();
+    assert_eq!(answer["remaining"], 1, "{answer}");
+}
+
+/// One line when it begins and one when it ends, however many decisions there are; and health says so meanwhile.
+#[test]
+fn the_log_and_health_say_that_the_store_is_away() {
+    let redis = Redis::start(&[]);
+    let server = Server::start(&["--store", &redis.url(), "--store-timeout", "50ms"]);
+    let check = r#"{"domain": "example", "attributes": {"user": "ann"}}"#;
+    redis.stop();
+    let began = "requests are decided without it, as on_store_failure of their rules says";
+    wait_until("it is said", || {
+        server.post("/v1/check", check);
+        server.log().contains(began) && server.health()["fleet"]["servers_away"] == 1
+    });
+    let health = server.health();
+    assert_eq!((&health["fleet"]["degraded"], &health["ready"]), (&true.into(), &true.into()), "{health}");
+    assert!(health["fleet"]["degraded_since_ms"].is_u64(), "{health}");
+    assert_eq!((server.get("/healthz").status, server.get("/readyz").status), (200, 200));
+    server.wait_for_log("is away: ");
+    let ended = "requests are decided by the shared store again";
+    // That it is asked for what is no decision does not mean that it is back: for several seconds, which is several looks.
+    let mut peeks = 0;
+    wait_until("it is asked often", || {
+        assert_eq!(server.post("/v1/peek", check).status, 503);
+        peeks += 1;
+        peeks == 1_000
+    });
+    assert!(!server.log().contains(ended), "{}", server.log());
+    assert_eq!(server.health()["fleet"]["degraded"], true);
+    redis.go_on();
+    wait_until("it is said that it is over", || {
+        server.post("/v1/check", check);
+        server.log().contains(ended)
+    });
+    server.wait_for_log("is back");
+    assert_eq!(server.health()["fleet"]["degraded"], false);
+    let log = server.stop();
+    let lines = |text: &str| log.lines().filter(|line| line.contains(text)).count();
+    assert!(lines(began) - lines(ended) <= 1 && lines(began) <= 5, "{log}");
+}

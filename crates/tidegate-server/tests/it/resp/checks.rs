@@ -1,0 +1,268 @@
+//! `TIDEGATE.CHECK` and `TIDEGATE.PEEK`.
+
+use std::time::Duration;
+
+use crate::resp::server::array;
+use crate::resp::{Client, Server};
+
+const RULES: &str = "
+domain: api
+rules:
+  - { name: hard, match: { kind: hard }, key: [user], limit: 2 per 100 days }
+  - { name: shadow, match: { kind: shadow }, limit: 1 per 100 days, action: shadow }
+  - { name: quota, match: { kind: quota }, limit: 1 per 100 days, action: quota }
+  - { name: soft, match: { kind: soft }, limit: 1 per 100 days, action: { soft: { margin: unlimited } } }
+  - { name: ban, match: { kind: ban }, limit: 1 per 100 days, action: shadow_ban }
+  - { name: paced, match: { kind: paced }, limit: { algorithm: leaky_bucket, limit: 1, per: 100d, queue: 5 } }
+  - { name: closed, match: { kind: closed }, limit: 0 per day }
+  - { name: held, match: { kind: held }, key: [user], limit: 1 per 100 ms, action: { delay: { max_wait: 1h } } }
+  - { name: stuck, match: { kind: stuck }, key: [user], limit: 1 per 50 minutes, action: { delay: { max_wait: 1h } } }
+";
+
+/// The six of an answer: text as it is, numbers rounded to days, for the time goes on.
+fn six(answer: &str) -> [String; 6] {
+    let mut lines = answer.split("\r\n");
+    assert_eq!(lines.next(), Some("*6"), "{answer}");
+    std::array::from_fn(|place| {
+        let line = lines.next().expect("six of them");
+        match line.as_bytes()[0] {
+            b'$' if line != "$-1" => lines.next().expect("its text").to_owned(),
+            b':' if place > 1 => {
+                const DAY_MS: i64 = 86_400_000;
+                let number: i64 = line[1..].parse().expect("a number");
+                if number > DAY_MS {
+                    format!("{}d", (number + DAY_MS / 2) / DAY_MS)
+                } else {
+                    number.to_string()
+                }
+            }
+            b':' => line[1..].to_owned(),
+            _ => line.to_owned(),
+        }
+    })
+}
+
+#[track_caller]
+fn assert_six(client: &mut Client, command: &[&str], expected: [&str; 6]) {
+    assert_eq!(six(&client.answer(command)), expected.map(str::to_owned), "{command:?}");
+}
+
+#[test]
+fn to_the_byte() {
+    let server = Server::with_rules(RULES);
+    let mut client = server.connect();
+    let allowed = "*6\r\n$7\r\nallowed\r\n:-1\r\n:0\r\n:0\r\n:0\r\n";
+    client.ask(&["TIDEGATE.CHECK", "nosuch", "user", "1"], format!("{allowed}$-1\r\n"));
+    client.ask(&["tidegate.check", "api", "user", "1"], format!("{allowed}$-1\r\n"));
+    client.ask(
+        &["TIDEGATE.CHECK", "api", "user", "1", "kind", "hard", "COST", "3"],
+        "*6\r\n$6\r\ndenied\r\n:2\r\n:-1\r\n:0\r\n:0\r\n$4\r\nhard\r\n",
+    );
+    client.ask(
+        &["TIDEGATE.CHECK", "api", "kind", "closed"],
+        "*6\r\n$6\r\ndenied\r\n:0\r\n:-1\r\n:0\r\n:0\r\n$6\r\nclosed\r\n",
+    );
+    client.ask(
+        &["TIDEGATE.CHECK", "api", "user", "1", "kind", "hard"],
+        "*6\r\n$7\r\nallowed\r\n:1\r\n:0\r\n:4320000000\r\n:0\r\n$4\r\nhard\r\n",
+    );
+    client.answer(&["HELLO", "3"]);
+    client.ask(&["TIDEGATE.CHECK", "nosuch", "user", "1"], format!("{allowed}_\r\n"));
+    client.ask(
+        &["TIDEGATE.CHECK", "api", "kind", "hard", "user", "2"],
+        "*6\r\n$7\r\nallowed\r\n:1\r\n:0\r\n:4320000000\r\n:0\r\n$4\r\nhard\r\n",
+    );
+}
+
+#[test]
+fn every_fate() {
+    let server = Server::with_rules(RULES);
+    let mut client = server.connect();
+    for (kind, first, second) in [
+        ("shadow", ["allowed", "0", "0", "100d", "0"], ["shadow_denied", "0", "0", "100d", "0"]),
+        ("quota", ["allowed", "0", "0", "100d", "0"], ["over_quota", "0", "0", "100d", "0"]),
+        ("soft", ["allowed", "0", "0", "100d", "0"], ["soft", "0", "0", "100d", "0"]),
+        ("ban", ["allowed", "0", "0", "100d", "0"], ["shadow_banned", "0", "100d", "100d", "0"]),
+        ("paced", ["allowed", "5", "0", "100d", "0"], ["delayed", "4", "0", "200d", "100d"]),
+    ] {
+        for [decision, remaining, retry_after, reset_after, delay] in [first, second] {
+            let expected = [decision, remaining, retry_after, reset_after, delay, kind];
+            assert_six(&mut client, &["TIDEGATE.CHECK", "api", "kind", kind], expected);
+        }
+    }
+}
+
+#[test]
+fn peeking_charges_nothing() {
+    let server = Server::with_rules(RULES);
+    let mut client = server.connect();
+    let peek = ["TIDEGATE.PEEK", "api", "kind", "hard", "user", "1"];
+    for _ in 0..3 {
+        assert_six(&mut client, &peek, ["allowed", "1", "0", "50d", "0", "hard"]);
+    }
+    assert_six(
+        &mut client,
+        &["TIDEGATE.CHECK", "api", "kind", "hard", "user", "1", "COST", "0"],
+        ["allowed", "2", "0", "0", "0", "hard"],
+    );
+    assert_six(
+        &mut client,
+        &["TIDEGATE.CHECK", "api", "kind", "hard", "user", "1", "cost", "2"],
+        ["allowed", "0", "0", "100d", "0", "hard"],
+    );
+    assert_six(&mut client, &peek, ["denied", "0", "50d", "100d", "0", "hard"]);
+    // It does not wait either.
+    for _ in 0..2 {
+        assert_six(
+            &mut client,
+            &["TIDEGATE.PEEK", "api", "kind", "stuck"],
+            ["allowed", "0", "0", "3000000", "0", "stuck"],
+        );
+    }
+}
+
+/// An attribute named `cost` at the end needs a cost behind it.
+#[test]
+fn an_attribute_named_cost() {
+    let server = Server::with_rules(
+        "domain: api\nrules:\n  - { name: dear, match: { COST: high }, limit: 100 per 100 days }",
+    );
+    let mut client = server.connect();
+    for (command, remaining) in [
+        (&["TIDEGATE.CHECK", "api", "COST", "high", "COST", "2"] as &[&str], "98"),
+        (&["TIDEGATE.CHECK", "api", "COST", "high", "user", "1"], "97"),
+        (&["TIDEGATE.CHECK", "api", "COST", "high", "user", "1", "COST", "3"], "94"),
+    ] {
+        assert_eq!(six(&client.answer(command))[1], remaining, "{command:?}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_call() {
+    let server = Server::with_rules(RULES);
+    let mut client = server.connect();
+    for command in ["TIDEGATE.CHECK", "TIDEGATE.PEEK"] {
+        let name = command.to_lowercase();
+        for short in [&[command] as &[&str], &[command, "api"], &[command, "api", "user"]] {
+            client.ask(short, format!("-ERR wrong number of arguments for '{name}' command\r\n"));
+        }
+        let no_cost = |text: &str| {
+            format!(
+                "COST '{text}' is no whole number from 0 to 18446744073709551615 (hint: if it is an attribute, add \
+                 COST 1 behind it)"
+            )
+        };
+        let usage = "there is no attribute (hint: TIDEGATE.CHECK domain key value [key value ...] [COST n])";
+        for (arguments, error) in [
+            (
+                &["", "user", "1"] as &[&str],
+                "the domain is empty (hint: the name after `domain:` in a rules file)".to_owned(),
+            ),
+            (
+                &["api", "user", "1", "x"],
+                "attribute 'x' has no value (hint: keys and values come in pairs; a value may be empty)"
+                    .to_owned(),
+            ),
+            (
+                &["api", "user", "1", "COST"],
+                "attribute 'COST' has no value (hint: keys and values come in pairs; a value may be empty)"
+                    .to_owned(),
+            ),
+            (&["api", "user", "1", "COST", "x"], no_cost("x")),
+            (&["api", "user", "1", "COST", ""], no_cost("")),
+            (&["api", "user", "1", "cost", "-1"], no_cost("-1")),
+            (&["api", "user", "1", "COST", "1.5"], no_cost("1.5")),
+            (&["api", "user", "1", "COST", "18446744073709551616"], no_cost("18446744073709551616")),
+            (&["api", "COST", "5"], usage.to_owned()),
+        ] {
+            let whole: Vec<&str> = std::iter::once(command).chain(arguments.iter().copied()).collect();
+            client.ask(&whole, format!("-ERR {error}\r\n"));
+        }
+        for place in 1..=3 {
+            let mut bytes = array(&[command, "a?i", "b?i", "c?i"]);
+            let at =
+                bytes.iter().enumerate().filter(|(_, byte)| **byte == b'?').nth(place - 1).expect("it").0;
+            bytes[at] = 0xff;
+            client.send(bytes);
+            client.expect(format!(
+                "-ERR argument {place} is not UTF-8 (hint: domains and attributes are text)\r\n"
+            ));
+        }
+    }
+    client.ask(&["PING"], "+PONG\r\n");
+}
+
+#[test]
+fn the_largest_cost_and_the_most_attributes() {
+    let server = Server::with_rules(RULES);
+    let mut client = server.connect();
+    let most = u64::MAX.to_string();
+    assert_six(
+        &mut client,
+        &["TIDEGATE.CHECK", "api", "kind", "hard", "COST", &most],
+        ["denied", "2", "-1", "0", "0", "hard"],
+    );
+    let names: Vec<String> = (0..63).map(|number| format!("a{number}")).collect();
+    let attributes = names.iter().flat_map(|name| [name.as_str(), "x"]);
+    let mut command = vec!["TIDEGATE.CHECK", "api", "kind", "hard"];
+    command.extend(attributes);
+    command.extend(["COST", "1"]);
+    assert_eq!(six(&client.answer(&command))[1], "1");
+    // A key of nearly a megabyte is a key.
+    let long = "x".repeat(1_000_000);
+    for left in ["1", "0"] {
+        let answer = client.answer(&["TIDEGATE.CHECK", "api", "kind", "hard", "user", &long]);
+        assert_eq!(six(&answer)[1], left);
+    }
+}
+
+/// A rule that holds a request holds the answer, and the answers behind it; those before it are there at once.
+#[test]
+fn a_held_request_holds_what_comes_behind_it() {
+    let server = Server::with_rules(RULES);
+    let mut client = server.connect();
+    let check = ["TIDEGATE.CHECK", "api", "kind", "held"];
+    client.send(
+        [array(&["PING"]), array(&check), array(&check), array(&check), array(&["ECHO", "end"])].concat(),
+    );
+    client.expect("+PONG\r\n");
+    for _ in 0..3 {
+        let answer = client.next_answer();
+        assert!(answer.starts_with("*6\r\n$7\r\nallowed\r\n:0\r\n:0\r\n"), "{answer}");
+        // Sent while the next one may be held.
+        client.send(array(&["ECHO", "more"]));
+    }
+    client.expect("$3\r\nend\r\n");
+    client.expect("$4\r\nmore\r\n".repeat(3));
+}
+
+/// Who goes away while it is held leaves the line: its connection ends, though its turn would come in 50 minutes.
+#[test]
+fn who_goes_away_is_not_held() {
+    let server = Server::with_rules(RULES);
+    let check = array(&["TIDEGATE.CHECK", "api", "kind", "stuck"]);
+    let mut client = server.connect();
+    client.send(&check);
+    assert!(client.next_answer().contains("allowed"));
+    client.send([array(&["PING"]), check, array(&["PING"])].concat());
+    // What was before it is answered, so it is held now, or is about to be.
+    client.expect("+PONG\r\n");
+    assert_eq!(server.connections(), 1);
+    drop(client);
+    server.wait_for_connections();
+}
+
+/// A request that is held does not keep others from being answered.
+#[test]
+fn others_are_not_held() {
+    let server = Server::with_rules(RULES);
+    let check = array(&["TIDEGATE.CHECK", "api", "kind", "stuck"]);
+    let mut held = server.connect();
+    held.send([check.clone(), check].concat());
+    assert!(held.next_answer().contains("allowed"));
+    let mut other = server.connect();
+    other.ask(&["PING"], "+PONG\r\n");
+    held.stream().set_read_timeout(Some(Duration::from_millis(20))).expect("a socket");
+    let mut byte = [0];
+    assert!(std::io::Read::read(held.stream(), &mut byte).is_err(), "it is held");
+}

@@ -1,0 +1,176 @@
+//! How connections end, and what they may take.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use tidegate_server::serve::resp::RespBounds;
+
+use crate::resp::server::array;
+use crate::resp::timeouts::goes_on_until_it_is_closed;
+use crate::resp::{Options, Server};
+
+#[test]
+fn idle_connections_are_closed() {
+    let bounds = RespBounds {
+        idle_timeout: Some(Duration::from_millis(80)),
+        unused_timeout: Some(Duration::from_secs(3_600)),
+        ..RespBounds::default()
+    };
+    let server = Server::start(&Options { bounds, ..Options::default() });
+    let mut used = server.connect();
+    let mut unused = server.connect();
+    used.ask(&["PING"], "+PONG\r\n");
+    used.expect_end();
+    unused.ask(&["PING"], "+PONG\r\n");
+    unused.expect_end();
+}
+
+/// Those that never ask anything, or never say the password, or never end what they began to say.
+#[test]
+fn unused_connections_are_closed() {
+    let bounds = RespBounds {
+        idle_timeout: None,
+        unused_timeout: Some(Duration::from_millis(80)),
+        ..RespBounds::default()
+    };
+    let server = Server::start(&Options { bounds, password: Some("x"), ..Options::default() });
+    let (mut silent, mut slow) = (server.connect(), server.connect());
+    slow.try_send("*2\r\n$4\r\nAU");
+    silent.expect_end();
+    slow.expect_end();
+    // One that asks is answered before it is closed, unless the machine has other things to do.
+    let heard = std::iter::repeat_with(|| {
+        let mut stranger = server.connect();
+        stranger.try_send(array(&["PING"]));
+        stranger.until_end()
+    });
+    let heard = heard.take(1_000).find(|heard| !heard.is_empty());
+    assert_eq!(heard.as_deref(), Some("-NOAUTH Authentication required.\r\n"));
+}
+
+#[test]
+fn draining_answers_what_was_asked_and_closes() {
+    let bounds = RespBounds { command_timeout: Duration::from_millis(80), ..RespBounds::default() };
+    let server = Server::start(&Options { bounds, ..Options::default() });
+    let (mut idle, mut busy) = (server.connect(), server.connect());
+    idle.ask(&["PING"], "+PONG\r\n");
+    busy.ask(&["PING"], "+PONG\r\n");
+    // Something that is not there in whole is waited for as at any time.
+    busy.send([array(&["ECHO", "a"]), b"*1\r\n$4\r\nPI".to_vec()].concat());
+    busy.expect("$1\r\na\r\n");
+    server.app.drain.begin();
+    idle.expect_end();
+    busy.expect_end();
+    server.wait_for_connections();
+}
+
+/// One that never stops asking ends too.
+#[test]
+fn draining_ends_who_never_stops() {
+    let server = Server::start(&Options::default());
+    let mut client = server.connect();
+    let mut sending = client.stream().try_clone().expect("a socket");
+    let sender =
+        std::thread::spawn(move || while sending.write_all(&array(&["PING"]).repeat(100)).is_ok() {});
+    client.expect("+PONG\r\n".repeat(1_000));
+    server.app.drain.begin();
+    let mut rest = Vec::new();
+    let _ = std::io::Read::read_to_end(client.stream(), &mut rest);
+    drop(client);
+    server.wait_for_connections();
+    sender.join().expect("it ends with the connection");
+}
+
+/// Nor does one that has always begun something.
+#[test]
+fn draining_ends_who_always_begins_anew() {
+    let bounds = RespBounds { command_timeout: Duration::from_millis(80), ..RespBounds::default() };
+    let server = Server::start(&Options { bounds, ..Options::default() });
+    let mut client = server.connect();
+    client.send("PI");
+    server.app.drain.begin();
+    goes_on_until_it_is_closed(&mut client, b"NG\r\nPI");
+    server.wait_for_connections();
+}
+
+/// A client that asks and never hears is not read any more, so what waits for it is bounded, and it is cut off in the
+/// end.
+#[test]
+fn who_never_listens_is_cut_off() {
+    let bounds = RespBounds {
+        output_bytes_max: 1 << 16,
+        write_timeout: Duration::from_millis(200),
+        ..RespBounds::default()
+    };
+    let server = Server::start(&Options { bounds, ..Options::default() });
+    let mut client = server.connect();
+    let commands = array(&["ECHO", &"x".repeat(10_000)]).repeat(100);
+    // Far more than any buffer on the way holds.
+    let sent = (0..1_000).take_while(|_| client.stream().write_all(&commands).is_ok()).count();
+    assert!(sent < 1_000, "it was never cut off");
+    drop(client);
+    server.wait_for_connections();
+}
+
+/// A reply in parts: each wait for room ends when the client has read some.
+#[test]
+fn who_listens_late_misses_nothing() {
+    let bounds = RespBounds { output_bytes_max: 1 << 12, ..RespBounds::default() };
+    let server = Server::start(&Options { bounds, ..Options::default() });
+    let mut client = server.connect();
+    let text = "x".repeat(10_000);
+    let answer = format!("${}\r\n{text}\r\n", text.len());
+    let mut sending = client.stream().try_clone().expect("a socket");
+    let commands = array(&["ECHO", &text]);
+    let sender =
+        std::thread::spawn(move || (0..2_000).for_each(|_| sending.write_all(&commands).expect("it reads")));
+    for _ in 0..2_000 {
+        client.expect(&answer);
+    }
+    sender.join().expect("all was sent");
+}
+
+/// More commands in a row than one turn takes, beside a connection that asks one at a time.
+#[test]
+fn a_long_pipeline_does_not_keep_others_waiting() {
+    let bounds = RespBounds { commands_in_a_row_max: 3, ..RespBounds::default() };
+    let server = Server::start(&Options { bounds, ..Options::default() });
+    let (mut long, mut short) = (server.connect(), server.connect());
+    long.send(array(&["PING"]).repeat(10_000));
+    short.ask(&["PING"], "+PONG\r\n");
+    long.expect("+PONG\r\n".repeat(10_000));
+}
+
+/// All decisions are counted, also of a connection that ends right behind them, and what was not decided.
+#[test]
+fn what_is_counted() {
+    let server = Server::start(&Options::default());
+    let mut client = server.connect();
+    let throttle = array(&["CL.THROTTLE", "k", "1", "1", "86400"]);
+    let others = [array(&["RESET"]), array(&["CL.THROTTLE", "k"]), array(&["nosuch"])].concat();
+    client.send([throttle.repeat(5), others, throttle, array(&["QUIT"])].concat());
+    (0..10).for_each(|_| drop(client.next_answer()));
+    client.expect_end();
+    let mut other = server.connect();
+    other.send("*a\r\n");
+    other.expect("-ERR Protocol error: invalid multibulk length\r\n");
+    let mut browser = server.connect();
+    browser.send("GET / HTTP/1.1\r\n");
+    browser.expect_end();
+    drop(other);
+    server.wait_for_connections();
+    let page = server.app.metrics_page();
+    let decisions = "tidegate_decisions_total{protocol=\"resp\",domain=\"\",rule=\"cl.throttle\"";
+    let rejected = "tidegate_requests_rejected_total{protocol=\"resp\"";
+    let refused = "tidegate_connections_refused_total{protocol=\"resp\"";
+    for line in [
+        format!("{decisions},decision=\"allowed\"}} 2\n"),
+        format!("{decisions},decision=\"denied\"}} 4\n"),
+        format!("{rejected},reason=\"bad_request\"}} 1\n"),
+        format!("{rejected},reason=\"unknown_command\"}} 1\n"),
+        format!("{rejected},reason=\"protocol_error\"}} 1\n"),
+        format!("{refused},reason=\"http\"}} 1\n"),
+    ] {
+        assert!(page.contains(&line), "{line}{page}");
+    }
+}

@@ -1,0 +1,106 @@
+//! Requests that a rule holds, and clients that do not behave meanwhile.
+
+use std::io::{ErrorKind, Write as _};
+use std::time::Duration;
+
+use tidegate::rules::Entry;
+use tidegate_server::serve::resp::RespBounds;
+
+use crate::resp::server::array;
+use crate::resp::{Options, Server};
+use crate::waiting::wait_until;
+
+/// One passes, and no test lives to see the turn of the next, unless it gives it to them.
+const RULES: &str = "
+domain: api
+rules:
+  - { name: line, key: [line], limit: 1 per 20 minutes, action: { delay: { max_wait: 1h } } }
+";
+const LINE: [Entry<'static>; 1] = [Entry { key: "line", value: "1" }];
+const CHECK: [&str; 4] = ["TIDEGATE.CHECK", "api", "line", "1"];
+const ALLOWED: &str = "*6\r\n$7\r\nallowed\r\n:0\r\n:0\r\n:1200000\r\n:0\r\n$4\r\nline\r\n";
+
+/// More than the buffers of the system hold between a server and a client on one machine.
+const PAST_ALL_BUFFERS_BYTES: usize = 64 << 20;
+
+/// Whoever is in front has to be decided before those behind it, whatever becomes of its answer.
+#[test]
+fn who_is_held_and_does_not_listen_does_not_keep_those_behind_it_waiting() {
+    let bounds = RespBounds {
+        // So that the server reads on up to the request that is held.
+        output_bytes_max: 2 * PAST_ALL_BUFFERS_BYTES,
+        write_timeout: Duration::from_secs(3_600),
+        ..RespBounds::default()
+    };
+    let server = Server::start(&Options { rules: RULES, bounds, ..Options::default() });
+    let mut first = server.connect();
+    first.ask(&CHECK, ALLOWED);
+
+    let mut deaf = server.connect();
+    let echo = array(&["ECHO", &"x".repeat(1_000_000)]);
+    for _ in 0..PAST_ALL_BUFFERS_BYTES / echo.len() {
+        deaf.send(&echo);
+    }
+    deaf.send(array(&CHECK));
+    server.wait_until_held(1);
+    let mut patient = server.connect();
+    patient.send(array(&CHECK));
+    server.wait_until_held(2);
+
+    server.reset("api", &LINE);
+    server.wait_until_held(1);
+    server.reset("api", &LINE);
+    patient.expect(ALLOWED);
+}
+
+/// A client is read while it is held, or its leaving would not be noticed; but not without end.
+#[test]
+fn who_is_held_and_goes_on_sending_is_not_read_without_bound() {
+    let server = Server::with_rules(RULES);
+    let mut client = server.connect();
+    client.ask(&CHECK, ALLOWED);
+    client.send(array(&CHECK));
+    server.wait_until_held(1);
+
+    let ping = array(&["PING"]);
+    let many = ping.repeat(10_000);
+    // When nothing has been taken for so long, nothing is read. A server that reads without bound takes all of it.
+    client.stream().set_write_timeout(Some(Duration::from_secs(1))).expect("a socket");
+    let mut sent_bytes = 0;
+    while sent_bytes < PAST_ALL_BUFFERS_BYTES {
+        match client.stream().write(&many[sent_bytes % ping.len()..]) {
+            Ok(sent) => sent_bytes += sent,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(sent_bytes < PAST_ALL_BUFFERS_BYTES, "all of {sent_bytes} bytes were read");
+
+    // Nothing of it is lost, nor answered before its turn.
+    server.reset("api", &LINE);
+    client.expect(ALLOWED);
+    client.expect("+PONG\r\n".repeat(sent_bytes / ping.len()));
+    client.send(&ping[sent_bytes % ping.len()..]);
+    client.expect("+PONG\r\n");
+}
+
+/// Requests behind each other on one connection stand in line one at a time, and none of what is read meanwhile piles up.
+#[test]
+fn what_comes_behind_a_held_request_is_answered_after_it() {
+    let server = Server::with_rules(RULES);
+    let mut client = server.connect();
+    client.send([array(&CHECK), array(&CHECK), array(&["ECHO", "a"])].concat());
+    client.expect(ALLOWED);
+    for number in 0..50 {
+        server.wait_until_held(1);
+        client.send([array(&CHECK), array(&["ECHO", &number.to_string()])].concat());
+        server.reset("api", &LINE);
+        client.expect(ALLOWED);
+        client.next_answer();
+    }
+    // Who leaves is noticed, also behind all that.
+    drop(client);
+    wait_until("the line is empty", || server.app.engine.held() == 0);
+    server.wait_for_connections();
+}

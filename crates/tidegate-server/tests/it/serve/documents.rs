@@ -1,0 +1,86 @@
+//! What the help and the documentation say is what there is.
+
+use std::fs;
+use std::path::Path;
+
+use crate::binary::tidegate;
+use crate::serve::outcome;
+
+fn document(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)).unwrap()
+}
+
+/// The names of all settings, by the short help: `data-dir` and so on.
+fn flags() -> Vec<String> {
+    let help = outcome(&["-h"], &[]).out;
+    let words = help.split_whitespace().filter_map(|word| word.strip_prefix("--"));
+    let mut flags: Vec<String> = words
+        .filter(|word| word.chars().all(|c| c.is_ascii_lowercase() || c == '-'))
+        .map(str::to_owned)
+        .collect();
+    flags.sort();
+    flags.dedup();
+    flags.retain(|flag| flag != "help");
+    assert!(flags.len() > 20 && flags.contains(&"data-dir".to_owned()), "{flags:?}");
+    flags
+}
+
+#[test]
+fn the_help_teaches() {
+    let run = tidegate(&["serve", "--help"], "");
+    assert_eq!((run.code, &*run.err), (Some(0), ""));
+    let said =
+        ["Examples:", "Exit codes:", "Signals:", "SIGHUP", "tidegate.yaml", "[default: 127.0.0.1:8080]"];
+    for text in said.into_iter().chain(["[env: TIDEGATE_DATA_DIR=]", "docs/server.md", "[default: 256MiB]"]) {
+        assert!(run.out.contains(text), "{text}");
+    }
+    let widest = run.out.lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(110), "{widest:?} columns");
+}
+
+#[test]
+fn every_setting_has_a_name_in_the_environment() {
+    let help = tidegate(&["serve", "--help"], "").out;
+    for flag in flags() {
+        let name = format!("[env: TIDEGATE_{}=", flag.replace('-', "_").to_uppercase());
+        let hidden = name.replace('=', "]");
+        assert!(help.contains(&name) || help.contains(&hidden), "{name}");
+    }
+}
+
+#[test]
+fn every_setting_is_in_the_table_with_its_default() {
+    let table = document("docs/server.md");
+    let help = tidegate(&["serve", "--help"], "").out;
+    for flag in flags() {
+        let name = flag.replace('-', "_");
+        let row = table.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
+        let row = row.unwrap_or_else(|| panic!("`{name}` is not in the table of docs/server.md"));
+        // The help of one setting ends where the next begins.
+        let after = help.split_once(&format!("--{flag} <")).unwrap().1;
+        let own = after.split("\n      --").next().unwrap();
+        if let Some((_, default)) = own.rsplit_once("\n          [default: ") {
+            let default = default.split_once(']').unwrap().0;
+            assert!(row.contains(&format!("| `{default}` |")), "the default of {name} is {default}: {row}");
+        }
+    }
+}
+
+#[test]
+fn no_setting_is_in_the_table_that_there_is_not() {
+    let flags = flags();
+    let document = document("docs/server.md");
+    let rows = document.lines().skip_while(|line| !line.starts_with("| setting |")).skip(2);
+    for row in rows.take_while(|line| line.starts_with('|')) {
+        let name = row.split('`').nth(1).unwrap().replace('_', "-");
+        assert!(flags.contains(&name), "{name}");
+    }
+}
+
+#[test]
+fn the_settings_file_of_the_examples_is_right() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/server/tidegate.yaml");
+    // Wrong in nothing but what it is given here, which is said last.
+    let run = outcome(&["--config", example.to_str().unwrap(), "--data-dir", "/dev/null/nowhere"], &[]);
+    assert!(run.err.contains("data_dir") && run.err.matches("error:").count() == 1, "{}", run.err);
+}

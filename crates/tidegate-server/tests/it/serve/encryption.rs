@@ -1,0 +1,208 @@
+//! Addresses with `tls:`.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use crate::binary::Run;
+use crate::serve::certificates::{Authority, Certificate, Client};
+use crate::serve::files::by_rename;
+use crate::serve::server::{ask, connect, try_ask};
+use crate::serve::{Directory, HTTP_ALONE, RULES, Server, outcome, wait_until};
+
+const TLS: &str = "tls:127.0.0.1:0";
+/// Longer than anything here takes, on any machine.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+struct Setup {
+    directory: Directory,
+    authority: Authority,
+    certificate: Certificate,
+    cert: String,
+    key: String,
+    rules: String,
+}
+
+impl Setup {
+    fn new() -> Self {
+        let (directory, authority) = (Directory::new(), Authority::new());
+        let certificate = authority.sign("the first");
+        let cert = directory.write("cert.pem", certificate.pem());
+        let key = directory.write("key.pem", certificate.key_pem());
+        let rules = directory.write("rules.yaml", RULES);
+        Self { directory, authority, certificate, cert, key, rules }
+    }
+
+    fn start(&self, args: &[&str]) -> Server {
+        let encrypted = ["--tls-cert", &self.cert, "--tls-key", &self.key, "--rules", &self.rules];
+        let addresses = ["--http", TLS, "--grpc", TLS, "--resp", TLS, "--admin", "127.0.0.1:0"];
+        Server::start(&[&encrypted[..], &addresses, args].concat())
+    }
+
+    fn client(&self, speaks: &[&[u8]]) -> Client {
+        Client::trusting(&self.authority, speaks, None)
+    }
+}
+
+fn check(client: &Client, server: &Server) -> std::io::Result<u16> {
+    let body = r#"{"domain": "api", "attributes": {"user": "ann"}}"#;
+    let connection = client.connect(server.address("http"))?;
+    // That a certificate of the client is refused is learnt when the answer is read.
+    try_ask(connection.stream, "POST", "/v1/check", body).map(|answer| answer.status)
+}
+
+#[test]
+fn http_over_tls() {
+    let setup = Setup::new();
+    let server = setup.start(&[]);
+    let client = setup.client(&[]);
+    let statuses: Vec<u16> = (0..4).map(|_| check(&client, &server).unwrap()).collect();
+    assert_eq!(statuses, [200, 200, 200, 429]);
+    server.stop();
+}
+
+/// Many answers that do not fit on the way, to a client that listens late.
+#[test]
+fn all_of_a_long_answer_over_tls_arrives() {
+    /// An answer of `COMMAND` takes a few kilobytes, and the question eight bytes: all of them are sent at once.
+    const QUESTIONS: usize = 3_000;
+    let setup = Setup::new();
+    let server = setup.start(&[]);
+    let mut client = setup.client(&[]).connect(server.address("resp")).unwrap().stream;
+    client.sock.set_read_timeout(Some(DEADLINE)).unwrap();
+    client.write_all(b"COMMAND\nPING\n").unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"+PONG\r\n") {
+        let mut byte = [0];
+        client.read_exact(&mut byte).unwrap();
+        answer.push(byte[0]);
+    }
+    answer.truncate(answer.len() - b"+PONG\r\n".len());
+    // Ends at several places of what encryption and the system keep.
+    for more in 0..10 {
+        client.write_all(&b"COMMAND\n".repeat(QUESTIONS + more)).unwrap();
+        let mut heard = vec![0; answer.len() * (QUESTIONS + more)];
+        client.read_exact(&mut heard).unwrap();
+        assert!(heard.chunks(answer.len()).all(|one| one == answer), "{more}");
+    }
+    server.stop();
+}
+
+#[test]
+fn each_protocol_is_agreed_on_by_its_name() {
+    let setup = Setup::new();
+    let server = setup.start(&[]);
+    let spoken = |protocol: &str, speaks: &[&[u8]]| {
+        let connected = setup.client(speaks).connect(server.address(protocol));
+        connected.map(|encrypted| encrypted.spoken).map_err(|error| error.to_string())
+    };
+    assert_eq!(spoken("http", &[b"h2", b"http/1.1"]), Ok(Some(b"http/1.1".to_vec())));
+    assert_eq!(spoken("grpc", &[b"h2", b"http/1.1"]), Ok(Some(b"h2".to_vec())));
+    assert_eq!(spoken("resp", &[]), Ok(None));
+    assert!(spoken("http", &[b"h2"]).is_err());
+    assert!(spoken("grpc", &[b"http/1.1"]).is_err());
+}
+
+#[test]
+fn who_does_not_speak_tls_is_turned_away() {
+    let setup = Setup::new();
+    let server = setup.start(&[]);
+    let mut plain = TcpStream::connect(server.address("http").strip_prefix("tls:").unwrap()).unwrap();
+    plain.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+    let counted = r#"tidegate_connections_refused_total{protocol="http",reason="handshake"} 1"#;
+    wait_until("it is counted", || {
+        ask(connect(server.address("admin")), "GET", "/metrics", "").body.contains(counted)
+    });
+    assert_eq!(check(&setup.client(&[]), &server).unwrap(), 200);
+}
+
+/// A client that connects and says nothing keeps nobody else from being let in, nor the server from its end.
+#[test]
+fn a_client_that_says_nothing_is_in_nobodys_way() {
+    let setup = Setup::new();
+    let server = setup.start(&["--drain-timeout", "1h"]);
+    let _silent = TcpStream::connect(server.address("http").strip_prefix("tls:").unwrap()).unwrap();
+    assert_eq!(check(&setup.client(&[]), &server).unwrap(), 200);
+    server.stop();
+}
+
+#[test]
+fn with_an_authority_of_clients_only_theirs_are_let_in() {
+    let setup = Setup::new();
+    let clients = Authority::new();
+    let ca = setup.directory.write("clients.pem", clients.pem());
+    let server = setup.start(&["--tls-client-ca", &ca]);
+    let showing = |shown: Option<&Certificate>| {
+        let client = Client::trusting(&setup.authority, &[], shown);
+        check(&client, &server).ok()
+    };
+    assert_eq!(showing(Some(&clients.sign("ann"))), Some(200));
+    assert_eq!(showing(None), None);
+    assert_eq!(showing(Some(&setup.authority.sign("a stranger"))), None);
+}
+
+#[test]
+fn another_certificate_is_shown_to_those_who_come_after_and_nobody_is_cut_off() {
+    let setup = Setup::new();
+    let server = setup.start(&["--reload-every", "10ms"]);
+    let client = setup.client(&[]);
+    let before = client.connect(server.address("http")).unwrap();
+    let second = setup.authority.sign("the second");
+    // The key first: for a moment the two do not belong together, and the first goes on.
+    by_rename(&setup.key, &second.key_pem());
+    wait_until("the key is refused", || !server.health()["certificate"]["failure"].is_null());
+    server.wait_for_log("it is not the key of the certificate");
+    assert_eq!(client.connect(server.address("http")).unwrap().shown, before.shown);
+
+    by_rename(&setup.cert, &second.pem());
+    wait_until("the other is shown", || {
+        client.connect(server.address("http")).unwrap().shown != before.shown
+    });
+    wait_until("it is said", || server.health()["certificate"]["replaced"].as_u64() == Some(1));
+    assert!(server.health()["certificate"]["failure"].is_null());
+    assert_eq!(ask(before.stream, "GET", "/healthz", "").status, 200);
+    server.stop();
+}
+
+#[test]
+fn sighup_looks_at_the_certificate_too() {
+    let setup = Setup::new();
+    let server = setup.start(&["--reload-every", "1h"]);
+    let client = setup.client(&[]);
+    let first = client.connect(server.address("http")).unwrap().shown;
+    let second = setup.authority.sign("the second");
+    by_rename(&setup.key, &second.key_pem());
+    by_rename(&setup.cert, &second.pem());
+    server.signal("HUP");
+    wait_until("the other is shown", || client.connect(server.address("http")).unwrap().shown != first);
+}
+
+#[test]
+fn files_that_are_of_no_use_say_why() {
+    let setup = Setup::new();
+    let other = setup.authority.sign("another");
+    let other_key = setup.directory.write("other-key.pem", other.key_pem());
+    let empty = setup.directory.write("empty.pem", "");
+    let text = setup.directory.write("text.pem", "this is no PEM\n");
+    let half = setup.directory.write("half.pem", &setup.certificate.pem()[..200]);
+    let (cert, key) = (&*setup.cert, &*setup.key);
+    let cases: [(&str, &str, &str, &str); 8] = [
+        ("no-such.pem", key, "no-such.pem", "it cannot be read"),
+        (&empty, key, "empty.pem", "it is empty (hint: it has to be PEM text"),
+        (&text, key, "text.pem", "there is no certificate in it"),
+        (&half, key, "half.pem", "it is no PEM"),
+        (cert, "no-such.pem", "no-such.pem", "it cannot be read"),
+        (cert, &text, "text.pem", "there is no private key in it"),
+        (cert, cert, "cert.pem", "there is no private key in it"),
+        (cert, &other_key, "other-key.pem", "it is not the key of the certificate"),
+    ];
+    for (cert, key, file, said) in cases {
+        let args = ["--http", TLS, "--tls-cert", cert, "--tls-key", key];
+        let Run { code, err: error, .. } = outcome(&[&args, &HTTP_ALONE[..]].concat(), &[]);
+        assert_eq!(code, Some(2), "{error}");
+        assert!(error.contains(file) && error.contains(said) && error.contains("(hint: "), "{said}: {error}");
+    }
+}

@@ -1,0 +1,127 @@
+//! Rules change while the server runs.
+
+use crate::serve::files::{by_rename, in_place};
+use crate::serve::server::{ask, connect};
+use crate::serve::{Directory, RULES, Server, wait_until};
+
+const BROKEN: &str = "domain: api\nrules: [ { name: all, limit: 5 per sekond } ]\n";
+
+struct Setup {
+    server: Server,
+    path: String,
+    _directory: Directory,
+}
+
+fn setup(reload_every: &str) -> Setup {
+    let directory = Directory::new();
+    let path = directory.write("rules.yaml", RULES);
+    let server = Server::start(&["--rules", &path, "--reload-every", reload_every]);
+    Setup { server, path, _directory: directory }
+}
+
+/// Rules with another limit for each user.
+fn rules(limit: u32) -> String {
+    RULES.replace("limit: 3", &format!("limit: {limit}"))
+}
+
+#[test]
+fn an_edit_takes_effect_and_resets_nobody() {
+    let Setup { server, path, _directory } = setup("10ms");
+    for (write, limit) in [(in_place as fn(&str, &str), 5), (by_rename, 7), (in_place, 9)] {
+        let replaced = server.health()["rules"]["replaced"].as_u64().unwrap();
+        write(&path, &rules(limit));
+        wait_until("the edit is in force", || {
+            server.health()["rules"]["replaced"].as_u64().unwrap() > replaced
+        });
+    }
+    let passed = (0..12).filter(|_| server.check("ann") == 200).count();
+    assert_eq!(passed, 9);
+    in_place(&path, &rules(10));
+    wait_until("one more passes, and no more", || server.check("ann") == 200);
+    assert_eq!(server.check("ann"), 429);
+}
+
+#[test]
+fn by_itself_it_looks_every_second() {
+    let directory = Directory::new();
+    let path = directory.write("rules.yaml", RULES);
+    let server = Server::start(&["--rules", &path]);
+    in_place(&path, &rules(0));
+    wait_until("the edit is in force", || server.check("ann") == 429);
+}
+
+#[test]
+fn sighup_takes_effect_at_once() {
+    let Setup { server, path, _directory } = setup("1h");
+    in_place(&path, &rules(0));
+    server.signal("HUP");
+    wait_until("the edit is in force", || server.check("ann") == 429);
+    server.wait_for_log("SIGHUP");
+}
+
+#[test]
+fn an_operator_who_asks_learns_what_became_of_it() {
+    let Setup { server, path, _directory } = setup("1h");
+    let ask = || {
+        let answer = ask(connect(server.address("admin")), "POST", "/v1/reload", "");
+        (answer.status, answer.body)
+    };
+    assert_eq!(ask().0, 200);
+    in_place(&path, &rules(0));
+    assert_eq!(ask().0, 200);
+    assert_eq!(server.check("ann"), 429, "it was in force when it was said to be");
+    in_place(&path, BROKEN);
+    for _ in 0..2 {
+        let (status, said) = ask();
+        assert!(status >= 400 && said.contains("sekond"), "{status} {said}");
+    }
+    assert_eq!(server.health()["rules"]["refused"].as_u64(), Some(1), "it is counted once");
+    assert_eq!(server.check("ann"), 429);
+}
+
+#[test]
+fn a_file_that_is_wrong_changes_nothing_and_is_reported_until_it_is_right() {
+    let Setup { server, path, _directory } = setup("10ms");
+    assert!(server.health()["rules"]["failure"].is_null());
+    for _ in 0..3 {
+        assert_eq!(server.check("ann"), 200);
+    }
+    // In one go, for a file that is half written is wrong as well, and would be reported before.
+    by_rename(&path, BROKEN);
+    wait_until("it is reported", || !server.health()["rules"]["failure"].is_null());
+    let health = server.health();
+    let found = &health["rules"]["failure"]["report"]["diagnostics"][0];
+    assert_eq!((found["line"].as_u64(), found["file"].as_str()), (Some(2), Some(&*path)), "{health}");
+    assert_eq!((health["rules"]["refused"].as_u64(), health["ready"].as_bool()), (Some(1), Some(true)));
+    assert_eq!((server.check("ann"), server.check("bob")), (429, 200));
+    server.wait_for_log("did you mean `second`?");
+
+    in_place(&path, RULES);
+    wait_until("it is right again", || server.health()["rules"]["failure"].is_null());
+    assert_eq!((server.check("ann"), server.check("bob")), (429, 200));
+    let log = server.stop();
+    assert_eq!(log.matches("did you mean `second`?").count(), 1, "it is said once: {log}");
+}
+
+#[test]
+fn files_come_and_go_in_a_directory() {
+    let directory = Directory::new();
+    directory.write("rules/a.yaml", RULES);
+    let rules = format!("{}/rules", directory.path());
+    let server = Server::start(&["--rules", &rules, "--reload-every", "10ms"]);
+    directory.write("rules/b.yaml", "domain: other\nrules: [ { name: all, limit: 1 per day } ]\n");
+    wait_until("there are two domains", || {
+        server.health()["rules"]["domains"] == serde_json::json!(["api", "other"])
+    });
+    std::fs::remove_file(format!("{rules}/a.yaml")).unwrap();
+    wait_until("there is one", || server.health()["rules"]["domains"] == serde_json::json!(["other"]));
+}
+
+#[test]
+fn the_example_is_not_looked_for_anywhere() {
+    let server = Server::start(&["--reload-every", "10ms"]);
+    server.signal("HUP");
+    server.wait_for_log("SIGHUP");
+    let health = server.health();
+    assert_eq!((health["rules"]["replaced"].as_u64(), health["rules"]["rules"].as_u64()), (Some(0), Some(1)));
+}

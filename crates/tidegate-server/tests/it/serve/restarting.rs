@@ -1,0 +1,131 @@
+//! What is remembered over a restart, by whatever it comes.
+
+use std::fs;
+
+use crate::binary::Run;
+use crate::serve::{Directory, HTTP_ALONE, RULES, Server, outcome, wait_until};
+
+struct Setup {
+    directory: Directory,
+    rules: String,
+    data: String,
+}
+
+impl Setup {
+    fn new() -> Self {
+        let directory = Directory::new();
+        let rules = directory.write("rules.yaml", RULES);
+        let data = format!("{}/not/there/yet", directory.path());
+        Self { directory, rules, data }
+    }
+
+    fn start(&self, every: &str) -> Server {
+        Server::start(&["--rules", &self.rules, "--data-dir", &self.data, "--snapshot-every", every])
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        fs::read(format!("{}/counters.snapshot", self.data)).unwrap_or_default()
+    }
+}
+
+#[test]
+fn a_restart_keeps_every_counter() {
+    let setup = Setup::new();
+    let server = setup.start("1h");
+    assert_eq!([server.check("ann"), server.check("ann"), server.check("bob")], [200, 200, 200]);
+    let log = server.stop();
+    assert!(log.contains("the last snapshot is written"), "{log}");
+
+    let server = setup.start("1h");
+    assert_eq!([server.check("ann"), server.check("ann")], [200, 429]);
+    assert_eq!([server.check("bob"), server.check("bob"), server.check("bob")], [200, 200, 429]);
+    let found = server.health()["snapshots"]["found"]["restored"]["counters"].as_u64();
+    assert_eq!(found, Some(2));
+}
+
+#[test]
+fn a_kill_loses_no_more_than_what_came_after_the_last_snapshot() {
+    let setup = Setup::new();
+    let server = setup.start("100ms");
+    assert_eq!([server.check("ann"), server.check("ann"), server.check("ann")], [200, 200, 200]);
+    // One that began after the requests has them: the second from now on.
+    for _ in 0..2 {
+        let before = server.health()["snapshots"]["written"].as_u64();
+        wait_until("a snapshot is written", || server.health()["snapshots"]["written"].as_u64() > before);
+    }
+    server.kill();
+    assert!(!setup.snapshot().is_empty());
+    assert_eq!(setup.start("1h").check("ann"), 429);
+}
+
+#[test]
+fn a_kill_before_the_first_snapshot_loses_what_there_was() {
+    let setup = Setup::new();
+    let server = setup.start("1h");
+    for _ in 0..3 {
+        assert_eq!(server.check("ann"), 200);
+    }
+    server.kill();
+    assert_eq!(setup.start("1h").check("ann"), 200);
+}
+
+#[test]
+fn two_servers_do_not_share_a_directory() {
+    let setup = Setup::new();
+    let first = setup.start("1h");
+    let args = ["--data-dir", &setup.data, "--http", "127.0.0.1:0"];
+    let Run { code, err: error, .. } = outcome(&[&args, &HTTP_ALONE[..]].concat(), &[]);
+    assert_eq!(code, Some(2), "{error}");
+    assert!(
+        error.contains(&format!("data_dir `{}` is in use: another server, process ", setup.data)),
+        "{error}"
+    );
+    assert!(error.contains("--data-dir"), "{error}");
+    // Killed, it holds nothing any more.
+    first.kill();
+    setup.start("1h").stop();
+}
+
+#[test]
+fn a_snapshot_that_is_damaged_is_moved_aside_and_reported() {
+    let setup = Setup::new();
+    let server = setup.start("1h");
+    assert_eq!(server.check("ann"), 200);
+    server.stop();
+    let mut bytes = setup.snapshot();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    setup.directory.write("not/there/yet/counters.snapshot", &bytes);
+
+    let server = setup.start("1h");
+    server.wait_for_log("is refused");
+    let refused = server.health()["snapshots"]["found"]["refused"].to_string();
+    assert!(refused.contains("damaged"), "{refused}");
+    assert_eq!(fs::read(format!("{}/counters.snapshot.refused", setup.data)).unwrap(), bytes);
+}
+
+#[test]
+fn a_snapshot_that_cannot_be_written_is_reported_until_it_can() {
+    let setup = Setup::new();
+    let server = setup.start("100ms");
+    wait_until("a snapshot is written", || !setup.snapshot().is_empty());
+    // Nobody can put a file in the place of a directory. The next snapshot may be there before the directory is.
+    let path = format!("{}/counters.snapshot", setup.data);
+    wait_until("a directory is in its place", || {
+        let _ = fs::remove_file(&path);
+        fs::create_dir(&path).is_ok()
+    });
+    wait_until("it is reported", || !server.health()["snapshots"]["failure"].is_null());
+    server.wait_for_log("was not written");
+    // Since when it is so does not change with each attempt.
+    let snapshots = || server.health()["snapshots"].clone();
+    let (since, failed) = (snapshots()["failure"]["at_ms"].as_u64(), snapshots()["failed"].as_u64());
+    wait_until("it fails again", || snapshots()["failed"].as_u64() > failed.map(|failed| failed + 2));
+    assert_eq!(snapshots()["failure"]["at_ms"].as_u64(), since);
+    assert_eq!(server.log().matches("was not written").count(), 1, "the same is said once");
+    assert_eq!(server.check("ann"), 200);
+    fs::remove_dir_all(&path).unwrap();
+    wait_until("it is written again", || server.health()["snapshots"]["failure"].is_null());
+    server.wait_for_log("written again");
+    server.stop();
+}

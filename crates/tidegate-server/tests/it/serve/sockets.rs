@@ -1,0 +1,86 @@
+//! Sockets in the file system.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+
+use crate::serve::{Directory, HTTP_ALONE, RULES, Server, outcome};
+
+fn setup() -> (Directory, String, String) {
+    let directory = Directory::new();
+    let rules = directory.write("rules.yaml", RULES);
+    let path = format!("{}/http.sock", directory.path());
+    (directory, rules, path)
+}
+
+#[test]
+fn a_socket_is_served_for_owner_and_group_and_gone_at_the_end() {
+    let (_directory, rules, path) = setup();
+    let address = format!("unix:{path}");
+    let server = Server::start(&["--rules", &rules, "--http", &address]);
+    assert_eq!(server.address("http"), address);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
+    assert_eq!([server.check("ann"), server.check("ann")], [200, 200]);
+    server.stop();
+    assert!(!fs::exists(&path).unwrap());
+}
+
+/// Whatever the process makes files with.
+#[test]
+fn a_socket_is_for_owner_and_group_whatever_the_umask() {
+    for umask in ["umask 0", "umask 077", "umask 0777"] {
+        let (_directory, _, path) = setup();
+        let server = Server::start_after(umask, &["--http", &format!("unix:{path}")]);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660, "{umask}");
+        server.stop();
+    }
+}
+
+#[test]
+fn what_a_dead_server_left_behind_is_replaced() {
+    let (_directory, rules, path) = setup();
+    let address = format!("unix:{path}");
+    Server::start(&["--http", &address]).kill();
+    assert!(fs::exists(&path).unwrap(), "a server that is killed leaves its socket");
+    let server = Server::start(&["--rules", &rules, "--http", &address]);
+    assert_eq!(server.check("ann"), 200);
+}
+
+#[track_caller]
+fn refused(path: &str) -> String {
+    let address = format!("unix:{path}");
+    let run = outcome(&[&["--http", &*address], &HTTP_ALONE[..]].concat(), &[]);
+    assert_eq!((run.code, &*run.out), (Some(2), ""));
+    run.err
+}
+
+#[test]
+fn a_socket_on_which_somebody_answers_is_left_alone() {
+    let (_directory, _, path) = setup();
+    let _somebody = UnixListener::bind(&path).unwrap();
+    let error = refused(&path);
+    assert!(
+        error.contains("it is in use") && error.contains("(hint: another process listens on it"),
+        "{error}"
+    );
+    assert!(fs::exists(&path).unwrap());
+}
+
+#[test]
+fn a_file_that_is_no_socket_is_left_alone() {
+    let (directory, _, path) = setup();
+    directory.write("http.sock", "precious");
+    let error = refused(&path);
+    assert!(error.contains("there is a file that is no socket") && error.contains("(hint: "), "{error}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+}
+
+#[test]
+fn a_socket_that_somebody_else_has_put_there_is_not_removed() {
+    let (_directory, _, path) = setup();
+    let server = Server::start(&["--http", &format!("unix:{path}")]);
+    fs::remove_file(&path).unwrap();
+    let _another = UnixListener::bind(&path).unwrap();
+    server.stop();
+    assert!(fs::exists(&path).unwrap());
+}

@@ -1,0 +1,263 @@
+//! A setting that is wrong says what is wrong, where, and what to do, before anything is bound.
+
+use crate::serve::{Directory, HTTP_ALONE, Server, outcome};
+
+/// What is said of settings that are refused, with this exit code and nothing on standard output.
+#[track_caller]
+fn refused_with(code: i32, args: &[&str], env: &[(&str, &str)]) -> String {
+    let run = outcome(args, env);
+    assert_eq!((run.code, &*run.out), (Some(code), ""), "{}", run.err);
+    run.err
+}
+
+#[track_caller]
+fn refused(args: &[&str]) -> String {
+    refused_with(2, args, &[])
+}
+
+#[test]
+fn values_of_flags() {
+    let cases = [
+        ("--http", "localhost", "`localhost` is no address to listen on (hint: 127.0.0.1:8080"),
+        ("--grpc", "unix:", "`unix:` is no address to listen on"),
+        ("--memory-max", "12", "12B is too small (hint: the least is 1MiB)"),
+        ("--snapshot-every", "1ms", "`1ms` is too short (hint: the least is 100ms)"),
+        ("--drain-timeout", "2 days", "`2 days` is too long (hint: the most is 24h)"),
+        ("--reload-every", "soon", "(hint: "),
+        ("--connections-max", "0", "`0` is no number from 1 to 1000000 (hint: "),
+        ("--queue-max", "1048577", "`1048577` is no number from 1 to 1048576 (hint: "),
+        ("--workers", "many", "`many` is no number from 1 to 1024 (hint: "),
+        ("--log-level", "loud", "[possible values: error, warn, info, debug, trace]"),
+        ("--log-keys", "no", "[possible values: hashed, plain]"),
+        ("--rls-details", "some", "[possible values: off, marked, all]"),
+        ("--print-addresses", "xml", "[possible values: text, json]"),
+        ("--log-denials", "-1", "invalid value '-1'"),
+    ];
+    for (flag, value, said) in cases {
+        let error = refused(&[&format!("{flag}={value}")]);
+        assert!(error.starts_with("error: ") && error.contains(flag) && error.contains(said), "{error}");
+    }
+    assert!(refused(&["--htp", "off"]).contains("a similar argument exists: '--http'"));
+}
+
+#[test]
+fn values_in_the_environment_say_so() {
+    let error = refused_with(2, &[], &[("TIDEGATE_HTTP", "nowhere")]);
+    assert!(error.contains("`nowhere` is no address") && error.contains("TIDEGATE_HTTP"), "{error}");
+    let error = refused_with(2, &[], &[("TIDEGATE_LOG_LEVEL", "loud")]);
+    assert!(error.contains("TIDEGATE_LOG_LEVEL"), "{error}");
+}
+
+#[test]
+fn a_variable_that_is_nearly_a_setting_is_warned_of() {
+    let args = [&["--http", "127.0.0.1:0"], &HTTP_ALONE[..]].concat();
+    let kubernetes = ("TIDEGATE_SERVICE_HOST", "10.0.0.1");
+    let server = Server::start_exactly(&args, &[("TIDEGATE_DATADIR", "/data"), kubernetes]);
+    let log = server.stop();
+    assert!(log.contains("TIDEGATE_DATADIR") && log.contains("did you mean `TIDEGATE_DATA_DIR`?"), "{log}");
+    assert!(!log.contains("SERVICE_HOST"), "{log}");
+}
+
+#[test]
+fn everything_that_is_wrong_in_a_file_is_said_at_once_with_its_place() {
+    let directory = Directory::new();
+    let file = "http: 127.0.0.1:0\ngrcp: off\nsnapshot-every: 1s\ndrain_timeout: 5 parsecs\nlog_level: wran\n\
+                memory_max: {}\nworkers: [1, 2]\nresp: ''\nconfig: other.yaml\n";
+    let path = directory.write("tidegate.yaml", file);
+    let error = refused(&["--config", &path]);
+    let said = [
+        (2, 1, "there is no setting `grcp`", "did you mean `grpc`?"),
+        (3, 1, "there is no setting `snapshot-every`", "did you mean `snapshot_every`?"),
+        (4, 16, "`drain_timeout`: unknown unit of time `parsecs`", "did you mean"),
+        (5, 12, "`log_level` cannot be `wran`", "did you mean `warn`?"),
+        (6, 13, "expected a value, found a mapping", "give `memory_max` a value"),
+        (7, 14, "`workers` takes one value, and here are 2", "leave one"),
+        (8, 7, "`` is no address to listen on", "127.0.0.1:8080"),
+        (9, 1, "there is no setting `config`", "there are: "),
+    ];
+    for (line, column, problem, hint) in said {
+        for text in [&*format!("{path}:{line}:{column}\n"), problem, hint] {
+            assert!(error.contains(text), "{text}: {error}");
+        }
+    }
+    assert!(error.ends_with("8 errors, 0 warnings\n"), "{error}");
+}
+
+/// What a flag overrides has to be right as well: it is in force the day the flag is gone.
+#[test]
+fn a_value_in_a_file_is_wrong_also_where_a_flag_overrides_it() {
+    let directory = Directory::new();
+    let path = directory.write("tidegate.yaml", "http: nowhere\n");
+    assert!(refused(&["--config", &path, "--http", "127.0.0.1:0"]).contains("`nowhere` is no address"));
+}
+
+#[test]
+fn files_that_are_no_settings() {
+    let directory = Directory::new();
+    let error = refused(&["--config", "no-such.yaml"]);
+    assert!(error.contains("`no-such.yaml` cannot be read") && error.contains("(hint: "), "{error}");
+    for (text, said) in [("- a\n- b\n", "expected a mapping, found a list"), ("http: [\n", "tidegate.yaml:")]
+    {
+        let error = refused(&["--config", &directory.write("tidegate.yaml", text)]);
+        assert!(error.contains(said), "{error}");
+    }
+    let endless = refused(&["--config", "/dev/zero"]);
+    assert!(endless.contains("it has more than 1048576 bytes"), "{endless}");
+    let twice = refused(&["--config", &directory.write("twice.yaml", "grpc: off\ngrpc: off\n")]);
+    assert!(twice.contains("twice.yaml:2:1"), "{twice}");
+}
+
+#[test]
+fn settings_that_do_not_go_together() {
+    let cases: [(&[&str], &str, &str); 9] = [
+        (
+            &["--http", "off", "--grpc", "off", "--resp", "off", "--admin", "off"],
+            "http, grpc, resp and admin are all off",
+            "give one of them an address",
+        ),
+        (
+            &["--http", "tls:127.0.0.1:0"],
+            "http is to listen on tls:127.0.0.1:0, which needs a certificate",
+            "--tls-cert",
+        ),
+        (
+            &["--grpc", "tls:127.0.0.1:0", "--tls-cert", "x"],
+            "which needs a certificate and its key",
+            "--tls-key",
+        ),
+        (
+            &["--tls-cert", "x", "--tls-key", "y"],
+            "tls_cert is set and nothing is encrypted",
+            "write `tls:` before",
+        ),
+        (&["--tls-client-ca", "x"], "tls_client_ca is set and nothing is encrypted", "write `tls:` before"),
+        (
+            &["--admin", "0.0.0.0:0"],
+            "admin is to listen on 0.0.0.0:0, beyond this machine",
+            "--admin-token-file",
+        ),
+        (&["--admin", "[::]:0"], "admin is to listen on [::]:0, beyond this machine", "--admin-token-file"),
+        (
+            &["--http", "127.0.0.1:7", "--resp", "127.0.0.1:7"],
+            "http and resp are both to listen on 127.0.0.1:7",
+            "--resp off",
+        ),
+        (
+            &["--admin-token", "a", "--admin-token-file", "b"],
+            "admin_token and admin_token_file are both set",
+            "leave one",
+        ),
+    ];
+    for (args, problem, hint) in cases {
+        let error = refused(args);
+        assert!(error.starts_with("error: ") && error.contains(problem), "{error}");
+        assert!(error.contains("(hint: ") && error.contains(hint), "{error}");
+    }
+}
+
+#[test]
+fn several_of_them_are_said_at_once() {
+    let error = refused(&["--http", "tls:127.0.0.1:0", "--admin", "0.0.0.0:0"]);
+    assert_eq!(error.matches("error: ").count(), 2, "{error}");
+}
+
+#[test]
+fn an_address_that_is_in_use_says_whose_it_is_and_how_to_choose_another() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let error = refused(&["--http", "127.0.0.1:0", "--grpc", &address, "--resp", "off", "--admin", "off"]);
+    assert!(error.contains(&format!("grpc: cannot listen on {address}: it is in use")), "{error}");
+    assert!(error.contains("--grpc 127.0.0.1:0"), "{error}");
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let directory = Directory::new();
+    let file = "admin_token: hunter2\nadmin_token: hunter2\nresp_password: [hunter2, hunter2]\n";
+    let error = refused(&["--config", &directory.write("tidegate.yaml", file)]);
+    assert!(error.contains("tidegate.yaml:2:1") && !error.contains("hunter2"), "{error}");
+
+    let empty = directory.write("empty", "\n");
+    let error = refused(&["--admin-token-file", &empty, "--resp-password-file", "no-such-file"]);
+    assert!(error.contains("admin_token_file") && error.contains("it is empty"), "{error}");
+    assert!(error.contains("resp_password_file `no-such-file` cannot be read"), "{error}");
+
+    let help = outcome(&["--help"], &[("TIDEGATE_ADMIN_TOKEN", "hunter2")]);
+    assert!(help.code == Some(0) && !help.out.contains("hunter2"), "{}", help.out);
+
+    let server =
+        Server::start(&["--admin-token", "hunter2", "--resp-password", "hunter2", "--log-level", "trace"]);
+    let health = server.get("/healthz?verbose").body;
+    assert!(!health.contains("hunter2"), "{health}");
+    let log = server.stop();
+    assert!(!log.contains("hunter2"), "{log}");
+}
+
+#[test]
+fn a_store_that_is_none() {
+    let cases = [
+        ("http://10.0.0.7", "store: `http` is no kind of store (hint: redis://HOST"),
+        ("redis://", "store: the URL names no server (hint: "),
+        ("redis://10.0.0.7,10.0.0.8", "store: redis:// is for one server (hint: "),
+        ("redis+sentinel://10.0.0.7", "store: the URL does not say which master to ask for (hint: "),
+    ];
+    for (url, said) in cases {
+        let error = refused(&["--store", url]);
+        assert!(error.contains(said), "{url}: {error}");
+    }
+    let set = ["--store-ca", "ca.pem", "--store-cert", "cert.pem", "--store-wait-replicas", "1"];
+    let error = refused(&set);
+    for name in ["store_ca", "store_cert", "store_wait_replicas"] {
+        let said = format!("{name} is set and counters are in memory (hint: say where the store is");
+        assert!(error.contains(&said), "{error}");
+    }
+    assert!(error.contains("one of store_cert and store_key is set without the other (hint: "), "{error}");
+    let values = [
+        ("--store-timeout", "1us", "`1us` is too short (hint: the least is 1ms)"),
+        ("--store-timeout", "2m", "`2m` is too long (hint: the most is 60s)"),
+        ("--store-namespace", "a{b}", "`a{b}` cannot be what names of keys begin with (hint: "),
+        ("--store-wait-replicas", "0", "`0` is no number from 1 to 100 (hint: "),
+    ];
+    for (flag, value, said) in values {
+        let error = refused(&[flag, value]);
+        assert!(error.contains(said), "{flag} {value}: {error}");
+    }
+}
+
+/// Wherever it is from, and whatever else is wrong with it.
+#[test]
+fn the_password_of_a_store_is_not_shown() {
+    let directory = Directory::new();
+    let wrong = "redis://ann:hunter2@10.0.0.7:port";
+    let by_flag = refused(&["--store", wrong]);
+    let by_env = refused_with(2, &[], &[("TIDEGATE_STORE", wrong)]);
+    let file = directory.write("tidegate.yaml", format!("store: {wrong}\n"));
+    let by_file = refused(&["--config", &file]);
+    for error in [by_flag, by_env, by_file] {
+        assert!(error.contains("store: the port of") && !error.contains("hunter2"), "{error}");
+    }
+    let twice = directory.write("twice.yaml", format!("store: {wrong}\nstore: {wrong}\n"));
+    let error = refused(&["--config", &twice]);
+    assert!(error.contains("twice.yaml:2:1") && !error.contains("hunter2"), "{error}");
+    let help = outcome(&["--help"], &[("TIDEGATE_STORE", "redis://:hunter2@10.0.0.7")]);
+    assert!(help.code == Some(0) && !help.out.contains("hunter2"), "{}", help.out);
+}
+
+#[test]
+fn rules_that_are_wrong_are_shown_as_by_check() {
+    let directory = Directory::new();
+    let path = directory.write("rules.yaml", "domain: api\nrules: [ { name: all, limit: 5 per sekond } ]\n");
+    let error = refused_with(1, &["--rules", &path], &[]);
+    let check = crate::binary::tidegate(&["check", &path], "");
+    assert_eq!((check.code, error), (Some(1), check.err));
+    let error = refused_with(2, &["--rules", "no-such.yaml"], &[]);
+    assert!(error.contains("there is no such file or directory"), "{error}");
+}
+
+#[test]
+fn a_directory_for_data_that_is_none() {
+    let directory = Directory::new();
+    let file = directory.write("file", "");
+    let error = refused(&["--data-dir", &file]);
+    assert!(error.contains("data_dir") && error.contains(&file) && error.contains("(hint: "), "{error}");
+}

@@ -1,0 +1,10 @@
+//! `tidegate trace`, run as a user runs it.
+
+mod bad_lines;
+mod compression;
+mod decisions;
+mod memory;
+mod several_limits;
+mod summary;
+mod tool;
+mod usage;

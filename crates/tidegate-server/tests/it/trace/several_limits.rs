@@ -1,0 +1,75 @@
+//! Several limits are one rule: all of them admit a request, or none is charged.
+
+use crate::trace::tool::{assert_decisions, step, tidegate, trace_args};
+
+const MINUTE: u64 = 60_000;
+
+#[test]
+fn all_or_nothing() {
+    let window = "{algorithm: fixed_window, limit: 2, per: 1m}";
+    let gcra = "1 per minute burst 3";
+    let steps = [
+        // The window has 1 left and the bucket 2; then 0 and 1.
+        step(0, 1, "1 1 0 0"),
+        step(0, 1, "1 0 0 0"),
+        // The window denies, so the bucket keeps its 1.
+        step(0, 1, "0 0 60000000000 0"),
+        // Had it been charged, it would have 1 now and not 2.
+        step(MINUTE, 2, "1 0 0 0"),
+        // A new window, but only 1 in the bucket: it denies, and the window is not charged.
+        step(2 * MINUTE, 2, "0 1 60000000000 0"),
+        // Had it been, this would be denied.
+        step(2 * MINUTE, 1, "1 0 0 0"),
+    ];
+    assert_decisions(&[window, gcra], &steps);
+    assert_decisions(&[gcra, window], &steps);
+}
+
+#[test]
+fn a_limit_that_counts_denied_attempts_counts_those_that_another_denied() {
+    let window = "{algorithm: fixed_window, limit: 3, per: 1m, count_denied: true}";
+    let steps = [
+        step(0, 1, "1 0 0 0"),
+        // Denied by the bucket for a second. The window counts 2; one more would fit.
+        step(0, 1, "0 0 1000000000 0"),
+        // The window counts 3, so this same request is let in only by the next one.
+        step(0, 1, "0 0 60000000000 0"),
+        // The bucket has one again; the window denies.
+        step(1_000, 1, "0 0 59000000000 0"),
+        step(MINUTE, 1, "1 0 0 0"),
+    ];
+    assert_decisions(&[window, "1/s"], &steps);
+    assert_decisions(&["1/s", window], &steps);
+}
+
+#[test]
+fn never_outranks_any_time() {
+    let steps = [step(0, 3, "1 0 0 0"), step(0, 4, "0 0 -1 0"), step(0, 3, "0 0 180000000000 0")];
+    assert_decisions(&["1 per minute burst 3", "1/s burst 9"], &steps);
+}
+
+#[test]
+fn the_same_limit_twice_counts_for_itself_each_time() {
+    assert_decisions(&["2/s", "2/s"], &[step(0, 1, "1 1 0 0"), step(0, 1, "1 0 0 0")]);
+}
+
+#[test]
+fn many_limits() {
+    let limits = vec!["1/s"; 32];
+    assert_decisions(&limits, &[step(0, 1, "1 0 0 0"), step(0, 1, "0 0 1000000000 0")]);
+
+    let run = tidegate(&trace_args(&[limits, vec!["1/s"]].concat(), &["-"]), "");
+    assert_eq!(run.code, Some(2));
+    assert_eq!(run.err, "error: 33 limits are too many (hint: 32 are the most for one limiter)\n");
+}
+
+#[test]
+fn a_name_stands_for_one_limit() {
+    let limits = ["{limit: 1, per: 1s, name: api}", "{limit: 2, per: 1s, name: api}"];
+    let run = tidegate(&trace_args(&limits, &["-"]), "");
+    assert_eq!(run.code, Some(2));
+    assert_eq!(
+        run.err,
+        "error: two limits are named `api` (hint: names tell limits apart; choose another)\n"
+    );
+}

@@ -1,0 +1,84 @@
+//! Requests that are held until it is their turn.
+
+mod anything;
+mod changed;
+mod line;
+mod running;
+mod several;
+mod told;
+
+use tidegate::rules::{Descriptor, Request};
+use tidegate::{ManualClock, Refusal, Timer};
+
+use crate::engine::bench::{Bench, Told, entries};
+use crate::engine::setup::{Setup, TestEngine};
+use crate::executor::{Executor, Task};
+
+/// What became of a request, without what the answer borrows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub told: Told,
+    pub waited_ms: u128,
+    pub refusal: Option<Refusal>,
+}
+
+/// Tasks that are decided on a bench.
+pub type Tasks<'a> = Executor<'a, Ended>;
+
+pub async fn decide<C: Timer + Send + Sync + 'static>(
+    engine: &TestEngine<C>,
+    attributes: &str,
+    cost: u64,
+) -> Ended {
+    let entries = entries(attributes);
+    let descriptors: Vec<_> = entries.iter().map(|entries| Descriptor::new(entries, cost)).collect();
+    let request = Request { domain: "api", descriptors: &descriptors };
+    let decided = engine.decide(&request).await.unwrap();
+    Ended {
+        told: Told::of(&decided.answer),
+        waited_ms: decided.waited.get().div_ceil(1_000_000),
+        refusal: decided.refusal,
+    }
+}
+
+/// A bench with this rule, which is named `slow`.
+pub fn bench(setup: Setup, rule: &str) -> Bench {
+    setup.bench(&rules(rule))
+}
+
+pub fn rules(rule: &str) -> String {
+    format!("{{ domain: api, rules: [ {{ name: slow, {rule} }} ] }}")
+}
+
+/// One a second for each user, and five seconds to wait.
+pub const SLOW: &str = "key: [user], limit: 1 per second, action: { delay: { max_wait: 5s } }";
+
+impl Bench {
+    pub fn tasks(&self) -> Tasks<'_> {
+        Executor::new(&self.clock)
+    }
+
+    /// So many requests that come one after the other.
+    pub fn come<'a>(&'a self, tasks: &mut Tasks<'a>, attributes: &'a str, times: usize) -> Vec<Task> {
+        (0..times).map(|_| tasks.spawn(decide(&self.engine, attributes, 1))).collect()
+    }
+}
+
+/// When each task was done, in milliseconds; none if it is not.
+pub fn done_ms(tasks: &Tasks<'_>, all: &[Task]) -> Vec<Option<u64>> {
+    let at_ms = |task: &Task| tasks.finished(*task).map(|finished| finished.at.as_nanos() / 1_000_000);
+    all.iter().map(at_ms).collect()
+}
+
+pub fn ended(tasks: &Tasks<'_>, task: Task) -> Ended {
+    tasks.finished(task).expect("done").output.clone()
+}
+
+pub fn passed(tasks: &Tasks<'_>, all: &[Task]) -> Vec<bool> {
+    all.iter().map(|task| ended(tasks, *task).told.fate.passes()).collect()
+}
+
+fn set_seconds(clock: &ManualClock, tasks: &mut Tasks<'_>, seconds: u64) {
+    tasks.run_until(tidegate::Timestamp::from_nanos(seconds * 1_000_000_000));
+    assert_eq!(tidegate::Clock::now(clock).as_nanos(), seconds * 1_000_000_000);
+}

@@ -1,0 +1,18 @@
+//! Rules over a store: what requests are told.
+//!
+//! Tests that hold for an engine over its own store and over a shared one run over both, see `setup`. `own_store` and
+//! `census` have those of its own store alone, `engine_fleet` those of a shared one.
+
+mod actions;
+mod answers;
+pub mod bench;
+mod census;
+mod changes;
+pub mod delay;
+mod explaining;
+mod holding;
+mod keys;
+mod model;
+mod overrides;
+mod own_store;
+pub mod setup;

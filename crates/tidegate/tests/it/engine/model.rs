@@ -1,0 +1,396 @@
+//! Random rules and requests, against the plainest reading of the rules: a table of counts, looked at one by one.
+//!
+//! All limits are fixed windows, whose model is a count; what the other algorithms do is tested elsewhere. What is
+//! tested here is what rules make of limits: which are touched, by which key, what is charged, and what the request
+//! is told.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write;
+
+use proptest::prelude::*;
+use tidegate::rules::{Answer, Descriptor, Entry, Fate, Request};
+use tidegate::{Nanos, Wait};
+use tidegate_testing::cases;
+
+use crate::engine::bench::Bench;
+use crate::engine::setup::{Setup, over_each_store};
+
+const POOL: u64 = 3;
+const POOL_SECONDS: u64 = 30;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    Reject,
+    Shadow,
+    ShadowBan,
+    Quota,
+    /// Half of the limit on top.
+    Soft,
+    /// Twice the limit while the pool has room.
+    Elastic,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lacking {
+    Skip,
+    Deny,
+    Shared,
+}
+
+#[derive(Clone, Debug)]
+struct ModelRule {
+    /// Attribute and value.
+    matches: Option<(usize, usize)>,
+    key: Vec<usize>,
+    lacking: Lacking,
+    doing: Doing,
+    limits: Vec<ModelLimit>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct ModelLimit {
+    units: u64,
+    seconds: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Asking {
+    /// Seconds after the one before.
+    after: u64,
+    /// Descriptors: the value of each attribute, if it has it, and the cost.
+    descriptors: Vec<([Option<usize>; 2], u64)>,
+}
+
+const NAMES: [&str; 2] = ["a", "b"];
+const VALUES: [&str; 3] = ["x", "y", "z"];
+
+fn rules() -> impl Strategy<Value = Vec<ModelRule>> {
+    let doing = prop_oneof![
+        3 => Just(Doing::Reject),
+        1 => Just(Doing::Shadow),
+        1 => Just(Doing::ShadowBan),
+        1 => Just(Doing::Quota),
+        1 => Just(Doing::Soft),
+        2 => Just(Doing::Elastic),
+    ];
+    let lacking = prop_oneof![Just(Lacking::Skip), Just(Lacking::Deny), Just(Lacking::Shared)];
+    let limit = (1..4u64, prop_oneof![Just(10u64), Just(60)])
+        .prop_map(|(units, seconds)| ModelLimit { units, seconds });
+    let rule = (
+        prop::option::of((0..2usize, 0..3usize)),
+        prop::sample::subsequence(vec![0, 1], 0..=2),
+        lacking,
+        doing,
+        prop::collection::vec(limit, 1..3),
+    );
+    let rule = rule.prop_map(|(matches, key, lacking, doing, limits)| ModelRule {
+        matches,
+        key,
+        lacking,
+        doing,
+        limits,
+    });
+    prop::collection::vec(rule, 1..5)
+}
+
+fn requests() -> impl Strategy<Value = Vec<Asking>> {
+    let value = || prop::option::weighted(0.8, 0..3usize);
+    let descriptor = ([value(), value()], 0..3u64);
+    let asking = (0..12u64, prop::collection::vec(descriptor, 1..3));
+    prop::collection::vec(asking.prop_map(|(after, descriptors)| Asking { after, descriptors }), 1..25)
+}
+
+fn file(rules: &[ModelRule], first: bool) -> String {
+    let mut file = format!(
+        "domain: api\napply: {}\npools: {{ spare: {{ limit: {POOL} per {POOL_SECONDS}s, algorithm: fixed_window }} }}\nrules:\n",
+        if first { "first" } else { "all" }
+    );
+    for (number, rule) in rules.iter().enumerate() {
+        let matches = rule.matches.map_or_else(String::new, |(name, value)| {
+            format!("match: {{ {}: {} }}, ", NAMES[name], VALUES[value])
+        });
+        let key: Vec<&str> = rule.key.iter().map(|name| NAMES[*name]).collect();
+        let missing = format!("{:?}", rule.lacking).to_lowercase();
+        let limits: Vec<String> = rule
+            .limits
+            .iter()
+            .map(|limit| {
+                let action = match rule.doing {
+                    Doing::Reject => "reject".to_owned(),
+                    Doing::Shadow => "shadow".to_owned(),
+                    Doing::ShadowBan => "shadow_ban".to_owned(),
+                    Doing::Quota => "quota".to_owned(),
+                    Doing::Soft => "{ soft: { margin: 50% } }".to_owned(),
+                    Doing::Elastic => format!("{{ elastic: {{ max: {}, pool: spare }} }}", 2 * limit.units),
+                };
+                let ModelLimit { units, seconds } = limit;
+                format!("{{ limit: {units} per {seconds}s, algorithm: fixed_window, action: {action} }}")
+            })
+            .collect();
+        let (key, limits) = (key.join(", "), limits.join(", "));
+        let _ = writeln!(
+            file,
+            "  - {{ name: r{number}, {matches}key: [{key}], missing: {missing}, limits: [ {limits} ] }}"
+        );
+    }
+    file
+}
+
+/// A counter: rule and limit, which of its parts, and the key.
+type CounterKey = (usize, usize, &'static str, Vec<Option<usize>>);
+
+#[derive(Clone, Debug)]
+struct Touched {
+    rule: usize,
+    limit: usize,
+    key: Vec<Option<usize>>,
+    refused: bool,
+    cost: u64,
+    from_pool: bool,
+}
+
+/// What a part of a limit says.
+#[derive(Clone, Copy)]
+struct Said {
+    fits: bool,
+    left: u64,
+    wait_s: Option<u64>,
+}
+
+struct Model<'a> {
+    rules: &'a [ModelRule],
+    first: bool,
+    now: u64,
+    /// By counter: the window it is of, and the count.
+    counts: HashMap<CounterKey, (u64, u64)>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Verdict {
+    fate: Fate,
+    retry_after_s: Option<u64>,
+    limits: Vec<(usize, Fate, u64)>,
+}
+
+impl Model<'_> {
+    fn decide(&mut self, asking: &Asking) -> Verdict {
+        let mut touched: Vec<Touched> =
+            asking.descriptors.iter().flat_map(|(values, cost)| self.touched(values, *cost)).collect();
+        // Who finds nothing left of what is granted turns to the pool.
+        loop {
+            let totals = self.totals(&touched);
+            let turns = |one: &Touched| {
+                let granted = self.said(&totals, one, "granted");
+                self.rules[one.rule].doing == Doing::Elastic
+                    && !one.refused
+                    && !one.from_pool
+                    && !granted.fits
+            };
+            let turning: Vec<usize> = (0..touched.len()).filter(|at| turns(&touched[*at])).collect();
+            if turning.is_empty() {
+                break;
+            }
+            turning.into_iter().for_each(|at| touched[at].from_pool = true);
+        }
+        let totals = self.totals(&touched);
+        let before: Vec<(Fate, Option<u64>)> = touched.iter().map(|one| self.alone(&totals, one)).collect();
+        let blocking: Vec<&(Fate, Option<u64>)> = before.iter().filter(|(fate, _)| !fate.passes()).collect();
+        let passes = blocking.is_empty();
+        if passes {
+            for (counter, cost) in &totals {
+                if *cost > 0 {
+                    let window = self.now / self.seconds(counter);
+                    let count = self.count(counter);
+                    self.counts.insert(counter.clone(), (window, count + cost));
+                }
+            }
+        }
+        // Numbers are those after the charge.
+        let limits = touched
+            .iter()
+            .zip(&before)
+            .map(|(one, (fate, _))| (one.rule, *fate, if one.refused { 0 } else { self.left(one) }))
+            .collect();
+        let wait_of = |wait: Option<u64>| wait.unwrap_or(u64::MAX);
+        let longest = blocking.iter().map(|(_, wait)| wait_of(*wait)).max().unwrap_or(0);
+        let fate = match passes {
+            true => before.iter().map(|(fate, _)| *fate).max().unwrap_or(Fate::Allowed),
+            // The first of those that ask for the longest wait.
+            false => blocking.iter().find(|(_, wait)| wait_of(*wait) == longest).unwrap().0,
+        };
+        let retry_after_s = Some(longest).filter(|longest| *longest < u64::MAX);
+        Verdict { fate, retry_after_s, limits }
+    }
+
+    fn touched(&self, values: &[Option<usize>; 2], cost: u64) -> Vec<Touched> {
+        let matching =
+            |rule: &ModelRule| rule.matches.is_none_or(|(name, value)| values[name] == Some(value));
+        let rules = self.rules.iter().enumerate().filter(|(_, rule)| matching(rule));
+        let rules = rules.take(if self.first { 1 } else { usize::MAX });
+        let mut touched = Vec::new();
+        for (number, rule) in rules {
+            let key: Vec<Option<usize>> = rule.key.iter().map(|name| values[*name]).collect();
+            let lacks = key.contains(&None);
+            if lacks && rule.lacking == Lacking::Skip {
+                continue;
+            }
+            for limit in 0..rule.limits.len() {
+                let refused = lacks && rule.lacking == Lacking::Deny;
+                let key = key.clone();
+                touched.push(Touched { rule: number, limit, key, refused, cost, from_pool: false });
+            }
+        }
+        touched
+    }
+
+    /// The parts of a limit that a request is charged to.
+    fn parts(&self, one: &Touched) -> Vec<CounterKey> {
+        let part = |part| (one.rule, one.limit, part, one.key.clone());
+        match (self.rules[one.rule].doing, one.from_pool) {
+            _ if one.refused => vec![],
+            (Doing::Soft, _) => vec![part("main"), part("soft")],
+            (Doing::Elastic, false) => vec![part("main"), part("granted")],
+            (Doing::Elastic, true) => vec![part("main"), (0, 0, "pool", vec![])],
+            _ => vec![part("main")],
+        }
+    }
+
+    fn totals(&self, touched: &[Touched]) -> BTreeMap<CounterKey, u64> {
+        let mut totals = BTreeMap::new();
+        for one in touched {
+            for part in self.parts(one) {
+                *totals.entry(part).or_insert(0) += one.cost;
+            }
+        }
+        totals
+    }
+
+    fn units(&self, (rule, limit, part, _): &CounterKey) -> u64 {
+        let units = self.rules[*rule].limits[*limit].units;
+        match (*part, self.rules[*rule].doing) {
+            ("pool", _) => POOL,
+            ("main", Doing::Soft) => units + (units / 2).max(1),
+            ("main", Doing::Elastic) => 2 * units,
+            _ => units,
+        }
+    }
+
+    fn seconds(&self, (rule, limit, part, _): &CounterKey) -> u64 {
+        if *part == "pool" { POOL_SECONDS } else { self.rules[*rule].limits[*limit].seconds }
+    }
+
+    fn count(&self, counter: &CounterKey) -> u64 {
+        let window = self.now / self.seconds(counter);
+        self.counts.get(counter).filter(|(of, _)| *of == window).map_or(0, |(_, count)| *count)
+    }
+
+    fn said(&self, totals: &BTreeMap<CounterKey, u64>, one: &Touched, part: &'static str) -> Said {
+        let counter =
+            if part == "pool" { (0, 0, part, vec![]) } else { (one.rule, one.limit, part, one.key.clone()) };
+        let (units, count) = (self.units(&counter), self.count(&counter));
+        // Of a part that is not charged, what this one alone would take of it.
+        let cost = totals.get(&counter).copied().unwrap_or(one.cost);
+        let fits = count + cost <= units;
+        let seconds = self.seconds(&counter);
+        let wait_s = match fits {
+            true => Some(0),
+            false => (cost <= units).then(|| seconds - self.now % seconds),
+        };
+        Said { fits, left: units.saturating_sub(count), wait_s }
+    }
+
+    /// What would become of a request if there were only this limit, and how long it would have to wait.
+    fn alone(&self, totals: &BTreeMap<CounterKey, u64>, one: &Touched) -> (Fate, Option<u64>) {
+        let doing = self.rules[one.rule].doing;
+        let over = match doing {
+            Doing::Shadow => Fate::ShadowDenied,
+            Doing::Quota => Fate::OverQuota,
+            Doing::ShadowBan => Fate::ShadowBanned,
+            _ => Fate::Denied,
+        };
+        if one.refused {
+            return (over, None);
+        }
+        let main = self.said(totals, one, "main");
+        match doing {
+            Doing::Soft if main.fits && !self.said(totals, one, "soft").fits => (Fate::Soft, Some(0)),
+            Doing::Elastic if one.from_pool => {
+                let pool = self.said(totals, one, "pool");
+                let fate = if main.fits && pool.fits { Fate::Soft } else { over };
+                let wait = |wait: Option<u64>| wait.unwrap_or(u64::MAX);
+                // When what is granted has room again, or the pool.
+                let granted = self.said(&self.totals_granted(one, totals), one, "granted");
+                let all = wait(main.wait_s).max(wait(pool.wait_s).min(wait(granted.wait_s)));
+                (fate, Some(all).filter(|all| *all < u64::MAX))
+            }
+            _ if main.fits => (Fate::Allowed, Some(0)),
+            _ => (over, main.wait_s),
+        }
+    }
+
+    /// What was asked of the part that is granted when this one turned to the pool: by all that have the same key.
+    fn totals_granted(&self, one: &Touched, totals: &BTreeMap<CounterKey, u64>) -> BTreeMap<CounterKey, u64> {
+        let main = (one.rule, one.limit, "main", one.key.clone());
+        let granted = (one.rule, one.limit, "granted", one.key.clone());
+        BTreeMap::from([(granted, totals[&main])])
+    }
+
+    /// What a limit has left.
+    fn left(&self, one: &Touched) -> u64 {
+        let left = |part| self.said(&BTreeMap::new(), one, part).left;
+        match self.rules[one.rule].doing {
+            Doing::Soft => left("soft"),
+            Doing::Elastic => left("granted").min(left("main")),
+            _ => left("main"),
+        }
+    }
+}
+
+fn the_engine_agrees_with_the_model(setup: Setup) {
+    proptest!(cases(2_000), |(rules in rules(), requests in requests(), first: bool)| {
+        let file = file(&rules, first);
+        let bench = setup.bench(&file);
+        let mut model = Model { rules: &rules, first, now: 0, counts: HashMap::new() };
+        for (number, asking) in requests.iter().enumerate() {
+            bench.advance(asking.after);
+            model.now += asking.after;
+            let told = ask(&bench, asking);
+            let expected = model.decide(asking);
+            prop_assert_eq!(told, expected, "request {} of {:?}\n{}", number, requests, file);
+        }
+    });
+}
+
+fn ask(bench: &Bench, asking: &Asking) -> Verdict {
+    let entries: Vec<Vec<Entry<'_>>> = asking
+        .descriptors
+        .iter()
+        .map(|(values, _)| {
+            let has = (0..2).filter_map(|name| Some((name, values[name]?)));
+            has.map(|(name, value)| Entry { key: NAMES[name], value: VALUES[value] }).collect()
+        })
+        .collect();
+    let descriptors: Vec<Descriptor<'_>> = entries
+        .iter()
+        .zip(&asking.descriptors)
+        .map(|(entries, (_, cost))| Descriptor::new(entries, *cost))
+        .collect();
+    let request = Request { domain: "api", descriptors: &descriptors };
+    bench.setup.check(&bench.engine, &request, verdict).unwrap()
+}
+
+fn verdict(answer: &Answer) -> Verdict {
+    let number = |name: &str| name[1..].parse().unwrap();
+    let seconds =
+        |wait: Wait| wait.span().map(|span: Nanos| u64::try_from(span.get() / 1_000_000_000).unwrap());
+    Verdict {
+        fate: answer.fate,
+        retry_after_s: seconds(answer.retry_after),
+        limits: answer
+            .limits()
+            .map(|one| (number(&one.rule.name), one.fate, one.outcome.remaining))
+            .collect(),
+    }
+}
+
+over_each_store!(the_engine_agrees_with_the_model,);

@@ -1,0 +1,143 @@
+//! Where the engine under test counts. Most tests run twice, once for each [`Setup`].
+
+pub mod shared;
+
+use std::sync::Arc;
+use tidegate::rules::{Answer, Domain, Request};
+use tidegate::{
+    Engine, EngineError, Explanation, Lease, LeaseToken, MemoryStore, Nanos, NodeStore, PlanFull, Release,
+    Renewal, Timer,
+};
+
+use crate::engine::bench::Bench;
+use shared::done;
+
+/// An engine over either store.
+pub type TestEngine<C> = Engine<C, NodeStore>;
+
+/// Where an engine counts.
+#[derive(Clone, Copy, Debug)]
+pub enum Setup {
+    /// In its own memory.
+    Own,
+    /// In a store that stands for the one that a fleet shares.
+    Shared,
+}
+
+/// Makes two tests of each function that takes a [`Setup`]: `own::name` and `shared::name`.
+macro_rules! over_each_store {
+    ($($test:ident),+ $(,)?) => {
+        mod own {
+            $(#[test]
+            fn $test() {
+                super::$test($crate::engine::setup::Setup::Own);
+            })+
+        }
+
+        mod shared {
+            $(#[test]
+            fn $test() {
+                super::$test($crate::engine::setup::Setup::Shared);
+            })+
+        }
+    };
+}
+pub(crate) use over_each_store;
+
+impl Setup {
+    pub fn bench(self, file: &str) -> Bench {
+        Bench::new(self, file)
+    }
+
+    pub fn engine<C: Clock>(self, domains: Vec<Domain>, clock: C) -> TestEngine<C> {
+        match self {
+            Self::Own => {
+                let store = NodeStore::Local(Arc::new(MemoryStore::bounded(1 << 20)));
+                Engine::over(domains, store, clock).unwrap()
+            }
+            Self::Shared => shared::engine(domains, clock),
+        }
+    }
+
+    /// Decides a request, without a wait.
+    pub fn check<C: Clock, R>(
+        self,
+        engine: &TestEngine<C>,
+        request: &Request<'_>,
+        told: impl FnOnce(&Answer) -> R,
+    ) -> Result<R, PlanFull> {
+        match self {
+            Self::Own => match done(engine.check(request)) {
+                Ok(decided) => Ok(told(&decided.answer)),
+                Err(EngineError::PlanFull) => Err(PlanFull),
+                Err(error) => panic!("{error}"),
+            },
+            Self::Shared => shared::check(engine, request, told),
+        }
+    }
+
+    pub fn peek<C: Clock, R>(
+        self,
+        engine: &TestEngine<C>,
+        request: &Request<'_>,
+        told: impl FnOnce(&Answer) -> R,
+    ) -> R {
+        told(&done(engine.peek(request)).unwrap().answer)
+    }
+
+    pub fn explain<C: Clock, R>(
+        self,
+        engine: &TestEngine<C>,
+        request: &Request<'_>,
+        explained: impl FnOnce(&Explanation) -> R,
+    ) -> R {
+        explained(&done(engine.explain(request)).unwrap())
+    }
+
+    pub fn refund<C: Clock>(self, engine: &TestEngine<C>, request: &Request<'_>) {
+        done(engine.refund(request)).unwrap();
+    }
+
+    pub fn reset<C: Clock>(self, engine: &TestEngine<C>, request: &Request<'_>) {
+        done(engine.reset(request)).unwrap();
+    }
+
+    pub fn acquire<C: Clock, R>(
+        self,
+        engine: &TestEngine<C>,
+        request: &Request<'_>,
+        ttl: Option<Nanos>,
+        told: impl FnOnce(&Answer) -> R,
+    ) -> (R, Option<Lease>) {
+        match self {
+            Self::Own => {
+                let decided = done(engine.try_acquire(request, ttl)).unwrap();
+                (told(&decided.answer), decided.lease)
+            }
+            Self::Shared => shared::acquire(engine, request, ttl, told),
+        }
+    }
+
+    pub fn renew<C: Clock>(
+        self,
+        engine: &TestEngine<C>,
+        request: &Request<'_>,
+        token: &LeaseToken,
+    ) -> Renewal {
+        done(engine.renew(request, token, None)).unwrap()
+    }
+
+    pub fn release<C: Clock>(
+        self,
+        engine: &TestEngine<C>,
+        request: &Request<'_>,
+        token: &LeaseToken,
+    ) -> Release {
+        done(engine.release(request, token)).unwrap()
+    }
+}
+
+/// A clock that tests run by.
+pub trait Clock: Timer + Clone + Send + Sync + 'static {}
+
+impl<C: Timer + Clone + Send + Sync + 'static> Clock for C {}

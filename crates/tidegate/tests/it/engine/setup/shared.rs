@@ -1,0 +1,73 @@
+//! How these tests ask: an engine over a store that stands for the one that a fleet shares.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use tidegate::rules::{Answer, Domain, Request};
+use tidegate::{Engine, EngineError, Lease, MemoryStore, Nanos, NodeStore, PlanFull, Store, Timer};
+use tidegate_testing::remote::Remote;
+
+use super::TestEngine;
+
+pub fn engine<C: Timer + Clone + Send + Sync + 'static>(domains: Vec<Domain>, clock: C) -> TestEngine<C> {
+    engine_sharing(domains, clock.clone(), Remote::new(clock))
+}
+
+/// An engine over this shared store.
+pub fn engine_sharing<C, D>(domains: Vec<Domain>, clock: C, remote: Remote<D>) -> TestEngine<C>
+where
+    C: Timer,
+    D: Timer + Clone + Send + Sync + 'static,
+{
+    let own = Arc::new(MemoryStore::bounded(1 << 20));
+    let remote: Arc<dyn Store> = Arc::new(remote);
+    Engine::over(domains, NodeStore::shared(remote, own), clock).unwrap()
+}
+
+/// Decides a request. One that would be held is dropped at once, and told what it would have to wait for.
+pub fn check<C: Timer + Send + Sync + 'static, R>(
+    engine: &TestEngine<C>,
+    request: &Request<'_>,
+    told: impl FnOnce(&Answer) -> R,
+) -> Result<R, PlanFull> {
+    match at_once(engine.decide(request)) {
+        Some(Ok(decided)) => Ok(told(&decided.answer)),
+        Some(Err(EngineError::PlanFull)) => Err(PlanFull),
+        Some(Err(error)) => panic!("{error}"),
+        None => Ok(peek(engine, request, told)),
+    }
+}
+
+pub fn peek<C: Timer + Send + Sync + 'static, R>(
+    engine: &TestEngine<C>,
+    request: &Request<'_>,
+    told: impl FnOnce(&Answer) -> R,
+) -> R {
+    told(&done(engine.peek(request)).unwrap().answer)
+}
+
+pub fn acquire<C: Timer + Send + Sync + 'static, R>(
+    engine: &TestEngine<C>,
+    request: &Request<'_>,
+    ttl: Option<Nanos>,
+    told: impl FnOnce(&Answer) -> R,
+) -> (R, Option<Lease>) {
+    match at_once(engine.acquire(request, ttl)).map(Result::unwrap) {
+        Some(decided) => (told(&decided.answer), decided.lease),
+        None => (peek(engine, request, told), None),
+    }
+}
+
+/// What a future comes to that has nothing to wait for.
+pub fn done<T>(future: impl Future<Output = T>) -> T {
+    at_once(future).expect("there is nothing to wait for")
+}
+
+/// What a future comes to, if it has nothing to wait for.
+pub fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}

@@ -1,0 +1,217 @@
+//! Lines for limits that a fleet shares: those of one server do not know of those of another.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tidegate::rules::Fate;
+use tidegate::{Limiter, ManualClock, Refusal, Release, Timestamp, Turn};
+use tidegate_testing::remote::Mood;
+
+use crate::engine::bench::with_request;
+use crate::engine::delay::{SLOW, decide, done_ms, ended, passed, rules};
+use crate::engine::setup::shared::done;
+use crate::engine_fleet::fleet::Fleet;
+use crate::executor::{Executor, Task};
+
+#[test]
+fn two_servers_together_go_at_the_pace_of_the_limit() {
+    let fleet = Fleet::of(2, &rules(&SLOW.replace("5s", "1h")));
+    let mut tasks = Executor::new(&fleet.first().clock);
+    let all: Vec<Task> =
+        (0..20).map(|n| tasks.spawn(decide(&fleet.servers[n % 2].engine, "user=1", 1))).collect();
+    tasks.run();
+    let mut left_ms: Vec<u64> = done_ms(&tasks, &all).into_iter().flatten().collect();
+    left_ms.sort_unstable();
+    assert_eq!(left_ms, (0..20).map(|second| second * 1000).collect::<Vec<_>>());
+    for server in 0..2 {
+        let of_server: Vec<Task> = tasks
+            .order()
+            .iter()
+            .copied()
+            .filter(|task| all.iter().position(|one| one == task).unwrap() % 2 == server)
+            .collect();
+        assert!(
+            of_server.is_sorted_by_key(|task| all.iter().position(|one| one == task)),
+            "each in its own line"
+        );
+    }
+}
+
+/// Somebody takes units elsewhere, so those in line are later than they were told, and who is too late hears of it.
+#[test]
+fn units_that_others_take_refuse_those_who_cannot_make_it_any_more() {
+    let fleet = Fleet::of(2, &rules(SLOW));
+    let server = fleet.first();
+    let mut tasks = Executor::new(&server.clock);
+    let all: Vec<Task> = (0..6).map(|_| tasks.spawn(decide(&server.engine, "user=1", 1))).collect();
+    tasks.run_up_to(Timestamp::from_nanos(1_000_000_000));
+    assert_eq!(fleet.servers[1].ask("user=1").fate, Fate::Allowed);
+    tasks.run_woken();
+    assert_eq!(done_ms(&tasks, &all), [Some(0), None, None, None, None, Some(1000)]);
+    let refused = ended(&tasks, all[5]);
+    assert!(matches!(refused.refusal, Some(Refusal::TooLong { wait: Some(_) })), "{refused:?}");
+    tasks.run();
+    assert_eq!(passed(&tasks, &all), [true, true, true, true, true, false]);
+    assert_eq!(tasks.sleepers_max, 1);
+}
+
+#[test]
+fn what_another_server_gives_back_is_seen_when_it_is_asked_again() {
+    let rule = "key: [user], limit: { algorithm: concurrency, limit: 1, ttl: 60s }, action: { delay: { max_wait: 5s } }";
+    let fleet = Fleet::of(2, &rules(rule));
+    let [one, other] = &fleet.servers[..] else { panic!("two of them") };
+    let lease = with_request("user=1", 1, |request| {
+        crate::engine::setup::shared::acquire(&other.engine, request, None, |_| ()).1.expect("it is free")
+    });
+    let mut tasks = Executor::new(&one.clock);
+    let waits = tasks.spawn(decide(&one.engine, "user=1", 1));
+    tasks.run_until(Timestamp::from_nanos(1_230_000_000));
+    assert_eq!(done_ms(&tasks, &[waits]), [None]);
+    let released = with_request("user=1", 1, |request| done(other.engine.release(request, &lease.token)));
+    assert_eq!(released, Ok(Release::Released));
+    tasks.run();
+    assert_eq!(done_ms(&tasks, &[waits]), [Some(1300)]);
+    assert!(passed(&tasks, &[waits])[0]);
+}
+
+#[test]
+fn nobody_waits_for_a_store_that_does_not_answer_where_the_rule_turns_away() {
+    let fleet = Fleet::of(1, &rules(&format!("{SLOW}, on_store_failure: deny")));
+    let server = fleet.first();
+    let mut tasks = Executor::new(&server.clock);
+    let all: Vec<Task> = (0..3).map(|_| tasks.spawn(decide(&server.engine, "user=1", 1))).collect();
+    tasks.run_woken();
+    fleet.cut_off();
+    tasks.run();
+    let fates: Vec<Fate> = all.iter().map(|task| ended(&tasks, *task).told.fate).collect();
+    assert_eq!(fates, [Fate::Allowed, Fate::Unavailable, Fate::Unavailable]);
+    assert_eq!(done_ms(&tasks, &all), [Some(0), Some(1000), Some(1000)]);
+    let late = tasks.spawn(decide(&server.engine, "user=1", 1));
+    tasks.run_woken();
+    assert_eq!(ended(&tasks, late).told.fate, Fate::Unavailable);
+}
+
+#[test]
+fn those_who_wait_go_on_at_this_server_s_share() {
+    let fleet = Fleet::of(
+        2,
+        &rules("key: [user], limit: { limit: 2 per second, burst: 2 }, action: { delay: { max_wait: 9s } }"),
+    );
+    let server = fleet.first();
+    let mut tasks = Executor::new(&server.clock);
+    fleet.cut_off();
+    let all: Vec<Task> = (0..4).map(|_| tasks.spawn(decide(&server.engine, "user=1", 1))).collect();
+    tasks.run_until(Timestamp::from_nanos(2_000_000_000));
+    assert_eq!(done_ms(&tasks, &all), [Some(0), Some(1000), Some(2000), None]);
+    // When it is back, there is all that nobody used meanwhile; it is asked when the last one was due.
+    fleet.mend();
+    tasks.run();
+    assert_eq!(done_ms(&tasks, &all)[3], Some(3000));
+    let marked: Vec<bool> = all.iter().map(|task| ended(&tasks, *task).told.degraded).collect();
+    assert_eq!(marked, [true, true, true, false]);
+}
+
+/// One that is due is asked for once, not again and again.
+#[test]
+fn each_turn_is_a_question_or_two() {
+    let fleet = Fleet::of(1, &rules(SLOW));
+    let server = fleet.first();
+    let mut tasks = Executor::new(&server.clock);
+    let all: Vec<Task> = (0..6).map(|_| tasks.spawn(decide(&server.engine, "user=1", 1))).collect();
+    tasks.run();
+    assert_eq!(passed(&tasks, &all), [true; 6]);
+    assert_eq!(
+        fleet.remote.questions(),
+        11,
+        "one at once, and five who asked in front, slept, and asked again"
+    );
+}
+
+#[test]
+fn a_failure_in_line_is_not_the_end_of_it() {
+    let fleet = Fleet::of(1, &rules(SLOW));
+    let server = fleet.first();
+    let mut tasks = Executor::new(&server.clock);
+    let all: Vec<Task> = (0..3).map(|_| tasks.spawn(decide(&server.engine, "user=1", 1))).collect();
+    tasks.run_woken();
+    // Its own memory has seen nobody, so there is room for one at once.
+    fleet.remote.is(Mood::Fails(tidegate::StoreFailure::Away));
+    tasks.run_until(Timestamp::from_nanos(1_000_000_000));
+    assert_eq!(done_ms(&tasks, &all), [Some(0), Some(1000), None]);
+    fleet.mend();
+    tasks.run();
+    assert_eq!(passed(&tasks, &all), [true; 3]);
+}
+
+/// How long after the one before a request comes, and what it costs.
+fn requests() -> impl Strategy<Value = Vec<(u64, u64)>> {
+    let gap_ms = prop_oneof![Just(0), 0..900_u64, Just(3000)];
+    prop::collection::vec((gap_ms, 1_u64..4), 1..30)
+}
+
+/// Which of these refuses at once whoever cannot make it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refuses {
+    AtOnce,
+    InTime,
+}
+
+const LIMITS: [(&str, Refuses); 5] = [
+    ("{ algorithm: gcra, limit: 4, per: 1s, burst: 3 }", Refuses::AtOnce),
+    ("{ algorithm: fixed_window, limit: 3, per: 1s }", Refuses::AtOnce),
+    ("{ algorithm: sliding_log, limit: 3, per: 1s }", Refuses::InTime),
+    ("{ algorithm: sliding_window, limit: 3, per: 1s }", Refuses::InTime),
+    ("{ algorithm: sub_windows, limit: 3, per: 1s, sub_windows: 10 }", Refuses::InTime),
+];
+
+const MAX_WAIT_MS: u64 = 2000;
+
+/// What became of each request: when it was done, and whether it passed.
+type Ends = Vec<(u64, bool)>;
+
+fn run<F: Future>(
+    clock: &ManualClock,
+    requests: &[(u64, u64)],
+    come: impl Fn(u64) -> F,
+    end: impl Fn(&F::Output) -> bool,
+) -> Ends {
+    let mut executor = Executor::new(clock);
+    let (mut now_ms, mut tasks) = (0, Vec::new());
+    for (gap_ms, cost) in requests {
+        now_ms += gap_ms;
+        executor.run_up_to(Timestamp::from_nanos(now_ms * 1_000_000));
+        tasks.push(executor.spawn(come(*cost)));
+    }
+    executor.run();
+    let ended = |task: &Task| {
+        let done = executor.finished(*task).expect("nobody waits for ever");
+        (done.at.as_nanos() / 1_000_000, end(&done.output))
+    };
+    tasks.iter().map(ended).collect()
+}
+
+proptest! {
+    /// A rule that holds requests does what a limiter does that is waited for; who is refused may hear of it later.
+    #[test]
+    fn a_fleet_of_one_holds_as_a_limiter_does(requests in requests(), (limit, refuses) in prop::sample::select(&LIMITS[..])) {
+        let fleet = Fleet::of(1, &rules(&format!("key: [user], limit: {limit}, action: {{ delay: {{ max_wait: {MAX_WAIT_MS}ms }} }}")));
+        let server = fleet.first();
+        let by_fleet = run(&server.clock, &requests, |cost| decide(&server.engine, "user=1", cost), |ended| {
+            assert_eq!(ended.told.fate.passes(), ended.refusal.is_none());
+            ended.refusal.is_none()
+        });
+        let clock = ManualClock::default();
+        let limiter = Limiter::builder().limit(limit).clock(clock.clone()).build().unwrap();
+        let max_wait = Duration::from_millis(MAX_WAIT_MS);
+        let by_limiter = run(&clock, &requests, |cost| limiter.delay("key", cost, max_wait), |turn| matches!(turn, Turn::Admitted { .. }));
+        if refuses == Refuses::AtOnce {
+            prop_assert_eq!(&by_fleet, &by_limiter);
+        }
+        let mut came_ms = 0;
+        for (((at_ms, passes), (limiter_at_ms, limiter_passes)), (gap_ms, _)) in by_fleet.iter().zip(&by_limiter).zip(&requests) {
+            came_ms += gap_ms;
+            prop_assert_eq!(passes, limiter_passes);
+            prop_assert!(if *passes { at_ms == limiter_at_ms } else { at_ms - came_ms <= MAX_WAIT_MS }, "{:?} {:?}", by_fleet, by_limiter);
+        }
+    }
+}

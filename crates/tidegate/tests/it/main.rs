@@ -1,0 +1,26 @@
+//! All integration tests of the library, in one binary: each further binary would be linked by itself.
+
+#[cfg(feature = "rules")]
+mod engine;
+#[cfg(feature = "rules")]
+mod engine_fleet;
+mod executor;
+mod golden;
+mod leases;
+mod limiter;
+mod observed;
+mod pacer;
+#[cfg(feature = "redis")]
+mod redis_store;
+#[cfg(feature = "rules")]
+mod rule_tests;
+#[cfg(feature = "rules")]
+mod rules_envoy;
+#[cfg(feature = "rules")]
+mod rules_file;
+#[cfg(feature = "rules")]
+mod rules_source;
+mod snapshot;
+mod store;
+mod threads;
+mod waiting;

@@ -1,0 +1,177 @@
+//! Waiting in tasks, on an executor of the test's own.
+
+use std::task::Poll;
+use std::time::Duration;
+
+use tidegate::{Acquisition, Clock, ManualClock, Pacer, PacerBuilder};
+
+use crate::pacer::polling::{Task, micros, take_at_once};
+
+fn on_manual_clock(builder: PacerBuilder) -> (ManualClock, Pacer<ManualClock>) {
+    let clock = ManualClock::default();
+    let pacer = builder.clock(clock.clone()).build().unwrap();
+    (clock, pacer)
+}
+
+fn five_a_second() -> (ManualClock, Pacer<ManualClock>) {
+    on_manual_clock(Pacer::builder().rate("5/s"))
+}
+
+/// The wait of a call made now, which is taken back.
+fn wait_now(pacer: &Pacer<ManualClock>) -> Duration {
+    match Task::new(pacer.try_acquire(1, Duration::ZERO)).poll() {
+        Poll::Ready(Acquisition::Refused { would_wait }) => would_wait,
+        answer => panic!("nothing is kept, and yet {answer:?}"),
+    }
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn a_task_is_woken_when_its_time_has_come_and_not_before() {
+    let (clock, pacer) = five_a_second();
+    take_at_once(&pacer, 1);
+    let mut second = Task::new(pacer.acquire(1));
+    assert!(second.is_pending());
+    assert_eq!((clock.sleepers(), clock.next_wake()), (1, Some(micros(200_000))));
+    clock.advance(199 * MS);
+    assert_eq!(second.wakes(), 0);
+    assert!(second.is_pending());
+    clock.advance(MS);
+    assert_eq!(second.wakes(), 1);
+    assert_eq!(second.poll(), Poll::Ready(200 * MS));
+    assert_eq!(clock.sleepers(), 0);
+}
+
+#[test]
+fn permits_are_taken_at_the_first_poll() {
+    let (clock, pacer) = five_a_second();
+    let (mut made_first, mut polled_first) = (Task::new(pacer.acquire(1)), Task::new(pacer.acquire(1)));
+    clock.advance(1_000 * MS);
+    take_at_once(&pacer, 6);
+    assert!(polled_first.is_pending());
+    assert!(made_first.is_pending());
+    assert_eq!(polled_first.finish(&clock), 200 * MS);
+    assert_eq!(made_first.finish(&clock), 400 * MS);
+}
+
+#[test]
+fn a_future_that_is_never_polled_takes_nothing() {
+    let (_clock, pacer) = five_a_second();
+    drop(pacer.acquire(1_000));
+    take_at_once(&pacer, 1);
+}
+
+#[test]
+fn who_gives_up_last_gives_back_exactly() {
+    let (clock, pacer) = five_a_second();
+    take_at_once(&pacer, 1);
+    let mut first = Task::new(pacer.acquire(10));
+    let mut second = Task::new(pacer.acquire(100));
+    assert!(first.is_pending() && second.is_pending());
+    assert_eq!(wait_now(&pacer), (200 + 2_000 + 20_000) * MS);
+    drop(second);
+    assert_eq!(wait_now(&pacer), (200 + 2_000) * MS);
+    drop(first);
+    assert_eq!(wait_now(&pacer), 200 * MS);
+    assert_eq!(clock.sleepers(), 0);
+}
+
+#[test]
+fn who_gives_up_with_others_behind_has_spent_its_permits() {
+    let (clock, pacer) = five_a_second();
+    take_at_once(&pacer, 1);
+    let mut first = Task::new(pacer.acquire(10));
+    let mut second = Task::new(pacer.acquire(1));
+    assert!(first.is_pending() && second.is_pending());
+    drop(first);
+    assert_eq!(second.finish(&clock), 2_200 * MS);
+    assert_eq!(wait_now(&pacer), 200 * MS);
+}
+
+/// Who came after it gave up, too; then others came. It has nothing to give back any more.
+#[test]
+fn a_turn_that_others_took_is_not_given_back() {
+    let (clock, pacer) = five_a_second();
+    take_at_once(&pacer, 1);
+    let mut first = Task::new(pacer.acquire(10));
+    let mut second = Task::new(pacer.acquire(1));
+    assert!(first.is_pending() && second.is_pending());
+    drop(second);
+    let mut third = Task::new(pacer.acquire(1));
+    assert!(third.is_pending());
+    drop(first);
+    assert_eq!(third.finish(&clock), 2_200 * MS);
+}
+
+#[test]
+fn permits_that_were_used_are_not_given_back() {
+    let (clock, pacer) = five_a_second();
+    take_at_once(&pacer, 1);
+    let mut task = Task::new(pacer.acquire(10));
+    assert!(task.is_pending());
+    clock.advance(200 * MS);
+    assert_eq!(task.poll(), Poll::Ready(200 * MS));
+    drop(task);
+    assert_eq!(wait_now(&pacer), 2_000 * MS);
+}
+
+#[test]
+fn who_gives_up_after_a_change_of_rate_has_spent_its_permits() {
+    let (_clock, pacer) = five_a_second();
+    take_at_once(&pacer, 1);
+    let mut task = Task::new(pacer.acquire(10));
+    assert!(task.is_pending());
+    pacer.set_rate("10/s").unwrap();
+    drop(task);
+    assert_eq!(wait_now(&pacer), 2_200 * MS);
+}
+
+#[test]
+fn giving_up_late_is_giving_up() {
+    let (clock, pacer) = on_manual_clock(Pacer::builder().rate("5/s").max_burst_seconds(10));
+    take_at_once(&pacer, 1);
+    let mut task = Task::new(pacer.acquire(10));
+    assert!(task.is_pending());
+    clock.advance(1_200 * MS);
+    // Its time came a second ago, but nobody looked.
+    drop(task);
+    take_at_once(&pacer, 5);
+    take_at_once(&pacer, 1);
+    assert_eq!(wait_now(&pacer), 200 * MS);
+}
+
+#[test]
+fn a_pacer_that_warms_up_takes_back_cold_permits() {
+    let (clock, pacer) = on_manual_clock(Pacer::builder().rate("2/s").warm_up(4_000 * MS));
+    take_at_once(&pacer, 1);
+    let mut task = Task::new(pacer.acquire(3));
+    assert!(task.is_pending());
+    drop(task);
+    assert_eq!(Task::new(pacer.acquire(1)).finish(&clock), 1_375 * MS);
+    assert_eq!(Task::new(pacer.acquire(1)).finish(&clock), 1_125 * MS);
+}
+
+#[test]
+fn a_try_waits_like_an_acquire() {
+    let (clock, pacer) = five_a_second();
+    take_at_once(&pacer, 1);
+    let mut task = Task::new(pacer.try_acquire(1, 200 * MS));
+    assert!(task.is_pending());
+    clock.advance(200 * MS);
+    assert_eq!(task.wakes(), 1);
+    assert_eq!(task.poll(), Poll::Ready(Acquisition::Acquired { waited: 200 * MS }));
+    assert_eq!(clock.now(), micros(200_000));
+}
+
+/// A clock that steps back makes waits longer, as it should: permits are at their instants.
+#[test]
+fn a_clock_that_steps_back() {
+    let clock = ManualClock::at(micros(10_000_000));
+    let pacer = Pacer::builder().rate("5/s").clock(clock.clone()).build().unwrap();
+    take_at_once(&pacer, 1);
+    clock.set(micros(9_000_000));
+    assert_eq!(wait_now(&pacer), 1_200 * MS);
+    assert_eq!(Task::new(pacer.acquire(1)).finish(&clock), 1_200 * MS);
+    assert_eq!(clock.now(), micros(10_200_000));
+}

@@ -1,0 +1,136 @@
+//! Waiting in threads. The test moves the clock once all of them sleep.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tidegate::{Acquisition, Clock, ManualClock, Pacer, SystemClock, Timestamp};
+
+use crate::pacer::polling::{Task, nanos, take_at_once};
+
+const THREADS: usize = 16;
+const INTERVAL: Duration = Duration::from_millis(200);
+
+fn five_a_second(clock: &ManualClock) -> Pacer<ManualClock> {
+    Pacer::builder().rate("5/s").clock(clock.clone()).build().unwrap()
+}
+
+/// They have no other way on than to sleep on the clock. Should they find one, the test fails: all are let go, for
+/// a test that hangs tells nothing.
+fn until(clock: &ManualClock, condition: impl Fn() -> bool) {
+    const PATIENCE_NS: u64 = 60_000_000_000;
+    let patience = SystemClock::new();
+    let began_ns = patience.now().as_nanos();
+    while patience.now().as_nanos() - began_ns < PATIENCE_NS {
+        if condition() {
+            return;
+        }
+        std::thread::yield_now();
+    }
+    clock.set(Timestamp::from_nanos(u64::MAX));
+    panic!("threads do not wait as they should");
+}
+
+fn until_asleep(clock: &ManualClock, sleepers: usize) {
+    until(clock, || clock.sleepers() == sleepers);
+}
+
+#[test]
+fn a_thread_waits_until_the_clock_is_there() {
+    let clock = ManualClock::default();
+    let pacer = five_a_second(&clock);
+    take_at_once(&pacer, 1);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| (pacer.acquire_blocking(1), nanos(&clock)));
+        until_asleep(&clock, 1);
+        clock.advance(INTERVAL / 2);
+        until_asleep(&clock, 1);
+        assert!(!waiting.is_finished());
+        clock.advance(INTERVAL / 2);
+        assert_eq!(waiting.join().unwrap(), (INTERVAL, 200_000_000));
+    });
+}
+
+#[test]
+fn a_try_in_a_thread() {
+    let clock = ManualClock::default();
+    let pacer = five_a_second(&clock);
+    let try_now = |timeout| pacer.try_acquire_blocking(1, timeout);
+    assert_eq!(try_now(Duration::ZERO), Acquisition::Acquired { waited: Duration::ZERO });
+    // Were it not refused, this would hang, and the table of timeouts fails as well.
+    assert_eq!(try_now(INTERVAL / 2), Acquisition::Refused { would_wait: INTERVAL });
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| try_now(INTERVAL));
+        until_asleep(&clock, 1);
+        clock.advance(INTERVAL);
+        assert_eq!(waiting.join().unwrap(), Acquisition::Acquired { waited: INTERVAL });
+    });
+}
+
+/// All ask at the same instant. Each gets a wait of its own, one interval after another's, and not before its time.
+#[test]
+fn waits_are_handed_out_one_interval_apart() {
+    let clock = ManualClock::default();
+    let pacer = five_a_second(&clock);
+    let waits = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let waited = pacer.acquire_blocking(1);
+                waits.lock().unwrap().push((waited, clock.now()));
+            });
+        }
+        // One goes at once.
+        until_asleep(&clock, THREADS - 1);
+        for sleepers in (0..THREADS - 1).rev() {
+            clock.advance(INTERVAL);
+            // The one whose turn it is has to note the time before it moves on.
+            until_asleep(&clock, sleepers);
+            until(&clock, || waits.lock().unwrap().len() == THREADS - sleepers);
+        }
+    });
+    let expected = (0..).map(|place| INTERVAL * place).take(THREADS);
+    let expected: Vec<_> = expected.map(|wait| (wait, nanos_of(wait))).collect();
+    let found = waits.into_inner().unwrap();
+    assert_eq!(found.iter().map(|(wait, at)| (*wait, at.as_nanos())).collect::<Vec<_>>(), expected);
+}
+
+/// Each thread begins many waits, and nobody gets another's.
+#[test]
+fn many_threads_and_many_calls_take_exactly_what_they_ask_for() {
+    const CALLS: u32 = 50;
+    let clock = ManualClock::default();
+    let pacer = five_a_second(&clock);
+    let all_tasks = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let tasks: Vec<_> = (0..CALLS).map(|_| Task::new(pacer.acquire(1)).begun()).collect();
+                all_tasks.lock().unwrap().extend(tasks);
+            });
+        }
+    });
+    let total = CALLS * u32::try_from(THREADS).unwrap();
+    // One went at once.
+    assert_eq!(clock.sleepers(), total as usize - 1);
+    let refused = pacer.try_acquire_blocking(1, Duration::ZERO);
+    assert_eq!(refused, Acquisition::Refused { would_wait: INTERVAL * total });
+    let mut waits: Vec<_> =
+        all_tasks.into_inner().unwrap().into_iter().map(|task| task.finish(&clock)).collect();
+    waits.sort_unstable();
+    assert!(waits.into_iter().eq((0..total).map(|place| INTERVAL * place)));
+}
+
+/// No time is asserted but that on the machine's clock the wait was really waited.
+#[test]
+fn on_the_machines_clock() {
+    let pacer = Pacer::new("1000/s").unwrap();
+    let clock = SystemClock::new();
+    let before = clock.now();
+    let waited = pacer.acquire_blocking(5) + pacer.acquire_blocking(1);
+    assert!(waited <= Duration::from_millis(5));
+    assert!(clock.now().as_nanos() - before.as_nanos() >= nanos_of(waited));
+}
+
+fn nanos_of(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap()
+}

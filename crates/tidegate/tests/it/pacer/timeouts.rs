@@ -1,0 +1,84 @@
+//! `try_acquire`: yes if the wait fits the timeout; else no, at once, and nothing is taken.
+
+use std::task::Poll;
+use std::time::Duration;
+
+use tidegate::{Acquisition, ManualClock, Pacer};
+
+use crate::pacer::polling::{Task, take_at_once};
+use crate::pacer::table::check;
+
+#[test]
+fn timeouts_of_none_of_enough_and_of_too_little() {
+    check(
+        Pacer::builder().rate("5/s"),
+        "
+                0 | try 1 within 0          | waits 0
+                0 | try 1 within 0          | refused 200_000
+                0 | try 1 within 199_999    | refused 200_000
+                0 | try 1 within 200_000    | waits 200_000
+                0 | try 1 within 200_000    | refused 400_000
+                0 | try 9 within 400_000    | waits 400_000
+                0 | try 1 within 2_000_000  | refused 2_200_000
+        2_199_999 | try 1 within 0          | refused 1
+        2_200_000 | try 1 within 0          | waits 0
+        2_300_000 | acquire 1               | waits 100_000
+        ",
+    );
+}
+
+#[test]
+fn a_refusal_takes_nothing() {
+    check(
+        Pacer::builder().rate("5/s"),
+        "
+              0 | acquire 5                 | waits 0
+        100_000 | try 7 within 500_000      | refused 900_000
+        100_000 | try 7 within 500_000      | refused 900_000
+        100_000 | try 7 within 500_000      | refused 900_000
+        100_000 | acquire 1                 | waits 900_000
+           next | acquire 1                 | waits 200_000
+        ",
+    );
+}
+
+#[test]
+fn what_is_kept_can_be_had_without_a_wait() {
+    check(
+        Pacer::builder().rate("5/s"),
+        "
+        10_000_000 | try 6 within 0         | waits 0
+        10_000_000 | try 1 within 100_000   | refused 200_000
+        10_000_000 | try 1 within 200_000   | waits 200_000
+        +1_000_000 | try 1 within 0         | waits 0
+              next | try 4 within 0         | waits 0
+              next | try 1 within 0         | refused 200_000
+        ",
+    );
+}
+
+#[test]
+fn a_pacer_that_warms_up() {
+    check(
+        Pacer::builder().rate("2/s").warm_up(Duration::from_secs(4)),
+        "
+           0 | try 1 within 0               | waits 0
+           0 | try 1 within 1_374_999       | refused 1_375_000
+           0 | try 1 within 1_375_000       | waits 1_375_000
+        next | try 1 within 1_000_000       | refused 1_125_000
+        next | try 1 within 1_200_000       | waits 1_125_000
+        next | acquire 1                    | waits 875_000
+        ",
+    );
+}
+
+/// Exactly a third of a second is a little more than 333,333,333 ns, and a little less than 333,333,334.
+#[test]
+fn timeouts_are_compared_exactly() {
+    let pacer = Pacer::builder().rate("3/s").clock(ManualClock::default()).build().unwrap();
+    take_at_once(&pacer, 1);
+    let would_wait = Duration::from_nanos(333_333_334);
+    let mut just_too_short = Task::new(pacer.try_acquire(1, Duration::from_nanos(333_333_333)));
+    assert_eq!(just_too_short.poll(), Poll::Ready(Acquisition::Refused { would_wait }));
+    assert!(Task::new(pacer.try_acquire(1, would_wait)).is_pending());
+}

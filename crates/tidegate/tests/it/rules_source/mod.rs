@@ -1,0 +1,62 @@
+//! Rules files that change while somebody looks at them. On a real file system, and without waiting for it.
+
+mod broken;
+mod changes;
+mod directory;
+mod reloading;
+
+use std::path::PathBuf;
+
+use tidegate::rules::{Loaded, Polled, Report, Source};
+
+use directory::Directory;
+
+/// A file with one rule of this limit.
+fn rules(domain: &str, limit: &str) -> String {
+    format!("domain: {domain}\nrules: [ {{ name: all, limit: {limit} }} ]\n")
+}
+
+fn source(paths: impl IntoIterator<Item = PathBuf>) -> Source {
+    Source::new(paths)
+}
+
+/// The limits of all rules, as in `api 5 per second`.
+fn limits(loaded: &Loaded) -> Vec<String> {
+    let mut found = Vec::new();
+    for domain in &loaded.domains {
+        for rule in &domain.rules {
+            let tidegate::rules::Limits::Same(limits) = &rule.limits else { panic!("no tiers here") };
+            found
+                .extend(limits.iter().map(|limit| format!("{} {}", domain.name, limit.limit.rate().limit())));
+        }
+    }
+    found
+}
+
+#[track_caller]
+fn assert_changed(source: &mut Source, expected: &[&str]) {
+    match source.poll() {
+        Polled::Changed(loaded) => assert_eq!(limits(&loaded), expected),
+        other => panic!("expected a change, not {other:?}"),
+    }
+    assert_unchanged(source);
+}
+
+#[track_caller]
+fn assert_unchanged(source: &mut Source) {
+    let polled = source.poll();
+    assert!(matches!(polled, Polled::Unchanged), "{polled:?}");
+}
+
+/// Broken, and said once.
+#[track_caller]
+fn assert_broken(source: &mut Source, code: &str) -> Report {
+    match source.poll() {
+        Polled::Broken(report) => {
+            assert!(report.diagnostics().iter().any(|found| found.code == code), "{report}");
+            assert_unchanged(source);
+            report
+        }
+        other => panic!("expected it to be broken, not {other:?}"),
+    }
+}

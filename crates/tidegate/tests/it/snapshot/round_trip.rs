@@ -1,0 +1,270 @@
+//! A restored store decides as the one that was written.
+
+use proptest::prelude::*;
+use tidegate::{Charge, Counter, Found, MemoryStore, Outcomes, Plan, Release, Timestamp};
+
+use crate::snapshot::{Directory, LEDGER, MEMORY_MAX, NOW, PACKED, charge, counter, restored, used};
+
+const LIMITS: [&str; 15] = [
+    "{algorithm: gcra, limit: 7, per: 1s, burst: 12}",
+    "{algorithm: gcra, limit: 1, per: 3650d, burst: 1000}",
+    "{algorithm: token_bucket, limit: 3, per: 1s}",
+    "{algorithm: leaky_bucket, limit: 10, per: 1s, queue: 5}",
+    "{algorithm: fixed_window, limit: 9, per: 1s}",
+    "{algorithm: fixed_window, limit: 9, per: 1s, align: first_hit, count_denied: true}",
+    "{algorithm: sliding_window, limit: 9, per: 1s}",
+    "{algorithm: sliding_log, limit: 8, per: 1s}",
+    "{algorithm: sliding_log, limit: 8, per: 1s, count_denied: true, min_interval: 50ms}",
+    "{algorithm: sub_windows, limit: 9, per: 1s, sub_windows: 10}",
+    "{algorithm: sub_windows, limit: 9, per: 1s, strict: false}",
+    "{algorithm: sliding_log, limit: 3, per: 1h}",
+    "{algorithm: concurrency, limit: 9, ttl: 1s}",
+    "{algorithm: concurrency, limit: 5, ttl: 3s}",
+    "{algorithm: fixed_window, limit: 9, per: day, align: {tz: Europe/Paris}}",
+];
+
+/// A request of several charges, and whether what it charged is given back.
+#[derive(Clone, Debug)]
+struct Request {
+    later_ns: u64,
+    /// Place of the limit, key, cost.
+    charges: Vec<(usize, u8, u64)>,
+    refunded: bool,
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let charges = prop::collection::vec((0..LIMITS.len(), 0_u8..3, 0_u64..6), 1..4);
+    (0_u64..400_000_000, charges, prop::bool::weighted(0.1))
+        .prop_map(|(later_ns, charges, refunded)| Request { later_ns, charges, refunded })
+}
+
+fn ask(store: &MemoryStore, counters: &[Counter], request: &Request, now: Timestamp) -> Outcomes {
+    let keys: Vec<[u8; 1]> = request.charges.iter().map(|(_, key, _)| [*key]).collect();
+    let mut plan = Plan::new();
+    for ((place, _, cost), key) in request.charges.iter().zip(&keys) {
+        plan.add(Charge::new(key, &counters[*place], *cost)).unwrap();
+    }
+    let outcomes = store.check(&plan, now);
+    if request.refunded {
+        store.refund(&plan, now);
+    }
+    outcomes
+}
+
+proptest! {
+    #[test]
+    fn decisions_go_on_as_if_nothing_had_happened(
+        before in prop::collection::vec(request(), 0..80),
+        down_for_ns in 0_u64..2_000_000_000,
+        after in prop::collection::vec(request(), 1..60),
+    ) {
+        let directory = Directory::new();
+        let counters: Vec<Counter> = LIMITS
+            .iter()
+            .enumerate()
+            .map(|(place, limit)| Counter::new("round trip", place, limit.parse().unwrap()))
+            .collect();
+        let store = MemoryStore::bounded(MEMORY_MAX);
+        let mut now_ns = NOW.as_nanos();
+        for request in before {
+            now_ns += request.later_ns;
+            ask(&store, &counters, &request, Timestamp::from_nanos(now_ns));
+        }
+        let report = store.snapshot(directory.file(), Timestamp::from_nanos(now_ns)).unwrap();
+        prop_assert_eq!(report.bytes, std::fs::metadata(directory.file()).unwrap().len());
+        now_ns += down_for_ns;
+        let again = MemoryStore::restore(directory.file(), MEMORY_MAX, Timestamp::from_nanos(now_ns));
+        let Found::Snapshot { restored, expired, .. } = again.found else { panic!("{}", again.found) };
+        prop_assert_eq!(restored + expired, report.entries);
+        for request in after {
+            now_ns += request.later_ns;
+            let now = Timestamp::from_nanos(now_ns);
+            let answers = [&store, &again.store].map(|store| ask(store, &counters, &request, now));
+            prop_assert_eq!(&answers[0], &answers[1]);
+        }
+    }
+}
+
+#[test]
+fn every_one_of_many_keys_is_restored() {
+    const KEYS: u64 = 100_000;
+    for limit in [PACKED, LEDGER] {
+        let (directory, counter) = (Directory::new(), counter(limit));
+        let store = MemoryStore::bounded(MEMORY_MAX);
+        for key in 0..KEYS {
+            (0..1 + key % 3).for_each(|_| charge(&store, &counter, key, NOW));
+        }
+        let report = store.snapshot(directory.file(), NOW).unwrap();
+        assert_eq!((report.entries, report.written_at), (KEYS, NOW));
+        let again = MemoryStore::restore(directory.file(), MEMORY_MAX, NOW);
+        assert_eq!(again.found, Found::Snapshot { restored: KEYS, given_up: 0, expired: 0, written_at: NOW });
+        for key in 0..KEYS {
+            assert_eq!(used(&again.store, &counter, key, NOW), 1 + key % 3, "key {key} of {limit}");
+        }
+        assert_eq!(again.store.stats().live_evictions, 0);
+        // What was restored is written again, under the same seed.
+        assert_eq!(again.store.snapshot(directory.file(), NOW).unwrap().entries, KEYS);
+        let third = restored(&directory.file(), NOW);
+        assert!((0..KEYS).all(|key| used(&third, &counter, key, NOW) == 1 + key % 3));
+    }
+}
+
+/// A holder goes on holding: its token is good for the restored store, its fence stays ahead of all to come.
+#[test]
+fn leases_and_their_tokens_are_restored() {
+    const LEASES: u64 = 5_000;
+    let (directory, counter) = (Directory::new(), counter("{algorithm: concurrency, limit: 5000, ttl: 1h}"));
+    let store = MemoryStore::bounded(MEMORY_MAX);
+    let mut plan = Plan::new();
+    plan.add(Charge::new(b"key", &counter, 1)).unwrap();
+    // More than a block holds, all within a microsecond.
+    let leases: Vec<_> = (0..LEASES).map(|_| store.acquire(&plan, NOW, None).1.unwrap()).collect();
+    assert_eq!(store.snapshot(directory.file(), NOW).unwrap().entries, 1);
+    let again = restored(&directory.file(), NOW);
+    assert_eq!(again.acquire(&plan, NOW, None).1, None, "all are held");
+    for lease in &leases {
+        assert_eq!(again.release(&plan, &lease.token, NOW), Release::Released);
+    }
+    assert_eq!(again.release(&plan, &leases[0].token, NOW), Release::AlreadyReleased);
+    assert_eq!(MemoryStore::bounded(MEMORY_MAX).release(&plan, &leases[0].token, NOW), Release::WrongOwner);
+    let next = again.acquire(&plan, NOW, None).1.unwrap();
+    assert_eq!(next.fence.get(), NOW.as_nanos() / 1_000 + LEASES);
+}
+
+/// Also those of leases that are in no snapshot any more, and under a clock that was set back meanwhile.
+#[test]
+fn fences_do_not_go_back() {
+    const LEASES: u64 = 5_000;
+    let (directory, counter) = (Directory::new(), counter("{algorithm: concurrency, limit: 5000, ttl: 1s}"));
+    let later = |millis: u64| Timestamp::from_nanos(NOW.as_nanos() + millis * 1_000_000);
+    let earlier = Timestamp::from_nanos(NOW.as_nanos() - 500_000_000);
+    let mut plan = Plan::new();
+    plan.add(Charge::new(b"key", &counter, 1)).unwrap();
+    // Where the leases are over or given back by the time of the snapshot, and where they are not; where they are
+    // over by the time of the restore, and where they are not.
+    for (ended, written, restored_at) in
+        [(false, 0, 0), (true, 1, 0), (true, 6, 0), (false, 2_000, 0), (false, 0, 2_000)]
+    {
+        let store = MemoryStore::bounded(MEMORY_MAX);
+        // More than there are microseconds.
+        let leases: Vec<_> = (0..LEASES).map(|_| store.acquire(&plan, NOW, None).1.unwrap()).collect();
+        if ended {
+            leases
+                .iter()
+                .for_each(|lease| assert_eq!(store.release(&plan, &lease.token, NOW), Release::Released));
+        }
+        store.snapshot(directory.file(), later(written)).unwrap();
+        let again = restored(&directory.file(), later(restored_at));
+        let case = (ended, written, restored_at);
+        if let Some(next) = again.acquire(&plan, earlier, None).1 {
+            assert!(next.fence > leases[leases.len() - 1].fence, "{case:?}: {:?}", next.fence);
+        } else {
+            assert_eq!(case, (false, 0, 0), "all are held");
+        }
+    }
+}
+
+/// The leases of a key that are too many for the store are given up, and their numbers are not handed out again.
+#[test]
+fn fences_of_leases_that_are_too_many_do_not_go_back() {
+    let (directory, counter) =
+        (Directory::new(), counter("{algorithm: concurrency, limit: 100000, ttl: 1h}"));
+    let store = MemoryStore::bounded(MEMORY_MAX);
+    let mut plan = Plan::new();
+    plan.add(Charge::new(b"key", &counter, 1)).unwrap();
+    let last = (0..100_000).map(|_| store.acquire(&plan, NOW, None).1.unwrap().fence).last().unwrap();
+    store.snapshot(directory.file(), NOW).unwrap();
+    let again = MemoryStore::restore(directory.file(), 1 << 20, NOW).store;
+    assert_eq!(again.stats().live_evictions, 1);
+    assert!(again.acquire(&plan, NOW, None).1.unwrap().fence > last);
+}
+
+#[test]
+fn a_ledger_of_many_blocks_is_restored() {
+    let (directory, counter) = (Directory::new(), counter(LEDGER));
+    let store = MemoryStore::bounded(MEMORY_MAX);
+    let at = |step: u64| Timestamp::from_nanos(NOW.as_nanos() + step);
+    for step in 0..30_000 {
+        charge(&store, &counter, 1, at(step));
+        if step % 3_000 == 0 {
+            charge(&store, &counter, 1_000 + step, at(step));
+        }
+    }
+    assert_eq!(store.snapshot(directory.file(), at(30_000)).unwrap().entries, 11);
+    let again = restored(&directory.file(), at(30_000));
+    let day_ns = 86_400_000_000_000;
+    for step in [0, 1, 4_093, 4_094, 4_095, 29_999] {
+        // A day later, what is older than that has left the window.
+        let then = at(day_ns + step);
+        assert_eq!(used(&again, &counter, 1, then), 30_000 - 1 - step, "after step {step}");
+        assert_eq!(used(&store, &counter, 1, then), 30_000 - 1 - step, "after step {step}");
+    }
+}
+
+#[test]
+fn what_has_expired_is_neither_written_nor_restored() {
+    let directory = Directory::new();
+    for text in ["algorithm: fixed_window", "algorithm: sliding_log", "algorithm: gcra"] {
+        let limits = ["1s", "1h"].map(|window| counter(&format!("{{{text}, limit: 1, per: {window}}}")));
+        let later = |seconds: u64| Timestamp::from_nanos(NOW.as_nanos() + seconds * 1_000_000_000);
+        let fill = |store: &MemoryStore| {
+            for key in 0..100 {
+                limits.iter().for_each(|limit| charge(store, limit, key, NOW));
+            }
+        };
+        let (store, forgets_nothing) = (MemoryStore::bounded(MEMORY_MAX), MemoryStore::unbounded());
+        fill(&store);
+        fill(&forgets_nothing);
+
+        // Expired when it is written.
+        assert_eq!(store.snapshot(directory.file(), later(2)).unwrap().entries, 100, "{text}");
+        assert_eq!(forgets_nothing.snapshot(directory.file(), later(2)).unwrap().entries, 200, "{text}");
+        // Expired meanwhile.
+        assert_eq!(store.snapshot(directory.file(), NOW).unwrap().entries, 200, "{text}");
+        let again = MemoryStore::restore(directory.file(), MEMORY_MAX, later(2));
+        assert_eq!(
+            again.found,
+            Found::Snapshot { restored: 100, given_up: 0, expired: 100, written_at: NOW },
+            "{text}"
+        );
+        assert_eq!(again.store.snapshot(directory.file(), NOW).unwrap().entries, 100, "{text}");
+    }
+}
+
+#[test]
+fn a_smaller_store_keeps_its_bound_and_counts_what_it_gives_up() {
+    for limit in [PACKED, LEDGER] {
+        let (directory, counter) = (Directory::new(), counter(limit));
+        let store = MemoryStore::bounded(MEMORY_MAX);
+        (0..100_000).for_each(|key| charge(&store, &counter, key, NOW));
+        store.snapshot(directory.file(), NOW).unwrap();
+        let memory_max = 1 << 20;
+        let again = MemoryStore::restore(directory.file(), memory_max, NOW);
+        let kept = (0..100_000).filter(|key| used(&again.store, &counter, *key, NOW) == 1).count() as u64;
+        let stats = again.store.stats();
+        assert!(stats.bytes_used <= memory_max, "{limit}: {} bytes", stats.bytes_used);
+        assert!(kept > 1_000, "{limit}: {kept} kept");
+        assert_eq!(kept + stats.live_evictions, 100_000, "{limit}");
+        let given_up = stats.live_evictions;
+        let found = Found::Snapshot { restored: kept, given_up, expired: 0, written_at: NOW };
+        assert_eq!(again.found, found, "{limit}");
+        let room = format!("there was no room for {given_up} (hint: ");
+        assert!(found.to_string().contains(&room), "{found}");
+    }
+}
+
+#[test]
+fn a_ledger_larger_than_the_store_is_given_up() {
+    let (directory, counter) = (Directory::new(), counter(LEDGER));
+    let store = MemoryStore::bounded(MEMORY_MAX);
+    for step in 0..100_000 {
+        charge(&store, &counter, 1, Timestamp::from_nanos(NOW.as_nanos() + step));
+    }
+    charge(&store, &counter, 2, NOW);
+    store.snapshot(directory.file(), NOW).unwrap();
+    let again = MemoryStore::restore(directory.file(), 1 << 20, NOW);
+    assert_eq!(again.found, Found::Snapshot { restored: 1, given_up: 1, expired: 0, written_at: NOW });
+    assert_eq!([1, 2].map(|key| used(&again.store, &counter, key, NOW)), [0, 1]);
+    assert_eq!(again.store.stats().live_evictions, 1);
+    assert!(again.store.stats().bytes_used <= 1 << 20);
+}

@@ -1,0 +1,281 @@
+//! Waiting for leases: nobody knows when they are given back.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tidegate::{Holding, ManualClock, Refusal};
+
+use crate::executor::Executor;
+use crate::waiting::model::{KEY, after_ms, limiter, ms, start};
+
+type Acquired<'a> = Result<Holding<'a, ManualClock>, Refusal>;
+
+const ONE: &str = "{algorithm: concurrency, limit: 1, ttl: 1m}";
+
+fn refused(executor: &Executor<'_, Acquired<'_>>, task: crate::executor::Task) -> Option<(u64, Refusal)> {
+    let finished = executor.finished(task)?;
+    let since_ms = (finished.at.as_nanos() - start().as_nanos()) / 1_000_000;
+    finished.output.as_ref().err().map(|refusal| (since_ms, *refusal))
+}
+
+const NOT_IN_TIME: Refusal = Refusal::TooLong { wait: None };
+
+#[test]
+fn a_release_wakes_the_one_in_front_and_nobody_else() {
+    let clock = ManualClock::at(start());
+    let limiter = limiter(&[ONE], &clock);
+    let mut holding = limiter.acquire(KEY, 1).unwrap();
+    let mut executor = Executor::new(&clock);
+    let tasks: Vec<_> = (0..50).map(|_| executor.spawn(limiter.until_acquired(KEY, 1))).collect();
+    for (number, task) in tasks.iter().enumerate() {
+        executor.run_until(after_ms(1 + number as u64));
+        assert!(executor.finished(*task).is_none());
+        assert_eq!(clock.sleepers(), 1);
+        let polls = executor.polls_of_all();
+        assert_eq!(holding.release(), tidegate::Release::Released);
+        executor.run_woken();
+        let finished = executor.finished(*task).expect("it was in front");
+        assert_eq!(finished.at, after_ms(1 + number as u64));
+        // The one in front is polled and leaves, the next is told that it is in front.
+        assert!(executor.polls_of_all() <= polls + 2);
+        holding = executor.take(*task).unwrap().unwrap();
+    }
+    assert_eq!(executor.order(), tasks);
+}
+
+#[test]
+fn a_lease_that_runs_out_admits_the_one_in_front() {
+    let clock = ManualClock::at(start());
+    let limiter = limiter(&["{algorithm: concurrency, limit: 2, ttl: 1s}"], &clock);
+    let (_, first) = limiter.lease(KEY, 1);
+    clock.set(after_ms(300));
+    let (_, second) = limiter.lease(KEY, 1);
+    assert!(first.is_some() && second.is_some());
+    let mut executor = Executor::new(&clock);
+    let tasks: Vec<_> = [1, 1, 2].map(|cost| executor.spawn(limiter.until_ready(KEY, cost))).into();
+    executor.run();
+    let at = |task| executor.finished(task).unwrap().at;
+    // Those who asked for no more than a yes hold what they took for the ttl.
+    assert_eq!(tasks.into_iter().map(at).collect::<Vec<_>>(), [1_000, 1_300, 2_300].map(after_ms));
+}
+
+#[test]
+fn whoever_is_not_given_a_lease_in_time_is_refused_at_its_deadline_wherever_it_stands() {
+    let clock = ManualClock::at(start());
+    let limiter = limiter(&[ONE], &clock);
+    let holding = limiter.acquire(KEY, 1).unwrap();
+    let mut executor = Executor::new(&clock);
+    let front = executor.spawn(limiter.until_acquired(KEY, 1));
+    executor.run_woken();
+    // They come when the one in front sleeps already, the most patient first.
+    let waits = [9_000, 400, 5_000, 200, 0];
+    let tasks = waits.map(|wait| executor.spawn(limiter.acquire_within(KEY, 1, ms(wait))));
+    executor.run_until(after_ms(6_000));
+    for (wait, task) in waits.into_iter().zip(tasks).filter(|(wait, _)| *wait < 6_000) {
+        assert_eq!(refused(&executor, task), Some((wait, NOT_IN_TIME)), "{wait}");
+    }
+    assert!(executor.finished(front).is_none());
+    assert_eq!(executor.sleepers_max, 1);
+    drop(holding);
+    executor.run_woken();
+    drop(executor.take(front).unwrap().unwrap());
+    executor.run_woken();
+    assert_eq!(executor.finished(tasks[0]).expect("given back in time").at, after_ms(6_000));
+}
+
+#[test]
+fn the_one_in_front_is_refused_at_its_deadline_and_the_next_takes_its_place() {
+    let clock = ManualClock::at(start());
+    let limiter = limiter(&[ONE], &clock);
+    let holding = limiter.acquire(KEY, 1).unwrap();
+    let mut executor = Executor::new(&clock);
+    let front = executor.spawn(limiter.acquire_within(KEY, 1, ms(100)));
+    let next = executor.spawn(limiter.acquire_within(KEY, 1, ms(300)));
+    executor.run_until(after_ms(200));
+    assert_eq!(refused(&executor, front), Some((100, NOT_IN_TIME)));
+    drop(holding);
+    executor.run_woken();
+    assert_eq!(executor.finished(next).unwrap().at, after_ms(200));
+    // At the very instant of a deadline it is not too late yet.
+    let last = executor.spawn(limiter.acquire_within(KEY, 1, ms(50)));
+    executor.run_up_to(after_ms(250));
+    drop(executor.take(next));
+    executor.run_woken();
+    assert!(executor.finished(last).unwrap().output.is_ok());
+}
+
+#[test]
+fn those_behind_one_that_a_leaky_bucket_holds_are_refused_when_it_leaves_too_late_for_them() {
+    let clock = ManualClock::at(start());
+    let limits = [
+        "{algorithm: leaky_bucket, limit: 1, per: 1s, queue: 5}",
+        "{algorithm: concurrency, limit: 9, ttl: 1h}",
+    ];
+    let limiter = limiter(&limits, &clock);
+    let mut executor = Executor::new(&clock);
+    let tasks: Vec<_> = (0..2).map(|_| executor.spawn(limiter.until_acquired(KEY, 1))).collect();
+    let patient = executor.spawn(limiter.acquire_within(KEY, 1, ms(2_500)));
+    let hasty = executor.spawn(limiter.acquire_within(KEY, 1, ms(500)));
+    executor.run_until(after_ms(600));
+    let (refused_ms, _) = refused(&executor, hasty).expect("its time is over");
+    assert!(refused_ms <= 500);
+    executor.run();
+    assert_eq!(executor.finished(tasks[1]).unwrap().at, after_ms(1_000));
+    assert_eq!(executor.finished(patient).unwrap().at, after_ms(2_000));
+}
+
+#[test]
+fn a_rate_and_a_concurrency_limit_are_waited_for_together() {
+    let clock = ManualClock::at(start());
+    let limiter = limiter(&["1/s burst 1", "{algorithm: concurrency, limit: 1, ttl: 1m}"], &clock);
+    let mut executor = Executor::new(&clock);
+    let tasks: Vec<_> = (0..3).map(|_| executor.spawn(limiter.until_acquired(KEY, 1))).collect();
+    executor.run_until(after_ms(1_500));
+    // The rate would have let the second go half a second ago; the first still holds the slot.
+    assert!(executor.finished(tasks[1]).is_none());
+    let first = executor.take(tasks[0]).unwrap().unwrap();
+    drop(first);
+    executor.run_woken();
+    assert_eq!(executor.finished(tasks[1]).unwrap().at, after_ms(1_500));
+    // Now the slot comes back before the rate does.
+    executor.run_until(after_ms(1_700));
+    drop(executor.take(tasks[1]).unwrap().unwrap());
+    executor.run_until(after_ms(2_499));
+    assert!(executor.finished(tasks[2]).is_none());
+    executor.run_until(after_ms(2_500));
+    assert!(executor.finished(tasks[2]).unwrap().output.is_ok());
+}
+
+#[test]
+fn one_that_is_dropped_after_it_was_woken_passes_the_lease_on() {
+    let clock = ManualClock::at(start());
+    let limiter = limiter(&[ONE], &clock);
+    let holding = limiter.acquire(KEY, 1).unwrap();
+    let mut executor = Executor::new(&clock);
+    let tasks: Vec<_> = (0..3).map(|_| executor.spawn(limiter.until_acquired(KEY, 1))).collect();
+    executor.run_woken();
+    drop(holding);
+    executor.drop_task(tasks[0]);
+    executor.run_woken();
+    assert!(executor.finished(tasks[1]).unwrap().output.is_ok());
+    assert!(executor.finished(tasks[2]).is_none());
+}
+
+/// What a waiter does.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    gap_ms: u64,
+    units: u64,
+    max_wait_ms: Option<u64>,
+    /// How long it holds on; the ttl is 400 ms.
+    holds_ms: u64,
+}
+
+fn job() -> impl Strategy<Value = Job> {
+    let max_wait_ms = prop::option::of(prop_oneof![Just(0), 0_u64..900]);
+    (0_u64..120, 1_u64..4, max_wait_ms, 1_u64..600).prop_map(|(gap_ms, units, max_wait_ms, holds_ms)| Job {
+        gap_ms,
+        units,
+        max_wait_ms,
+        holds_ms,
+    })
+}
+
+/// Millisecond by millisecond: leases that are over go, then the line moves as far as it can, then those go whose
+/// time is over.
+fn expected(jobs: &[Job], limit: u64) -> Vec<Result<u64, u64>> {
+    const TTL_MS: u64 = 400;
+    let mut arrive_ms = 0;
+    let arrivals: Vec<u64> = jobs
+        .iter()
+        .map(|job| {
+            arrive_ms += job.gap_ms;
+            arrive_ms
+        })
+        .collect();
+    let mut ended = vec![None; jobs.len()];
+    let mut held: Vec<(u64, u64)> = Vec::new();
+    let mut line: Vec<usize> = Vec::new();
+    let mut now = 0;
+    while ended.iter().any(Option::is_none) {
+        let mut coming = (0..jobs.len()).filter(|job| arrivals[*job] == now).collect::<Vec<_>>().into_iter();
+        loop {
+            held.retain(|(until, _)| *until > now);
+            while let Some(front) = line.first().copied() {
+                let in_flight: u64 = held.iter().map(|(_, units)| units).sum();
+                if in_flight + jobs[front].units > limit {
+                    break;
+                }
+                held.push((now + jobs[front].holds_ms.min(TTL_MS), jobs[front].units));
+                ended[front] = Some(Ok(now));
+                line.remove(0);
+            }
+            line.retain(|job| {
+                let over = jobs[*job].max_wait_ms.is_some_and(|max_wait| arrivals[*job] + max_wait <= now);
+                if over {
+                    ended[*job] = Some(Err(now));
+                }
+                !over
+            });
+            match coming.next() {
+                Some(job) => line.push(job),
+                None if line.first().is_some_and(|front| {
+                    held.iter().map(|(_, units)| units).sum::<u64>() + jobs[*front].units <= limit
+                }) => {}
+                None => break,
+            }
+        }
+        now += 1;
+    }
+    ended.into_iter().flatten().collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn leases_go_to_the_line_in_order_as_they_come_back(jobs in prop::collection::vec(job(), 1..25)) {
+        const LIMIT: u64 = 3;
+        let clock = ManualClock::at(start());
+        let limiter = limiter(&["{algorithm: concurrency, limit: 3, ttl: 400ms}"], &clock);
+        let mut executor = Executor::new(&clock);
+        let mut tasks: Vec<crate::executor::Task> = Vec::new();
+        let mut held: Vec<(u64, Holding<'_, ManualClock>)> = Vec::new();
+        let mut taken_ms = vec![None; jobs.len()];
+        let mut arrive_ms = 0;
+        let mut arrivals = Vec::new();
+        for job in &jobs {
+            arrive_ms += job.gap_ms;
+            arrivals.push(arrive_ms);
+        }
+        for now_ms in 0..arrive_ms + 30 * 600 {
+            executor.run_up_to(after_ms(now_ms));
+            // Given back first, so that whoever is at its deadline finds it.
+            held.retain(|(until_ms, _)| *until_ms > now_ms);
+            executor.run_woken();
+            let coming: Vec<usize> = (0..jobs.len()).filter(|job| arrivals[*job] == now_ms).collect();
+            for job in coming {
+                tasks.push(match jobs[job].max_wait_ms {
+                    Some(wait) => executor.spawn(limiter.acquire_within(KEY, jobs[job].units, Duration::from_millis(wait))),
+                    None => executor.spawn(limiter.until_acquired(KEY, jobs[job].units)),
+                });
+                executor.run_woken();
+            }
+            for (number, task) in tasks.iter().enumerate() {
+                if taken_ms[number].is_none() && executor.finished(*task).is_some_and(|finished| finished.output.is_ok()) {
+                    taken_ms[number] = Some(now_ms);
+                    held.push((now_ms + jobs[number].holds_ms, executor.take(*task).unwrap().unwrap()));
+                }
+            }
+            prop_assert!(clock.sleepers() <= 1);
+        }
+        let expected = expected(&jobs, LIMIT);
+        for (number, expected) in expected.iter().enumerate() {
+            let refused_ms = refused(&executor, tasks[number]).map(|(at_ms, _)| at_ms);
+            match expected {
+                Ok(at_ms) => prop_assert_eq!(taken_ms[number], Some(*at_ms), "number {}", number),
+                Err(at_ms) => prop_assert_eq!(refused_ms, Some(*at_ms), "number {}", number),
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Futures that are dropped: nobody notices, and nothing stays charged.
+
+use std::task::{Context, Waker};
+
+use proptest::prelude::*;
+use tidegate::{Clock, LATE_NS_MAX, Limiter, ManualClock, Timestamp, Turn};
+
+use crate::executor::{Executor, Task};
+use crate::waiting::line::limits;
+use crate::waiting::model::{KEY, Model, after_ms, later, limiter, ms, remaining, start};
+
+/// When a request is dropped, if it is still there.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Stays,
+    /// Before it was ever polled.
+    NeverPolled,
+    /// This long after it came, all who are due having been polled.
+    Dropped(u64),
+    /// This long after it came, at once after the clock moved: who is due was woken and not polled yet.
+    DroppedBeforePolls(u64),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    gap_ns: u64,
+    cost: u64,
+    fate: Fate,
+}
+
+fn planned() -> impl Strategy<Value = Planned> {
+    let gap_ns = prop_oneof![3 => Just(0), 1 => 0..1_000_000_u64, 1 => 0..400_000_000_u64];
+    let after_ns = || prop_oneof![Just(0), 0..2_000_000_000_u64, (0..3_u64).prop_map(|s| s * 1_000_000_000)];
+    let fate = prop_oneof![
+        3 => Just(Fate::Stays),
+        1 => Just(Fate::NeverPolled),
+        2 => after_ns().prop_map(Fate::Dropped),
+        2 => after_ns().prop_map(Fate::DroppedBeforePolls),
+    ];
+    (gap_ns, 0_u64..5, fate).prop_map(|(gap_ns, cost, fate)| Planned { gap_ns, cost, fate })
+}
+
+/// What is to happen, in order of time; of one instant, arrivals come last, as they do after all who were due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    DropBeforePolls(usize),
+    Drop(usize),
+    Arrive(usize),
+}
+
+/// A request as it came, for the model.
+struct Came {
+    arrived: Timestamp,
+    cost: u64,
+    dropped: Option<Timestamp>,
+    /// Whether it was dropped before those who were due at that instant were polled.
+    before_polls: bool,
+}
+
+/// When everybody leaves, if they do. Whoever is dropped in front has kept the next waiting until then, which is
+/// decided as of a little earlier if nothing was charged; whoever is dropped further back has kept nobody.
+fn expected(limits: &[&str], requests: &[Came]) -> (Vec<Option<Timestamp>>, Model) {
+    let mut model = Model::new(limits);
+    let (mut decided_from, mut in_front_since) = (Timestamp::default(), Timestamp::default());
+    let mut leave = Vec::new();
+    for request in requests {
+        let from = request.arrived.max(decided_from);
+        let in_front = request.arrived.max(in_front_since).max(model.left);
+        let (at, leaves) = (model.decided(from, request.cost), model.leaves(from, request.cost));
+        let is_dropped = |dropped: &Timestamp| match leaves.map(|leaves| leaves.max(in_front)) {
+            Some(goes) => *dropped < goes || *dropped == goes && request.before_polls,
+            None => false,
+        };
+        let Some(dropped) = request.dropped.filter(is_dropped) else {
+            leave.push(model.admit(from, request.cost));
+            continue;
+        };
+        leave.push(None);
+        if in_front < dropped {
+            let charged = at.map(|at| at.max(in_front));
+            let is_held = charged.is_some_and(|at| at < dropped || at == dropped && !request.before_polls);
+            let late_ns = if is_held { 0 } else { LATE_NS_MAX };
+            decided_from = decided_from.max(Timestamp::from_nanos(dropped.as_nanos() - late_ns));
+            in_front_since = dropped;
+        }
+    }
+    (leave, model)
+}
+
+/// Plays a world in which some are dropped, and looks at when the others leave.
+fn play(limits: &[&str], planned: &[Planned]) -> Result<(), TestCaseError> {
+    let clock = ManualClock::at(start());
+    let limiter: Limiter<_> = limiter(limits, &clock);
+    let mut executor = Executor::new(&clock);
+    let mut events: Vec<(Timestamp, Event)> = Vec::new();
+    let mut now = start();
+    for (number, one) in planned.iter().enumerate() {
+        now = later(now, u128::from(one.gap_ns));
+        events.push((now, Event::Arrive(number)));
+        match one.fate {
+            Fate::Dropped(after_ns) => events.push((later(now, u128::from(after_ns)), Event::Drop(number))),
+            Fate::DroppedBeforePolls(after_ns) => {
+                events.push((later(now, u128::from(after_ns.max(1))), Event::DropBeforePolls(number)));
+            }
+            Fate::Stays | Fate::NeverPolled => {}
+        }
+    }
+    events.sort();
+    let mut tasks: Vec<Option<Task>> = vec![None; planned.len()];
+    let mut came: Vec<Option<Came>> = planned.iter().map(|_| None).collect();
+    // Zero is dropped right after it arrived, which the order of events does not show.
+    let mut too_early = Vec::new();
+    for (at, event) in events {
+        match event {
+            Event::Arrive(number) => {
+                executor.run_until(at);
+                let one = planned[number];
+                let task = executor.spawn(limiter.until_ready(KEY, one.cost));
+                if let Fate::NeverPolled = one.fate {
+                    executor.drop_task(task);
+                } else {
+                    came[number] =
+                        Some(Came { arrived: at, cost: one.cost, dropped: None, before_polls: false });
+                }
+                executor.run_woken();
+                tasks[number] = Some(task);
+                if too_early.contains(&number) {
+                    executor.drop_task(task);
+                    came[number].as_mut().unwrap().dropped = Some(at);
+                    executor.run_woken();
+                }
+            }
+            Event::Drop(number) | Event::DropBeforePolls(number) => {
+                let before_polls = matches!(event, Event::DropBeforePolls(_));
+                if clock.now() < at {
+                    executor.run_up_to(at);
+                }
+                if !before_polls {
+                    executor.run_woken();
+                }
+                match tasks[number] {
+                    Some(task) => {
+                        executor.drop_task(task);
+                        let came = came[number].as_mut().unwrap();
+                        (came.dropped, came.before_polls) = (Some(at), before_polls);
+                    }
+                    None => too_early.push(number),
+                }
+            }
+        }
+    }
+    executor.run();
+    let polled: Vec<usize> = (0..planned.len()).filter(|number| came[*number].is_some()).collect();
+    let came: Vec<Came> = came.into_iter().flatten().collect();
+    let (leave, model) = expected(limits, &came);
+    for ((number, leaves), came) in polled.iter().zip(&leave).zip(&came) {
+        let finished = executor.finished(tasks[*number].unwrap());
+        match (finished.map(|finished| finished.output), leaves) {
+            (Some(Turn::Admitted { waited, .. }), Some(leaves)) => {
+                prop_assert_eq!(later(came.arrived, waited.get()), *leaves, "number {}", number);
+            }
+            (Some(Turn::Refused(_)) | None, None) => {}
+            (finished, leaves) => prop_assert!(false, "number {number}: {finished:?} instead of {leaves:?}"),
+        }
+    }
+    prop_assert!(executor.sleepers_max <= 1);
+    prop_assert_eq!(clock.sleepers(), 0);
+    let end = clock.now();
+    prop_assert_eq!(remaining(&limiter, end), model.remaining(end));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn whoever_is_dropped_is_as_if_it_had_never_come(
+        limits in limits(),
+        planned in prop::collection::vec(planned(), 1..25),
+    ) {
+        play(&limits, &planned)?;
+    }
+}
+
+/// All at once, five in line, one of them dropped at half of its way: who is where, and nobody else is touched.
+#[test]
+fn one_dropped_anywhere_in_the_line_moves_those_behind_it_up_and_nobody_else() {
+    for dropped in 0..5_usize {
+        let clock = ManualClock::at(start());
+        let limiter = limiter(&["1/s burst 1"], &clock);
+        assert!(limiter.check(KEY, 1).is_allowed());
+        let mut executor = Executor::new(&clock);
+        let tasks: Vec<_> = (0..5).map(|_| executor.spawn(limiter.until_ready(KEY, 1))).collect();
+        executor.run_until(after_ms(500));
+        executor.drop_task(tasks[dropped]);
+        executor.run();
+        for (number, task) in tasks.iter().enumerate().filter(|(number, _)| *number != dropped) {
+            let place = if number < dropped { number + 1 } else { number };
+            assert_eq!(
+                executor.finished(*task).unwrap().at,
+                after_ms(1_000 * place as u64),
+                "{dropped} {number}"
+            );
+        }
+        assert!(executor.finished(tasks[dropped]).is_none());
+        // Five were charged, the check among them.
+        assert_eq!(limiter.peek(KEY, 1).retry_after.span().unwrap().get(), 1_000_000_000);
+    }
+}
+
+#[test]
+fn all_of_them_dropped_leave_nothing_behind() {
+    for limit in ["1/s burst 1", "{algorithm: leaky_bucket, limit: 1, per: 1s, queue: 3}"] {
+        let clock = ManualClock::at(start());
+        let limiter = limiter(&[limit], &clock);
+        assert!(limiter.check(KEY, 1).is_allowed());
+        let before = limiter.peek(KEY, 1);
+        let mut executor = Executor::new(&clock);
+        let tasks: Vec<_> = (0..100).map(|_| executor.spawn(limiter.until_ready(KEY, 1))).collect();
+        executor.run_woken();
+        for task in tasks {
+            executor.drop_task(task);
+        }
+        assert_eq!(clock.sleepers(), 0);
+        assert_eq!(limiter.peek(KEY, 1), before, "{limit}");
+        executor.run();
+        assert!(executor.order().is_empty());
+    }
+}
+
+/// The one in front is held by a leaky bucket, and one that stands behind it is dropped: that makes nothing sooner.
+#[test]
+fn one_dropped_behind_another_that_is_held_does_not_make_those_behind_it_sooner() {
+    let limits = [
+        "{algorithm: leaky_bucket, limit: 1, per: 100ms, queue: 5}",
+        "{algorithm: sliding_log, limit: 2, per: 1s}",
+    ];
+    let leave = |with_dropped: bool| {
+        let clock = ManualClock::at(start());
+        let limiter = limiter(&limits, &clock);
+        let mut executor = Executor::new(&clock);
+        executor.spawn(limiter.until_ready(KEY, 1));
+        executor.spawn(limiter.until_ready(KEY, 1));
+        let dropped = with_dropped.then(|| executor.spawn(limiter.until_ready(KEY, 1)));
+        executor.spawn(limiter.until_ready(KEY, 2));
+        executor.spawn(limiter.until_ready(KEY, 1));
+        executor.run_until(after_ms(95));
+        dropped.iter().for_each(|task| executor.drop_task(*task));
+        executor.run();
+        executor.order().iter().map(|task| executor.finished(*task).unwrap().at).collect::<Vec<_>>()
+    };
+    assert_eq!(leave(true), leave(false));
+}
+
+/// What was charged to a window that is over is not taken out of the one that somebody else uses now.
+#[test]
+fn a_held_request_that_is_dropped_later_gives_back_nothing_of_another_window() {
+    for window in ["fixed_window", "sliding_window"] {
+        let limits = [
+            &format!("{{algorithm: {window}, limit: 1, per: 1s}}"),
+            "{algorithm: leaky_bucket, limit: 1, per: 10s, queue: 5}",
+        ];
+        let clock = ManualClock::default();
+        let limiter = limiter(&limits, &clock);
+        assert!(limiter.check(KEY, 1).is_allowed());
+        clock.advance(ms(2_000));
+        let mut held = Box::pin(limiter.until_ready(KEY, 1));
+        assert!(held.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        clock.advance(ms(4_000));
+        assert!(limiter.check(KEY, 1).is_allowed(), "{window}");
+        assert!(!limiter.check(KEY, 1).is_allowed(), "{window}");
+        drop(held);
+        assert!(!limiter.check(KEY, 1).is_allowed(), "{window}: two in a window of one");
+    }
+}

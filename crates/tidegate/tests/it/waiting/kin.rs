@@ -1,0 +1,118 @@
+//! Limiters that share their counters: what one of them gives back wakes who waits for another.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use tidegate::{Limiter, ManualClock, MemoryStore};
+
+use crate::executor::Executor;
+use crate::waiting::model::{KEY, after_ms, limiter, ms, start};
+
+const ONE: &str = "{algorithm: concurrency, limit: 1, ttl: 1h}";
+
+#[test]
+fn what_is_given_back_before_a_change_wakes_who_waits_after_it() {
+    let clock = ManualClock::at(start());
+    let old = limiter(&[ONE], &clock);
+    let held = old.acquire(KEY, 1).unwrap();
+    let new = old.changed(["{algorithm: concurrency, limit: 1, ttl: 2h}"]).unwrap();
+    let mut executor = Executor::new(&clock);
+    let task = executor.spawn(new.until_acquired(KEY, 1));
+    executor.run_until(after_ms(5));
+    assert!(executor.finished(task).is_none());
+    drop(held);
+    executor.run_woken();
+    assert_eq!(executor.finished(task).expect("it was woken").at, after_ms(5));
+}
+
+#[test]
+fn limiters_of_one_rule_that_were_built_apart_are_kin() {
+    let clock = ManualClock::at(start());
+    let store = Arc::new(MemoryStore::bounded(1 << 20));
+    let built = |rule: &str| {
+        let builder = Limiter::builder().rule(rule).limit(ONE).store(store.clone());
+        builder.clock(clock.clone()).build().unwrap()
+    };
+    let (one, other, stranger) = (built("jobs"), built("jobs"), built("others"));
+    let (held, strangers) = (one.acquire(KEY, 1).unwrap(), stranger.acquire(KEY, 1).unwrap());
+    let mut executor = Executor::new(&clock);
+    let task = executor.spawn(other.until_acquired(KEY, 1));
+    executor.run_until(after_ms(5));
+    drop(strangers);
+    executor.run_woken();
+    assert!(executor.finished(task).is_none());
+    drop(held);
+    executor.run_woken();
+    assert_eq!(executor.finished(task).expect("it was woken").at, after_ms(5));
+}
+
+/// What a leaky bucket holds has a lease already, which comes back when it is dropped.
+#[test]
+fn a_request_that_is_dropped_while_it_is_held_wakes_who_waits_after_a_change() {
+    let limits = ["{algorithm: leaky_bucket, limit: 1, per: 1s, queue: 5}", ONE];
+    let clock = ManualClock::at(start());
+    let old = limiter(&limits, &clock);
+    drop(old.acquire(KEY, 1).unwrap());
+    let new = old.changed(limits).unwrap();
+    let mut held = Box::pin(old.until_acquired(KEY, 1));
+    assert!(held.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let mut executor = Executor::new(&clock);
+    let task = executor.spawn(new.until_acquired(KEY, 1));
+    executor.run_woken();
+    drop(held);
+    executor.run_until(after_ms(1_000));
+    assert_eq!(executor.finished(task).expect("it was woken").at, after_ms(1_000));
+}
+
+#[test]
+fn a_limit_that_has_retired_is_in_nobodys_way() {
+    let clock = ManualClock::at(start());
+    let old = limiter(&["{algorithm: concurrency, limit: 5, ttl: 1s}"], &clock);
+    let new = old.changed(["1/s burst 1"]).unwrap();
+    assert_eq!(new.limits().count(), 2);
+    clock.advance(ms(1_000));
+    assert_eq!(new.limits().count(), 1);
+    assert!(new.check(KEY, 1).is_allowed());
+    // Where leases were in force, it would have to wait and see.
+    let mut delayed = Box::pin(new.delay(KEY, 1, ms(500)));
+    let context = &mut Context::from_waker(Waker::noop());
+    assert!(Pin::new(&mut delayed).poll(context).is_ready(), "a second is needed");
+}
+
+/// While leases are in force nobody can say when it is its turn; when they are gone it is known, and too late.
+#[test]
+fn a_deadline_is_kept_over_the_end_of_a_limit_that_retires() {
+    let clock = ManualClock::at(start());
+    let old = limiter(&["{algorithm: concurrency, limit: 1, ttl: 10s}"], &clock);
+    let new = old.changed(["{algorithm: fixed_window, limit: 1, per: 1h}"]).unwrap();
+    assert!(new.check(KEY, 1).is_allowed());
+    let mut executor = Executor::new(&clock);
+    let tasks = [20_000, 30_000].map(|max_wait| executor.spawn(new.delay(KEY, 1, ms(max_wait))));
+    executor.run_until(after_ms(31_000));
+    for (task, deadline) in tasks.into_iter().zip([20_000, 30_000]) {
+        let finished = executor.finished(task).expect("its time is over");
+        assert!(!finished.output.is_admitted());
+        assert!(finished.at <= after_ms(deadline), "{:?}", finished.at);
+    }
+}
+
+#[test]
+fn a_clock_that_is_ahead_refuses_nobody_at_another_limiter() {
+    let (clock, ahead) = (ManualClock::at(start()), ManualClock::at(after_ms(30_000)));
+    let store = Arc::new(MemoryStore::bounded(1 << 20));
+    let built = |clock: &ManualClock| {
+        let builder = Limiter::builder().limit("1/s burst 1").store(store.clone());
+        builder.clock(clock.clone()).build().unwrap()
+    };
+    let (here, there) = (built(&clock), built(&ahead));
+    assert!(here.check(KEY, 1).is_allowed());
+    let mut executor = Executor::new(&clock);
+    let front = executor.spawn(here.delay(KEY, 1, ms(5_000)));
+    executor.run_woken();
+    there.refund(KEY, 0);
+    let newcomer = executor.spawn(here.delay(KEY, 1, ms(100)));
+    executor.run();
+    assert!(executor.finished(front).expect("it was due").output.is_admitted());
+    assert!(!executor.finished(newcomer).expect("it cannot be").output.is_admitted());
+}
