@@ -64,7 +64,7 @@ impl Generations {
 
     fn charge(&self, generation: u64) {
         for (counter, key) in self.each_key() {
-            self.store.check_one(
+            let _ = self.store.check_one(
                 &Charge { key: &key.to_le_bytes(), counter, cost: 1, role: Role::Enforced },
                 now(generation),
             );

@@ -179,7 +179,7 @@ fn idle_keys_make_room_for_new_ones_without_an_eviction() {
         let store = MemoryStore::bounded(1 << 20);
         for number in 0..2_000_000_u64 {
             let now = Timestamp::from_nanos(number * 1_000_000);
-            store.check_one(
+            let _ = store.check_one(
                 &Charge { key: &number.to_le_bytes(), counter: &counter, cost: 1, role: Role::Enforced },
                 now,
             );
@@ -202,7 +202,7 @@ fn a_full_store_stays_in_its_bound_and_keeps_the_most_used() {
             (0..20).filter(|_| store.check_one(&hot, now).verdict == Verdict::Allowed).count();
         assert!(admitted_before > 0);
         for number in 0..200_000_u64 {
-            store.check_one(
+            let _ = store.check_one(
                 &Charge { key: &number.to_le_bytes(), counter: &counter, cost: 1, role: Role::Enforced },
                 now,
             );
@@ -225,7 +225,7 @@ fn a_flood_of_one_limit_resets_nobody_who_is_over_it() {
         let mut admitted = [0, 0];
         for number in 0..200_000_u64 {
             let now = Timestamp::from_nanos(7_200_000_000_000 + number * 1_000_000);
-            store.check_one(
+            let _ = store.check_one(
                 &Charge { key: &number.to_le_bytes(), counter: &counter, cost: 1, role: Role::Enforced },
                 now,
             );
@@ -332,13 +332,13 @@ fn one_log_that_is_too_large_goes_alone() {
         Counter::new("large", 1, "{algorithm: sliding_log, limit: 100000000, per: 1d}".parse().unwrap());
     let store = MemoryStore::bounded(2 << 20);
     for number in 0..1_000_u64 {
-        store.check_one(
+        let _ = store.check_one(
             &Charge { key: &number.to_le_bytes(), counter: &small, cost: 1, role: Role::Enforced },
             Timestamp::from_nanos(0),
         );
     }
     for instant in 0..200_000 {
-        store.check_one(
+        let _ = store.check_one(
             &Charge { key: b"large", counter: &large, cost: 1, role: Role::Enforced },
             Timestamp::from_nanos(instant),
         );

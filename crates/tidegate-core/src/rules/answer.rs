@@ -35,6 +35,7 @@ const LIMITS_INLINE: usize = 2;
 
 /// The answer to a request.
 #[derive(Clone, Debug)]
+#[must_use = "an answer that is not looked at limits nothing"]
 pub struct Answer<'r> {
     /// What becomes of it.
     pub fate: Fate,
@@ -59,6 +60,7 @@ pub struct Answer<'r> {
 
 /// The answer of one limit.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct LimitAnswer<'r> {
     /// Which descriptor touched it, from 0.
     pub descriptor: usize,

@@ -181,3 +181,9 @@ impl<C: Clock> Engine<C> {
         }
     }
 }
+
+impl<C> std::fmt::Debug for InForce<'_, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InForce").finish_non_exhaustive()
+    }
+}

@@ -191,3 +191,9 @@ impl std::fmt::Display for UnknownSignal {
 }
 
 impl std::error::Error for UnknownSignal {}
+
+impl<C> std::fmt::Debug for Engine<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("stats", &self.store.stats()).finish_non_exhaustive()
+    }
+}

@@ -33,6 +33,7 @@ pub enum Asking {
 
 /// What a limit without rules says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a decision that is not looked at limits nothing"]
 pub struct CheckedOne {
     /// The decision.
     pub decision: Decision,

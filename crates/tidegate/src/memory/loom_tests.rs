@@ -83,7 +83,7 @@ fn a_copy_never_has_half_a_write() {
         let charge = Charge { key: &[1], counter: &counter, cost: 7, role: Role::Enforced };
         let before = store.read(store.seed.tag(&charge)).state;
         // Both words of the state change: the window's end and the count.
-        store.check_one(&charge, Timestamp::from_nanos(5_000_000_000));
+        let _ = store.check_one(&charge, Timestamp::from_nanos(5_000_000_000));
         let after = store.read(store.seed.tag(&charge)).state;
         let copy = copier.join().unwrap();
         assert!(copy.len() == 1 && [before, after].contains(&copy[0].1), "{copy:?}");

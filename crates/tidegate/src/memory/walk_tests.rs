@@ -32,7 +32,7 @@ impl Subject {
     }
 
     fn charge(&self, key: u64) {
-        self.store.check_one(
+        let _ = self.store.check_one(
             &Charge { key: &key.to_le_bytes(), counter: &self.counter, cost: 1, role: Role::Enforced },
             NOW,
         );

@@ -362,3 +362,9 @@ pub(super) fn settled(answered: Answered) -> Settled {
     };
     Settled { outcomes: seen.outcomes, at: seen.at, lease }
 }
+
+impl std::fmt::Debug for RedisStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RedisStore").finish_non_exhaustive()
+    }
+}

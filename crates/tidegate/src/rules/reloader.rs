@@ -58,3 +58,9 @@ fn refused(error: &RulesetError) -> Report {
     report.push(Diagnostic::of_file("rules-do-not-fit", file, error.to_string()));
     report
 }
+
+impl<C> std::fmt::Debug for Reloader<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reloader").finish_non_exhaustive()
+    }
+}

@@ -48,7 +48,7 @@ fn many_are_counted_nearly() {
     for user in 0..KEYS {
         let user = user.to_string();
         let entries = [Entry { key: "user", value: &user }];
-        engine
+        let _ = engine
             .in_force()
             .check(&Request { domain: "api", descriptors: &[Descriptor::new(&entries, 1)] })
             .unwrap();

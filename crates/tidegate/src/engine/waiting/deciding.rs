@@ -203,3 +203,9 @@ impl<C: Timer, F, S> Drop for Deciding<'_, C, F, S> {
         }
     }
 }
+
+impl<C: Timer, F, S> std::fmt::Debug for Deciding<'_, C, F, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Deciding").field("request", &self.request).finish_non_exhaustive()
+    }
+}

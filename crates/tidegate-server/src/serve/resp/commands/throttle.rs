@@ -7,7 +7,7 @@ use std::fmt;
 
 use tidegate::{Clock as _, MemoryStore};
 use tidegate_core::{
-    Charge, Counter, LimitSpec, Nanos, Outcome, Role, Timestamp, UNITS_MAX, Verdict, WINDOW_NS_MAX,
+    Charge, Counter, Decision, LimitSpec, Nanos, Role, Timestamp, UNITS_MAX, Verdict, WINDOW_NS_MAX,
 };
 
 use super::Context;
@@ -115,24 +115,24 @@ pub(super) async fn later(server: &Server, arguments: &Arguments<'_>, replies: &
         }
     };
     let charge = Charge { key, counter: &counter, cost, role: Role::Enforced };
-    let outcome = server.app.check_one(&charge).await;
-    let answer = Throttled::of(&outcome, quota);
+    let decision = server.app.check_one(&charge).await;
+    let answer = Throttled::of(&decision, quota);
     server.app.metrics.throttled(answer.verdict, 1);
     answer.write(replies);
 }
 
 impl Throttled {
     #[inline]
-    fn of(outcome: &Outcome, quota: Quota) -> Self {
+    fn of(decision: &Decision, quota: Quota) -> Self {
         Self {
-            verdict: outcome.verdict,
+            verdict: decision.verdict,
             limit: quota.max_burst + 1,
-            remaining: i64::try_from(outcome.remaining).unwrap_or(i64::MAX),
-            retry_after_seconds: match (outcome.verdict, outcome.retry_after.span()) {
+            remaining: i64::try_from(decision.remaining).unwrap_or(i64::MAX),
+            retry_after_seconds: match (decision.verdict, decision.retry_after.span()) {
                 (Verdict::Denied, Some(span)) => seconds(span),
                 _ => -1,
             },
-            reset_after_seconds: seconds(outcome.reset_after),
+            reset_after_seconds: seconds(decision.reset_after),
         }
     }
 
@@ -191,8 +191,8 @@ impl Throttles {
     ) -> Result<Throttled, BadThrottle> {
         let counter = self.counter(quota)?;
         let cost = cost(quantity)?;
-        let outcome = store.check_one(&Charge { key, counter, cost, role: Role::Enforced }, now);
-        Ok(Throttled::of(&outcome, quota))
+        let decision = store.check_one(&Charge { key, counter, cost, role: Role::Enforced }, now);
+        Ok(Throttled::of(&decision, quota))
     }
 
     #[inline]
