@@ -1,27 +1,53 @@
 //! The merged answer to a request.
 
-use std::ops::Deref;
-
 use crate::{Nanos, Outcome, Verdict, Wait};
 
-/// What a request gets to hear: the outcomes of all its limits as one, and which limit decided.
+/// The outcomes of all limits of a request as one, and which limit decided.
 ///
-/// Reads like the [`Outcome`] it merges to: `decision.remaining` is the least that any limit still admits,
-/// `decision.retry_after` when all of them would admit the same request, `decision.reset_after` when all of its
-/// keys are as if never seen, `decision.delay` the longest any of them asks for.
+/// ```
+/// use tidegate_core::{Decision, Nanos, Outcome, Verdict, Wait};
+///
+/// let minute = Outcome {
+///     verdict: Verdict::Allowed,
+///     remaining: 7,
+///     retry_after: Wait::NONE,
+///     reset_after: Nanos::new(60_000_000_000),
+///     delay: Nanos::ZERO,
+/// };
+/// let hour = Outcome { remaining: 3, reset_after: Nanos::new(3_600_000_000_000), ..minute };
+/// let decision = Decision::merge(&[minute, hour]);
+/// assert!(decision.is_allowed());
+/// assert_eq!(decision.remaining, 3);
+/// assert_eq!(decision.reset_after, hour.reset_after);
+/// assert_eq!(decision.decided_by, 1);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a decision that is not looked at limits nothing"]
+#[non_exhaustive]
 pub struct Decision {
-    merged: Outcome,
-    /// The place in the plan of the limit that decided: of a denial the one that asks for the longest wait,
+    /// Whether the request passes.
+    pub verdict: Verdict,
+    /// The least that any limit still admits, after this request.
+    pub remaining: u64,
+    /// When all limits would admit the same request; none if it passes.
+    pub retry_after: Wait,
+    /// When all keys of the request are as if never seen.
+    pub reset_after: Nanos,
+    /// The longest delay that any limit asks for.
+    pub delay: Nanos,
+    /// The index in the plan of the limit that decided: of a denial the one that asks for the longest wait,
     /// else the one with the least left.
     pub decided_by: usize,
+    /// Whether it was made without the shared store, because the store did not answer. Always false for a store in
+    /// memory.
+    pub degraded: bool,
 }
 
 impl Decision {
-    /// The answer of a plan of one limit.
+    /// The decision of a plan of one limit.
     #[inline]
     pub fn of_one(outcome: Outcome) -> Self {
-        Self { merged: outcome, decided_by: 0 }
+        Self::new(outcome, 0)
     }
 
     /// Merges the outcomes of a plan; an empty plan allows everything.
@@ -44,28 +70,30 @@ impl Decision {
             Verdict::Denied => outcome.retry_after == merged.retry_after,
             Verdict::Allowed => outcome.remaining == merged.remaining,
         };
-        Self { merged, decided_by: outcomes.iter().position(decides).unwrap_or(0) }
+        Self::new(merged, outcomes.iter().position(decides).unwrap_or(0))
     }
 
-    /// The same with another wait: for who knows that a limit which denied it goes out of force before that.
-    #[must_use]
-    pub fn with_retry_after(mut self, retry_after: Wait) -> Self {
-        self.merged.retry_after = retry_after;
-        self
+    #[inline]
+    fn new(outcome: Outcome, decided_by: usize) -> Self {
+        let Outcome { verdict, remaining, retry_after, reset_after, delay } = outcome;
+        Self { verdict, remaining, retry_after, reset_after, delay, decided_by, degraded: false }
+    }
+
+    /// The same with another wait: for a caller that knows that a limit which denied it goes out of force before that.
+    pub fn with_retry_after(self, retry_after: Wait) -> Self {
+        Self { retry_after, ..self }
     }
 
     /// Whether the request passes.
     #[inline]
     pub fn is_allowed(&self) -> bool {
-        self.merged.verdict == Verdict::Allowed
+        self.verdict == Verdict::Allowed
     }
-}
 
-impl Deref for Decision {
-    type Target = Outcome;
-
+    /// The merged outcome, without which limit decided.
     #[inline]
-    fn deref(&self) -> &Outcome {
-        &self.merged
+    pub fn outcome(&self) -> Outcome {
+        let Self { verdict, remaining, retry_after, reset_after, delay, .. } = *self;
+        Outcome { verdict, remaining, retry_after, reset_after, delay }
     }
 }

@@ -23,6 +23,8 @@
 //! # Ok::<(), tidegate_core::LimitError>(())
 //! ```
 
+#![warn(missing_debug_implementations)]
+
 pub mod algorithm;
 mod decision;
 mod lease_token;

@@ -60,6 +60,7 @@ impl Ruling {
 
 /// The answer of one limit in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
 pub struct Outcome {
     /// Whether this limit, alone, lets the request pass.
     pub verdict: Verdict,

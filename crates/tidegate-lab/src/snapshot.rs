@@ -163,7 +163,7 @@ impl Traffic {
     fn fill(&mut self, mut progress: impl FnMut(u64)) {
         for number in 0..self.keys_before {
             self.decisions += 1;
-            self.keys.check_at(number.to_le_bytes(), 1, self.now());
+            let _ = self.keys.check_at(number.to_le_bytes(), 1, self.now());
             if number % PROGRESS_EVERY_KEYS == 0 {
                 progress(number);
             }
@@ -209,7 +209,7 @@ impl Traffic {
             1 => (&self.keys, self.random.random_range(0..self.keys_before.max(1))),
             _ => (&self.hot, number % HOT_KEYS),
         };
-        std::hint::black_box(limiter.check_at(key.to_le_bytes(), 1, now));
+        let _ = std::hint::black_box(limiter.check_at(key.to_le_bytes(), 1, now));
     }
 }
 

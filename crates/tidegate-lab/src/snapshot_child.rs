@@ -63,7 +63,7 @@ impl Generations {
 
     fn charge(&self, generation: u64) {
         for (counter, key) in self.each_key() {
-            self.store.check_one(&Charge::new(&key.to_le_bytes(), counter, 1), now(generation));
+            let _ = self.store.check_one(&Charge::new(&key.to_le_bytes(), counter, 1), now(generation));
         }
     }
 

@@ -64,6 +64,8 @@
 //! With the feature `rules`, an `Engine` decides requests by rules from files: which limits apply to whom, what happens
 //! over them, changed under traffic without resetting anybody. `docs/rules.md` in the repository is the reference.
 
+#![warn(missing_debug_implementations)]
+
 mod blocking;
 mod clock;
 #[cfg(feature = "rules")]

@@ -6,6 +6,7 @@ mod error;
 pub use builder::{IntoLimit, LimiterBuilder};
 pub use error::LimiterError;
 
+use std::fmt;
 use std::sync::Arc;
 
 use tidegate_core::rules::LimitId;
@@ -223,6 +224,13 @@ impl<C: Clock> Limiter<C> {
             let _ = plan.add(Charge::new(key, counter, cost));
         }
         plan
+    }
+}
+
+impl<C> fmt::Debug for Limiter<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limits: Vec<&Limit> = self.counters.iter().map(Counter::limit).collect();
+        f.debug_struct("Limiter").field("rule", &self.rule).field("limits", &limits).finish_non_exhaustive()
     }
 }
 

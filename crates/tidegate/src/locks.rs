@@ -1,5 +1,6 @@
 //! Locks by key: a concurrency limit of one.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -142,5 +143,11 @@ impl<C: Timer> Locks<C> {
 
     fn request(&self, key: &[u8], ttl: Duration) -> OfLimiter<'_, C> {
         OfLimiter::new(&self.limiter, key, 1).held_for(span(ttl))
+    }
+}
+
+impl<C> fmt::Debug for Locks<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locks").finish_non_exhaustive()
     }
 }

@@ -39,7 +39,7 @@ const LIMITS_INLINE: usize = 2;
 ///
 /// It holds on to the rules that it was made by, `R`: its limits refer to them.
 #[derive(Clone, Debug)]
-#[must_use]
+#[must_use = "an answer that is not looked at limits nothing"]
 pub struct Answer<R> {
     rules: R,
     /// What becomes of the request.

@@ -14,7 +14,7 @@ use crate::{Clock, LeaseToken, Release, Renewal, StoreFailure, Timer};
 
 /// What a limit without rules says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
+#[must_use = "a decision that is not looked at limits nothing"]
 pub struct CheckedOne {
     /// The decision.
     pub decision: Decision,
@@ -218,6 +218,15 @@ pub enum CheckingOne {
     Now(CheckedOne),
     /// The store answers later: see [`Engine::finish_one`].
     Later(crate::store::Later),
+}
+
+impl std::fmt::Debug for CheckingOne {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Now(checked) => f.debug_tuple("Now").field(checked).finish(),
+            Self::Later(_) => f.write_str("Later"),
+        }
+    }
 }
 
 /// What a future comes to that has nothing to wait for.

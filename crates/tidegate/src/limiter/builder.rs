@@ -12,6 +12,7 @@ use crate::waiting::{QUEUE_MAX_DEFAULT, Queues};
 use crate::{Clock, SystemClock};
 
 /// Puts a [`Limiter`] together.
+#[derive(Debug)]
 pub struct LimiterBuilder<C = SystemClock> {
     rule: String,
     limits: Vec<Result<Limit, LimiterError>>,

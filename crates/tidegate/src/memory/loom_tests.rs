@@ -81,7 +81,7 @@ fn a_copy_never_has_half_a_write() {
         let charge = Charge::new(&[1], &counter, 7);
         let before = store.read(store.seed.tag(&charge)).state;
         // Both words of the state change: the window's end and the count.
-        store.check_one(&charge, Timestamp::from_nanos(5_000_000_000));
+        let _ = store.check_one(&charge, Timestamp::from_nanos(5_000_000_000));
         let after = store.read(store.seed.tag(&charge)).state;
         let copy = copier.join().unwrap();
         assert!(copy.len() == 1 && [before, after].contains(&copy[0].1), "{copy:?}");

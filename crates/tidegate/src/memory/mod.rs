@@ -29,6 +29,8 @@ mod transaction;
 #[cfg(all(test, not(loom)))]
 mod walk_tests;
 
+use std::fmt;
+
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{Concurrency, Counting, LedgerAlgorithm, PackedAlgorithm};
 use tidegate_core::{
@@ -140,7 +142,7 @@ impl MemoryStore {
     /// read; what the others still had is from the same moment, give or take the time of the call.
     pub fn check(&self, plan: &Plan<'_>, now: Timestamp) -> Outcomes {
         match plan.charges() {
-            [charge] => std::iter::once(*self.check_one(charge, now)).collect(),
+            [charge] => std::iter::once(self.check_one(charge, now).outcome()).collect(),
             charges => {
                 let counts_denied = charges.iter().any(|charge| charge.counter.algorithm().counts_denied());
                 let denied = if counts_denied { None } else { self.peek_denied(plan, now) };
@@ -358,5 +360,11 @@ impl MemoryStore {
     #[inline]
     fn idle_before(&self, now: Timestamp) -> Timestamp {
         if self.keeps_idle { Timestamp::from_nanos(0) } else { now }
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").field("stats", &self.stats()).finish_non_exhaustive()
     }
 }

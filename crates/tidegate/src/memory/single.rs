@@ -115,8 +115,8 @@ impl MemoryStore {
                 return (state, verdict);
             }
             algorithm.charge(&mut state, ask);
-            let wanted = Wanted { tag, now: ask.now, taken: &[], pressure };
-            if self.try_write(page, slot, state, &wanted).is_some() {
+            let wanted = || Wanted { tag, now: ask.now, taken: &[], pressure };
+            if self.try_write(page, slot, state, wanted).is_some() {
                 return (state, verdict);
             }
             pressure = self.table.relieve(tag, self.idle_before(ask.now), &self.budget);
@@ -137,8 +137,9 @@ impl MemoryStore {
             // The lock waits for all that comes before it, so nothing does that need not.
             let page = seen.page.lock_unchanged(seen.version).ok_or(Obstacle::OtherThread)?;
             algorithm.charge(&mut state, ask);
-            let wanted = Wanted { tag, now: ask.now, taken: &[], pressure: Pressure::Bearable };
-            self.try_write(page, seen.slot, state, &wanted).ok_or(Obstacle::NoRoom)?;
+            // What a new key needs is put together only for one.
+            let wanted = || Wanted { tag, now: ask.now, taken: &[], pressure: Pressure::Bearable };
+            self.try_write(page, seen.slot, state, wanted).ok_or(Obstacle::NoRoom)?;
         }
         Ok((state, verdict))
     }
@@ -159,16 +160,16 @@ impl MemoryStore {
 
     /// Writes a state to its slot, or to a new one; none if there is no room yet.
     #[inline(always)]
-    fn try_write(
+    fn try_write<'w>(
         &self,
         mut page: Locked<'_>,
         slot: Option<Slot>,
         state: Packed,
-        wanted: &Wanted<'_>,
+        wanted: impl FnOnce() -> Wanted<'w>,
     ) -> Option<()> {
         match slot {
             Some(slot) => page.set_state(slot, state),
-            None => self.try_write_new(page, state, wanted)?,
+            None => self.try_write_new(page, state, &wanted())?,
         }
         Some(())
     }

@@ -27,7 +27,7 @@ impl Subject {
     }
 
     fn charge(&self, key: u64) {
-        self.store.check_one(&Charge::new(&key.to_le_bytes(), &self.counter, 1), NOW);
+        let _ = self.store.check_one(&Charge::new(&key.to_le_bytes(), &self.counter, 1), NOW);
     }
 
     fn reset(&self, key: u64) {

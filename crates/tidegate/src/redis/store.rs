@@ -321,3 +321,9 @@ pub(super) fn reply(answered: Answered) -> Reply {
     let seen = answered.seen;
     Reply::decided(seen.at, seen.outcomes).with_lease(seen.lease)
 }
+
+impl std::fmt::Debug for RedisStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RedisStore").finish_non_exhaustive()
+    }
+}

@@ -1,5 +1,6 @@
 //! The futures: a request that comes, stands in line, and leaves.
 
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -181,5 +182,17 @@ impl<C: Timer> Drop for Waiting<'_, C> {
         let limiter = self.request.limiter;
         limiter.queues().leave(&self.request.key, ticket, Exit::Dropped(limiter.clock().now()));
         self.request.tell();
+    }
+}
+
+impl<C: Timer> fmt::Debug for UntilReady<'_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UntilReady").field("max_wait", &self.0.max_wait).finish_non_exhaustive()
+    }
+}
+
+impl<C: Timer> fmt::Debug for UntilAcquired<'_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UntilAcquired").field("max_wait", &self.0.max_wait).finish_non_exhaustive()
     }
 }

@@ -179,7 +179,7 @@ fn idle_keys_make_room_for_new_ones_without_an_eviction() {
         let store = MemoryStore::bounded(1 << 20);
         for number in 0..2_000_000_u64 {
             let now = Timestamp::from_nanos(number * 1_000_000);
-            store.check_one(&Charge::new(&number.to_le_bytes(), &counter, 1), now);
+            let _ = store.check_one(&Charge::new(&number.to_le_bytes(), &counter, 1), now);
         }
         let stats = store.stats();
         assert_eq!(stats.live_evictions, 0, "{limit}");
@@ -199,7 +199,7 @@ fn a_full_store_stays_in_its_bound_and_keeps_the_most_used() {
             (0..20).filter(|_| store.check_one(&hot, now).verdict == Verdict::Allowed).count();
         assert!(admitted_before > 0);
         for number in 0..200_000_u64 {
-            store.check_one(&Charge::new(&number.to_le_bytes(), &counter, 1), now);
+            let _ = store.check_one(&Charge::new(&number.to_le_bytes(), &counter, 1), now);
             assert_eq!(store.check_one(&hot, now).verdict, Verdict::Denied, "{long}: after {number} keys");
         }
         let stats = store.stats();
@@ -219,7 +219,7 @@ fn a_flood_of_one_limit_resets_nobody_who_is_over_it() {
         let mut admitted = [0, 0];
         for number in 0..200_000_u64 {
             let now = Timestamp::from_nanos(7_200_000_000_000 + number * 1_000_000);
-            store.check_one(&Charge::new(&number.to_le_bytes(), &counter, 1), now);
+            let _ = store.check_one(&Charge::new(&number.to_le_bytes(), &counter, 1), now);
             let hot = Charge::new(b"hot", &counter, 1);
             for (admitted, store) in admitted.iter_mut().zip([&store, &alone]) {
                 *admitted += u32::from(store.check_one(&hot, now).verdict == Verdict::Allowed);
@@ -318,10 +318,10 @@ fn one_log_that_is_too_large_goes_alone() {
         Counter::new("large", 1, "{algorithm: sliding_log, limit: 100000000, per: 1d}".parse().unwrap());
     let store = MemoryStore::bounded(2 << 20);
     for number in 0..1_000_u64 {
-        store.check_one(&Charge::new(&number.to_le_bytes(), &small, 1), Timestamp::from_nanos(0));
+        let _ = store.check_one(&Charge::new(&number.to_le_bytes(), &small, 1), Timestamp::from_nanos(0));
     }
     for instant in 0..200_000 {
-        store.check_one(&Charge::new(b"large", &large, 1), Timestamp::from_nanos(instant));
+        let _ = store.check_one(&Charge::new(b"large", &large, 1), Timestamp::from_nanos(instant));
     }
     let stats = store.stats();
     assert!((1..10).contains(&stats.live_evictions), "{} evictions", stats.live_evictions);

@@ -93,7 +93,7 @@ proptest! {
             let ask = Ask { now: Timestamp::from_nanos(now_ns), cost };
             let mut subject = Subject::with_words(limit.clone(), [words.0, words.1]);
             put_every_question(&subject, ask);
-            subject.decide(ask);
+            let _ = subject.decide(ask);
             put_every_question(&subject, ask);
             subject.charge(Ask { cost: cost.max(1), ..ask });
             put_every_question(&subject, ask);
@@ -120,8 +120,8 @@ fn put_every_question(subject: &Subject, ask: Ask) {
         let verdict = subject.weigh(asked);
         for fate in [Verdict::Allowed, Verdict::Denied] {
             for role in [Role::Enforced, Role::Observed] {
-                subject.report(asked, Ruling { verdict, fate, role });
-                subject.preview(asked, Ruling { verdict, fate, role });
+                let _ = subject.report(asked, Ruling { verdict, fate, role });
+                let _ = subject.preview(asked, Ruling { verdict, fate, role });
             }
         }
         subject.delay(asked);

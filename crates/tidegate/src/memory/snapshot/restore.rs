@@ -19,6 +19,7 @@ const READ_BYTES: usize = 256 << 10;
 const NANOS_PER_MICRO: u64 = 1_000;
 
 /// A store to begin with, and where its counters are from.
+#[derive(Debug)]
 #[must_use]
 pub struct Restored {
     /// The store: with all counters of the snapshot that still matter, or empty.

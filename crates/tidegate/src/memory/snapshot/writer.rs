@@ -35,6 +35,7 @@ pub const SNAPSHOT_EVERY_MIN: Duration = Duration::from_millis(100);
 /// # std::fs::remove_dir_all(&directory)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Debug)]
 #[must_use = "it stops when it is dropped"]
 pub struct SnapshotWriter {
     shared: Arc<Shared>,
@@ -43,13 +44,13 @@ pub struct SnapshotWriter {
 }
 
 /// What the thread and its owner tell each other.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
     wake: Condvar,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct State {
     phase: Phase,
     attempts: SnapshotAttempts,
@@ -65,7 +66,7 @@ pub struct SnapshotAttempts {
     pub last_took: Duration,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     #[default]
     Running,

@@ -113,7 +113,7 @@ async fn attempts_that_count_and_leases_are_never_denied_from_memory() {
     for text in texts {
         let counter = counter(text, text);
         for _ in 0..6 {
-            check_cached(&store, "key", &counter, 1).await;
+            let _ = check_cached(&store, "key", &counter, 1).await;
         }
         // Beside a limit that may be denied from memory, too.
         let plain = self::counter("plain", "1 per 1000d");
@@ -165,7 +165,7 @@ async fn what_others_gave_back_is_seen_within_a_second() -> Result<(), StoreFail
     let server = RedisServer::start();
     let stores = stores(&server.url(), 2).await;
     let counter = counter("elsewhere", "5 per 1000d");
-    check(&stores[0], "key", &counter, 5).await;
+    let _ = check(&stores[0], "key", &counter, 5).await;
     assert!(!check_cached(&stores[0], "key", &counter, 1).await.is_allowed());
     let (denied, is_from_memory) = asked(&stores[0], "key", &counter, 1).await;
     assert!(is_from_memory);

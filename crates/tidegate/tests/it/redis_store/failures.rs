@@ -48,7 +48,7 @@ async fn a_server_that_stands_still_is_a_failure_in_time_and_no_more_than_the_li
 async fn more_than_can_wait_are_told_so_at_once_and_all_are_answered() {
     let server = RedisServer::start();
     let (store, counter) = (store_with(&server.url(), SHORT).await, counter("crowd", "50 per 1000d"));
-    check(&store, "key", &counter, 1).await;
+    let _ = check(&store, "key", &counter, 1).await;
     server.stop();
     let asked: Vec<_> =
         (0..20_000).map(|_| store.check(&plan(&[charge("key", &counter, 1)]), Cacheable::NONE)).collect();
@@ -88,7 +88,7 @@ async fn scripts_that_are_flushed_all_the_time_cost_no_decision() {
 async fn a_key_that_holds_something_else_is_named() {
     let server = RedisServer::start();
     let (store, counter) = (store(&server.url()).await, counter("typed", "5 per 1000d"));
-    check(&store, "key", &counter, 1).await;
+    let _ = check(&store, "key", &counter, 1).await;
     let names: Vec<String> = server.ask("KEYS tg:*{*").await;
     let [name] = &names[..] else { panic!("{names:?}") };
     for put in [format!("SET {name} nonsense"), format!("DEL {name}"), format!("LPUSH {name} 1")] {
@@ -110,7 +110,7 @@ async fn a_key_that_holds_something_else_is_named() {
 async fn a_server_without_memory_refuses_and_what_it_says_is_passed_on() {
     let server = RedisServer::start();
     let (store, counter) = (store(&server.url()).await, counter("full", "5 per 1000d"));
-    check(&store, "key", &counter, 1).await;
+    let _ = check(&store, "key", &counter, 1).await;
     server.ask::<()>("CONFIG SET maxmemory-policy noeviction").await;
     server.ask::<()>("CONFIG SET maxmemory 1").await;
     let refused = store.check(&plan(&[charge("key", &counter, 1)]), Cacheable::ALL).await.unwrap_err();

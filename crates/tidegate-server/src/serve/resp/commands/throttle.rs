@@ -138,16 +138,16 @@ fn answer_later(server: &Server, asked: Asked, reply: store::Later, version: Ver
 
 impl Throttled {
     #[inline]
-    fn of(outcome: &Decision, quota: Quota) -> Self {
+    fn of(decision: &Decision, quota: Quota) -> Self {
         Self {
-            verdict: outcome.verdict,
+            verdict: decision.verdict,
             limit: quota.max_burst + 1,
-            remaining: i64::try_from(outcome.remaining).unwrap_or(i64::MAX),
-            retry_after_seconds: match (outcome.verdict, outcome.retry_after.span()) {
+            remaining: i64::try_from(decision.remaining).unwrap_or(i64::MAX),
+            retry_after_seconds: match (decision.verdict, decision.retry_after.span()) {
                 (Verdict::Denied, Some(span)) => seconds(span),
                 _ => -1,
             },
-            reset_after_seconds: seconds(outcome.reset_after),
+            reset_after_seconds: seconds(decision.reset_after),
         }
     }
 
