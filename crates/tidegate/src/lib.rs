@@ -98,8 +98,8 @@ pub use limiter::{IntoLimit, LIMITS_MAX, Limiter, LimiterBuilder, LimiterError};
 pub use locks::Locks;
 pub use memory::{
     Found, Lease, LeaseToken, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MIN, MemoryStats, MemoryStore, NotAToken,
-    Outcomes, Release, Renewal, Restored, SNAPSHOT_EVERY_MIN, SnapshotAttempts, SnapshotError,
-    SnapshotReport, SnapshotWriter,
+    Outcomes, OutcomesIntoIter, Release, Renewal, Restored, SNAPSHOT_EVERY_MIN, SnapshotAttempts,
+    SnapshotError, SnapshotReport, SnapshotWriter,
 };
 pub use pacer::{Acquisition, COLD_FACTOR_TERM_MAX, ColdFactor, IntoRate, Pacer, PacerBuilder, PacerError};
 pub use shared::{Cacheable, Later, Settled, SharedStore, StoreFailure};

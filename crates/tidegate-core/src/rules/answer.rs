@@ -11,6 +11,7 @@ use crate::{Nanos, Outcome, Timestamp, Verdict, Wait};
 
 /// What becomes of a request, mildest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Fate {
     /// It passes.
     Allowed,
@@ -36,6 +37,7 @@ const LIMITS_INLINE: usize = 2;
 /// The answer to a request.
 #[derive(Clone, Debug)]
 #[must_use = "an answer that is not looked at limits nothing"]
+#[non_exhaustive]
 pub struct Answer<'r> {
     /// What becomes of it.
     pub fate: Fate,

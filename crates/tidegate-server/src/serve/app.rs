@@ -136,10 +136,7 @@ impl App {
     ) -> Result<Renewal, Unsettled> {
         let renewal = self.engine.renew(request, token, ttl).await;
         let result = match &renewal {
-            Ok(Renewal::Renewed(_)) => "renewed",
-            Ok(Renewal::AlreadyReleased) => "already_released",
-            Ok(Renewal::Expired) => "expired",
-            Ok(Renewal::WrongOwner) => "wrong_owner",
+            Ok(renewal) => renewal.as_str(),
             Err(unsettled) => why(unsettled),
         };
         self.metrics.operated("renew", result);
@@ -150,10 +147,7 @@ impl App {
     pub async fn release(&self, request: &Request<'_>, token: &LeaseToken) -> Result<Release, Unsettled> {
         let release = self.engine.release(request, token).await;
         let result = match &release {
-            Ok(Release::Released) => "released",
-            Ok(Release::AlreadyReleased) => "already_released",
-            Ok(Release::Expired) => "expired",
-            Ok(Release::WrongOwner) => "wrong_owner",
+            Ok(release) => release.as_str(),
             Err(unsettled) => why(unsettled),
         };
         self.metrics.operated("release", result);

@@ -6,6 +6,7 @@ use crate::Clock;
 
 /// How long the stages of a decision took, in nanoseconds. Of one that was held, all the times it was asked about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StageTimes {
     /// Finding the rules that apply and the keys.
     pub matching_ns: u64,

@@ -24,7 +24,7 @@ fn limits_that_look_on_make_nobody_wait() {
         let mut plan = Plan::new();
         plan.add(Charge { key: b"key", counter: &dry, cost: 1, role: Role::Observed }).unwrap();
         plan.add(Charge { key: b"key", counter: &real, cost: 1, role: Role::Enforced }).unwrap();
-        store.check(&plan, NOW);
+        let _ = store.check(&plan, NOW);
         assert_eq!(store.wait(&plan, NOW), Wait::of(second), "{limit}");
         let mut foresight = store.foresee(&plan);
         assert!(foresight.is_of(&plan), "{limit}");

@@ -17,6 +17,7 @@ use crate::grant::at_least_the_least;
 
 /// Units that are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Lease {
     /// What its holder shows to renew or release it.
     pub token: LeaseToken,
@@ -40,6 +41,7 @@ pub struct LeaseToken {
 /// How a release ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
+#[non_exhaustive]
 pub enum Release {
     /// The units are free again.
     Released,
@@ -54,6 +56,7 @@ pub enum Release {
 /// How a renewal ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
+#[non_exhaustive]
 pub enum Renewal {
     /// It lasts a ttl from now, with the same fence. Tokens from before the renewal stay good.
     Renewed(Lease),
@@ -63,6 +66,30 @@ pub enum Renewal {
     Expired,
     /// The token is not one of this key's, or of another store's.
     WrongOwner,
+}
+
+impl Release {
+    /// As it is written in metrics and answers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Released => "released",
+            Self::AlreadyReleased => "already_released",
+            Self::Expired => "expired",
+            Self::WrongOwner => "wrong_owner",
+        }
+    }
+}
+
+impl Renewal {
+    /// As it is written in metrics and answers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Renewed(_) => "renewed",
+            Self::AlreadyReleased => "already_released",
+            Self::Expired => "expired",
+            Self::WrongOwner => "wrong_owner",
+        }
+    }
 }
 
 /// Why a lease is not there.

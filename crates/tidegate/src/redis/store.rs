@@ -8,7 +8,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
-use smallvec::SmallVec;
 use tidegate_core::{Charge, Nanos, Plan, Role};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -29,7 +28,8 @@ use super::split::Split;
 use super::stats::{Counters, StoreStats};
 use super::url::Shape;
 use crate::{
-    Cacheable, Clock, Later, LeaseToken, Release, Renewal, Settled, SharedStore, StoreFailure, SystemClock,
+    Cacheable, Clock, Later, LeaseToken, Outcomes, Release, Renewal, Settled, SharedStore, StoreFailure,
+    SystemClock,
 };
 
 /// Counters in Redis or Valkey. Clones are the same store.
@@ -218,7 +218,7 @@ impl Inner {
     ) -> Later<Result<Settled, StoreFailure>> {
         match self.parted(&order) {
             None => {
-                let nothing = Settled { outcomes: SmallVec::new(), at: self.office.clock.now(), lease: None };
+                let nothing = Settled { outcomes: Outcomes::new(), at: self.office.clock.now(), lease: None };
                 Box::pin(std::future::ready(Ok(nothing)))
             }
             Some(Parted::Whole(place)) if matches!(order.op, Op::Acquire { .. }) => {

@@ -5,6 +5,7 @@ use serde_json::json;
 use tidegate::rules::{Asked, Reload, Request};
 use tidegate::{AlgorithmName, PlanFull};
 
+use crate::output;
 use crate::request_json::{self, Form};
 use crate::serve::App;
 use crate::serve::http::asking;
@@ -112,7 +113,7 @@ fn of(Reloaded { rules, certificate }: &Reloaded) -> Reply {
         CertificateReload::Replaced => ("replaced", None),
         CertificateReload::Kept(error) => ("kept", Some(error.to_string())),
     };
-    let report = report.map(tidegate::rules::Report::to_json);
+    let report = report.map(|report| output::parsed(&report.to_json()));
     if rules != "kept" && certificate != "kept" {
         return reply::json(&json!({ "rules": rules, "report": report, "certificate": certificate }));
     }

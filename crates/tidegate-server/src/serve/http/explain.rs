@@ -49,7 +49,7 @@ pub(super) async fn explain(app: &App, body: &[u8], written: Written) -> Reply {
     let descriptors = entries.descriptors();
     let request = Request { domain: read.domain(), descriptors: &descriptors };
     let explained = app.explain(&request, |explanation| match written {
-        Written::ForPrograms => reply::json(&explanation.to_json()),
+        Written::ForPrograms => reply::reply(StatusCode::OK, Kind::Json, explanation.to_json()),
         Written::ForPeople => reply::reply(StatusCode::OK, Kind::Text, explanation.to_string()),
     });
     explained.await.unwrap_or_else(|unsettled| asking::of_unsettled(&unsettled))

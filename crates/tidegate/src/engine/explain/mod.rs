@@ -19,6 +19,7 @@ pub const EXPLAINED_RULES_MAX: usize = 1000;
 /// Why a request gets the answer it gets. Written for people by [`Display`](std::fmt::Display), for programs by
 /// [`to_json`](Self::to_json).
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Explanation<'r> {
     /// The domain that the request names.
     pub domain: String,
@@ -32,6 +33,7 @@ pub struct Explanation<'r> {
 
 /// What one descriptor comes to.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ExplainedDescriptor<'r> {
     /// Its attributes, as in `method=POST path=/login`.
     pub attributes: String,
@@ -43,6 +45,7 @@ pub struct ExplainedDescriptor<'r> {
 
 /// What a rule has to do with a descriptor.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ExplainedRule<'r> {
     /// The rule.
     pub rule: &'r Rule,
@@ -52,6 +55,7 @@ pub struct ExplainedRule<'r> {
 
 /// Whether a rule applies to a descriptor, and why not.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Standing<'r> {
     /// It does.
     Applies(Vec<ExplainedLimit<'r>>),
@@ -65,6 +69,7 @@ pub enum Standing<'r> {
 
 /// What a limit has to do with a descriptor.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ExplainedLimit<'r> {
     /// The key, as in `user=42`; empty: one counter for everyone.
     pub key: String,

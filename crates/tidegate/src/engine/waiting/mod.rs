@@ -33,6 +33,7 @@ use crate::{Clock, Lease, Refusal, Timer};
 /// The answer to a request that may have been held.
 #[derive(Clone, Debug)]
 #[must_use = "an answer that is not looked at limits nothing"]
+#[non_exhaustive]
 pub struct Decided<'r> {
     /// What the limits say, as of when it was its turn. A `delay` in it has not been waited for.
     pub answer: Answer<'r>,
