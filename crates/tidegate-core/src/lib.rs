@@ -42,7 +42,7 @@ mod time;
 pub use decision::Decision;
 pub use leases::{Fence, Grant, LeaseEntry, Leases, LeasesError};
 pub use ledger::{CopyProgress, Ledger, LedgerCopy, LedgerEntry, LedgerError};
-pub use limit::{Algorithm, AlgorithmName, Limit, LimitError, LimitSpec, Pace};
+pub use limit::{Algorithm, AlgorithmName, Limit, LimitBuilder, LimitError, LimitSpec, Pace};
 pub use outcome::{Ask, Outcome, Ruling, Verdict};
 pub use packed::Packed;
 pub use plan::{Charge, Counter, CounterId, KeyForm, PLAN_CHARGES_MAX, Plan, PlanFull, Role};
