@@ -34,7 +34,7 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
 
 fn show(report: &Report) {
     assert!(!report.render(rules::Colour::Always).is_empty());
-    assert!(report.to_json().is_object());
+    assert!(report.to_json().starts_with('{'));
 }
 
 fn decide(Loaded { domains, report }: Loaded) {
@@ -51,7 +51,7 @@ fn decide(Loaded { domains, report }: Loaded) {
                 let Ok(answer) = in_force.check(request) else { return };
                 assert_eq!(answer.decided_by.is_some(), !answer.limits.is_empty());
                 let explanation = in_force.explain(request).expect("what was decided can be explained");
-                assert!(!explanation.to_string().is_empty() && explanation.to_json().is_object());
+                assert!(!explanation.to_string().is_empty() && explanation.to_json().starts_with('{'));
             });
         }
     }

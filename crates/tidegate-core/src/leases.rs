@@ -66,6 +66,7 @@ pub struct LeaseEntry {
 
 /// Why entries make no leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LeasesError {
     /// A grant is not later than the one before it.
     OutOfOrder,

@@ -45,7 +45,7 @@ pub use decision::Decision;
 pub use lease_token::{LeaseToken, NotAToken};
 pub use leases::{Fence, Grant, LeaseEntry, Leases, LeasesError};
 pub use ledger::{CopyProgress, Ledger, LedgerCopy, LedgerEntry, LedgerError};
-pub use limit::{Algorithm, AlgorithmName, Limit, LimitError, LimitSpec, Pace};
+pub use limit::{Algorithm, AlgorithmName, Limit, LimitBuilder, LimitError, LimitSpec, Pace};
 pub use op::Op;
 pub use outcome::{Ask, Outcome, Ruling, Verdict};
 pub use packed::Packed;

@@ -78,3 +78,8 @@ pub fn show(report: &Report) {
     let colour = if io::stderr().is_terminal() && !minds { Colour::Always } else { Colour::Never };
     let _ = io::stderr().write_all(report.render(colour).as_bytes());
 }
+
+/// A document that the library wrote as JSON, to make it part of another one.
+pub fn parsed(json: &str) -> serde_json::Value {
+    serde_json::from_str(json).unwrap_or_default()
+}

@@ -33,6 +33,7 @@ pub struct FenceGate {
 
 /// A holder whose lease is over, and somebody newer has been here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StaleFence {
     /// The number that was shown.
     pub shown: Fence,

@@ -98,16 +98,17 @@ pub use holding::Holding;
 pub use limiter::{IntoLimit, LIMITS_MAX, Limiter, LimiterBuilder, LimiterError};
 pub use locks::Locks;
 pub use memory::{
-    Found, Lease, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MIN, MemoryStats, MemoryStore, Outcomes, Release,
-    Renewal, Restored, SNAPSHOT_EVERY_MIN, SnapshotAttempts, SnapshotError, SnapshotReport, SnapshotWriter,
+    Found, Lease, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MIN, MemoryStats, MemoryStore, Outcomes,
+    OutcomesIntoIter, Release, Renewal, Restored, SNAPSHOT_EVERY_MIN, SnapshotAttempts, SnapshotError,
+    SnapshotReport, SnapshotWriter,
 };
 pub use pacer::{Acquisition, COLD_FACTOR_TERM_MAX, ColdFactor, IntoRate, Pacer, PacerBuilder, PacerError};
 pub use store::{Fallback, NodeStore, Store, StoreFailure};
 pub use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
 pub use tidegate_core::{
     Algorithm, AlgorithmName, Charge, Counter, CounterId, Decision, DenyCache, Fence, LeaseToken, Limit,
-    LimitError, LimitSpec, Nanos, NotAToken, OnStoreFailure, Op, Outcome, Plan, PlanFull, Policy, Rate, Role,
-    Timestamp, Verdict, Wait,
+    LimitBuilder, LimitError, LimitSpec, Nanos, NotAToken, OnStoreFailure, Op, Outcome, Plan, PlanFull,
+    Policy, Rate, Role, Timestamp, Verdict, Wait,
 };
 pub use waiting::{LATE_NS_MAX, QUEUE_MAX_DEFAULT, Refusal, Turn, UntilAcquired, UntilReady, WAITERS_MAX};
 

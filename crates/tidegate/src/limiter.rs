@@ -51,7 +51,7 @@ pub struct Limiter<C = SystemClock> {
 
 impl Limiter {
     /// A limiter of one limit with an embedded store of its own.
-    pub fn new(limit: &str) -> Result<Self, LimiterError> {
+    pub fn new(limit: impl IntoLimit) -> Result<Self, LimiterError> {
         Self::builder().limit(limit).build()
     }
 

@@ -23,6 +23,7 @@ pub struct LedgerEntry {
 
 /// Why entries make no ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LedgerError {
     /// A stamp is not later than the one before it.
     OutOfOrder,

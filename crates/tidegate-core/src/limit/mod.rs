@@ -2,6 +2,7 @@
 
 mod algorithm_name;
 mod as_spec;
+mod builder;
 mod calendar;
 mod duration;
 mod error;
@@ -10,8 +11,10 @@ mod parse;
 mod rate_text;
 mod resized;
 mod spec;
+mod spec_text;
 
 pub use algorithm_name::AlgorithmName;
+pub use builder::LimitBuilder;
 pub use duration::{parse as parse_duration, write as write_duration};
 pub use error::{LimitError, did_you_mean};
 pub use pace::Pace;
@@ -29,8 +32,8 @@ use crate::{Rate, Timestamp};
 
 /// An algorithm with its parameters, all of them in range: `100 per minute`, `10/s burst 20`.
 ///
-/// Made from text with [`str::parse`] or from a [`LimitSpec`]; written out again, in the long form, by
-/// [`Display`](fmt::Display).
+/// Made from text with [`str::parse`], in code with [`Limit::per`] and the like, or from a [`LimitSpec`]; written out again,
+/// in the long form, by [`Display`](fmt::Display).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
     name: Option<Box<str>>,

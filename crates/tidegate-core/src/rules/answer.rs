@@ -13,6 +13,7 @@ use crate::{Nanos, OnStoreFailure, Outcome, Timestamp, Verdict, Wait};
 
 /// What becomes of a request, mildest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Fate {
     /// It passes.
     Allowed,

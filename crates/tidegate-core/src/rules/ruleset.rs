@@ -39,6 +39,7 @@ enum Finder {
 
 /// Rules that do not go together. Files are checked before, with better messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RulesetError {
     /// Two domains have one name.
     DuplicateDomain(Box<str>),

@@ -8,7 +8,7 @@ use tidegate::{Engine, MemoryStore, SystemClock};
 use tidegate_core::text::did_you_mean;
 
 use super::findings::{Explained, Found};
-use crate::output::Failure;
+use crate::output::{self, Failure};
 use crate::request_json::{self, JsonRequest, REQUEST_BYTES_MAX};
 
 /// A request from the command line, or from standard input.
@@ -50,5 +50,6 @@ pub(super) fn explain(domains: Vec<Domain>, request: &JsonRequest) -> Result<Fou
     let engine = engine.map_err(|error| Failure::problem(error.to_string()))?;
     let explanation = request.request.lend(&domain, |request| engine.explain(request));
     let explanation = explanation.map_err(|full| Failure::usage(full.to_string()))?;
-    Ok(Found::Explained(Explained { text: explanation.to_string(), json: explanation.to_json(), note }))
+    let json = output::parsed(&explanation.to_json());
+    Ok(Found::Explained(Explained { text: explanation.to_string(), json, note }))
 }

@@ -92,7 +92,7 @@ impl Findings {
     }
 
     pub fn write_json(&self) -> Result<(), Failure> {
-        let mut document = self.report.to_json();
+        let mut document = output::parsed(&self.report.to_json());
         document["ok"] = (self.verdict() == Verdict::Fine).into();
         document["files"] = self.report.file_names().len().into();
         document["domains"] = self.domains.into();
@@ -101,7 +101,7 @@ impl Findings {
             Found::Nothing => {}
             Found::Explained(explained) => document["explanation"] = explained.json.clone(),
             Found::Tests(results) => document["tests"] = tests_as_json(results),
-            Found::BadTests(report) => document["tests"] = report.to_json(),
+            Found::BadTests(report) => document["tests"] = output::parsed(&report.to_json()),
         }
         output::print(&format!("{document}\n"))
     }
@@ -112,7 +112,7 @@ impl Findings {
 }
 
 fn tests_as_json(results: &TestResults) -> Value {
-    let mut document = results.report().to_json();
+    let mut document = output::parsed(&results.report().to_json());
     let test = |test: &tidegate::rules::TestResult| json!({ "file": test.file, "name": test.name, "passed": test.verdict == TestVerdict::Passed });
     document["passed"] = results.passed().into();
     document["failed"] = results.failed().into();

@@ -163,10 +163,7 @@ impl App {
     ) -> Result<Renewal, EngineError> {
         let renewal = self.engine.renew(request, token, ttl).await;
         let result = match &renewal {
-            Ok(Renewal::Renewed(_)) => "renewed",
-            Ok(Renewal::AlreadyReleased) => "already_released",
-            Ok(Renewal::Expired) => "expired",
-            Ok(Renewal::WrongOwner) => "wrong_owner",
+            Ok(renewal) => renewal.as_str(),
             Err(error) => why(error),
         };
         self.metrics.operated("renew", result);
@@ -177,10 +174,7 @@ impl App {
     pub async fn release(&self, request: &Request<'_>, token: &LeaseToken) -> Result<Release, EngineError> {
         let release = self.engine.release(request, token).await;
         let result = match &release {
-            Ok(Release::Released) => "released",
-            Ok(Release::AlreadyReleased) => "already_released",
-            Ok(Release::Expired) => "expired",
-            Ok(Release::WrongOwner) => "wrong_owner",
+            Ok(release) => release.as_str(),
             Err(error) => why(error),
         };
         self.metrics.operated("release", result);

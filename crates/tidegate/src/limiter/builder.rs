@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::Limit;
+use tidegate_core::{Limit, LimitBuilder, LimitSpec};
 
 use super::error::Kind;
 use super::{Limiter, LimiterError, counters};
@@ -35,7 +35,18 @@ impl LimiterBuilder {
 
 impl<C> LimiterBuilder<C> {
     /// Adds a limit: in the text form (`10/s burst 20`), the long form (`{algorithm: sliding_log, limit: 5, per:
-    /// 1m}`), or a [`Limit`].
+    /// 1m}`), put together in code ([`Limit::per`]), or a [`Limit`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::{Limit, Limiter};
+    ///
+    /// let limiter = Limiter::builder()
+    ///     .limit("10/s burst 20")
+    ///     .limit(Limit::per(100, Duration::from_secs(3600)).sliding_log().name("hourly"))
+    ///     .build()?;
+    /// # Ok::<(), tidegate::LimiterError>(())
+    /// ```
     #[must_use]
     pub fn limit(mut self, limit: impl IntoLimit) -> Self {
         self.limits.push(limit.into_limit());
@@ -85,9 +96,9 @@ impl<C: Clock> LimiterBuilder<C> {
     }
 }
 
-/// A limit, or the text of one.
+/// A limit, what makes one, or the text of one.
 pub trait IntoLimit {
-    /// The limit, if the text is one.
+    /// The limit, if it is one.
     fn into_limit(self) -> Result<Limit, LimiterError>;
 }
 
@@ -112,5 +123,18 @@ impl IntoLimit for &String {
 impl IntoLimit for String {
     fn into_limit(self) -> Result<Limit, LimiterError> {
         self.as_str().into_limit()
+    }
+}
+
+impl IntoLimit for LimitSpec {
+    fn into_limit(self) -> Result<Limit, LimiterError> {
+        let text = self.to_string();
+        self.build().map_err(|error| LimiterError(Kind::Limit { text, error }))
+    }
+}
+
+impl IntoLimit for LimitBuilder {
+    fn into_limit(self) -> Result<Limit, LimiterError> {
+        self.spec().clone().into_limit()
     }
 }

@@ -24,7 +24,7 @@ fn limits_that_look_on_make_nobody_wait() {
         let mut plan = Plan::new();
         plan.add(Charge { role: Role::Observed, ..Charge::new(b"key", &dry, 1) }).unwrap();
         plan.add(Charge::new(b"key", &real, 1)).unwrap();
-        store.check(&plan, NOW);
+        let _ = store.check(&plan, NOW);
         assert_eq!(store.wait(&plan, NOW), Wait::of(second), "{limit}");
         let mut foresight = store.foresee(&plan);
         assert!(foresight.is_of(&plan), "{limit}");

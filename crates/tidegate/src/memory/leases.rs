@@ -14,6 +14,7 @@ use crate::grant::at_least_the_least;
 
 /// Units that are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Lease {
     /// What its holder shows to renew or release it.
     pub token: LeaseToken,
@@ -28,6 +29,7 @@ pub struct Lease {
 /// How a release ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
+#[non_exhaustive]
 pub enum Release {
     /// The units are free again.
     Released,
@@ -42,6 +44,7 @@ pub enum Release {
 /// How a renewal ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
+#[non_exhaustive]
 pub enum Renewal {
     /// It lasts a ttl from now, with the same fence. Tokens from before the renewal stay good.
     Renewed(Lease),
@@ -51,6 +54,30 @@ pub enum Renewal {
     Expired,
     /// The token is not one of this key's, or of another store's.
     WrongOwner,
+}
+
+impl Release {
+    /// As it is written in metrics and answers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Released => "released",
+            Self::AlreadyReleased => "already_released",
+            Self::Expired => "expired",
+            Self::WrongOwner => "wrong_owner",
+        }
+    }
+}
+
+impl Renewal {
+    /// As it is written in metrics and answers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Renewed(_) => "renewed",
+            Self::AlreadyReleased => "already_released",
+            Self::Expired => "expired",
+            Self::WrongOwner => "wrong_owner",
+        }
+    }
 }
 
 /// Why a lease is not there.

@@ -19,6 +19,7 @@ mod grants;
 mod leases;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod outcomes;
 mod page;
 mod seed;
 mod shards;
@@ -31,7 +32,6 @@ mod walk_tests;
 
 use std::fmt;
 
-use smallvec::SmallVec;
 use tidegate_core::algorithm::{Concurrency, Counting, LedgerAlgorithm, PackedAlgorithm};
 use tidegate_core::{
     Algorithm, Ask, Charge, Decision, Fence, Grant, Leases, Ledger, Outcome, Packed, Plan, Role, Ruling,
@@ -43,6 +43,7 @@ use crate::waiting::Kins;
 use budget::Budget;
 pub(crate) use foresight::{Foreseen, Foresight, Pending};
 pub use leases::{Lease, Release, Renewal};
+pub use outcomes::{Outcomes, OutcomesIntoIter};
 use seed::Seed;
 use shards::{Kept, Shard, Shards, Share, shard_of};
 use table::Table;
@@ -50,9 +51,6 @@ use table::Table;
 pub use snapshot::{
     Found, Restored, SNAPSHOT_EVERY_MIN, SnapshotAttempts, SnapshotError, SnapshotReport, SnapshotWriter,
 };
-
-/// One outcome per charge of a plan, in its order.
-pub type Outcomes = SmallVec<[Outcome; 2]>;
 
 /// The default bound of a store.
 pub const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
@@ -88,6 +86,7 @@ struct Place<'a, S> {
 
 /// What a store holds and what it had to give up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MemoryStats {
     /// Bytes in use for counters.
     pub bytes_used: u64,

@@ -164,7 +164,7 @@ mod tests {
                 Err(report) => report,
                 Ok(file) => file.finish().unwrap_err(),
             };
-            let (shown, json) = (report.to_string(), report.to_json().to_string());
+            let (shown, json) = (report.to_string(), report.to_json());
             assert!(!shown.contains("s3cret") && !json.contains("s3cret"), "{text}\n{shown}\n{json}");
             assert!(report.errors() > 0);
         }

@@ -21,6 +21,7 @@ pub const BYTES_MAX: usize = 256 << 20;
 
 /// Rules that can be used.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Loaded {
     /// The domains, in the order in which the files name them.
     pub domains: Vec<Domain>,

@@ -72,6 +72,7 @@ pub enum Turn {
 /// Why a request does not wait, or no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
+#[non_exhaustive]
 pub enum Refusal {
     /// It asks for more than its limits can ever hold.
     Never,

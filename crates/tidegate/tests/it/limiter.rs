@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::{Clock, Limiter, ManualClock, Timestamp};
+use tidegate::{Clock, Limit, Limiter, ManualClock, Timestamp};
 
 fn limiter(limits: &[&str], clock: &ManualClock) -> Limiter<ManualClock> {
     let builder = limits.iter().fold(Limiter::builder(), |builder, limit| builder.limit(*limit));
@@ -144,6 +144,22 @@ fn a_named_limit_is_itself_wherever_it_stands() {
 }
 
 #[test]
+fn limits_put_together_in_code_are_those_of_their_text() {
+    let clock = ManualClock::default();
+    let built = Limiter::builder()
+        .limit(Limit::per(5, Duration::from_secs(3600)).name("a"))
+        .limit(Limit::concurrency(3, Duration::from_secs(60)))
+        .clock(clock.clone())
+        .build()
+        .unwrap();
+    let read =
+        limiter(&["{limit: 5, per: 1h, name: a}", "{algorithm: concurrency, limit: 3, ttl: 1m}"], &clock);
+    assert!(built.limits().eq(read.limits()));
+    let changed = built.changed([Limit::per_hour(4).name("a")]).unwrap();
+    assert_eq!(changed.limits().next(), Some(&"{limit: 4, per: 1h, name: a}".parse().unwrap()));
+}
+
+#[test]
 fn errors_say_what_is_wrong_and_what_would_be_right() {
     let error = |limits: &[&str]| {
         let builder = limits.iter().fold(Limiter::builder(), |builder, limit| builder.limit(*limit));
@@ -159,6 +175,12 @@ fn errors_say_what_is_wrong_and_what_would_be_right() {
     assert_eq!(
         error(&["{limit: 1, per: 1s, name: a}", "{limit: 2, per: 1s, name: a}"]),
         "two limits are named `a` (hint: names tell limits apart; choose another)"
+    );
+    let built = Limiter::new(Limit::per_second(5).sliding_log().burst(9)).unwrap_err();
+    assert_eq!(
+        built.to_string(),
+        "in limit `{algorithm: sliding_log, limit: 5, per: 1s, burst: 9}`: `burst` does not go with algorithm sliding_log \
+         (hint: leave it out, or use algorithm: gcra or token_bucket)"
     );
     assert_eq!(error(&["1/s"; 33]), "33 limits are too many (hint: 32 are the most for one limiter)");
 }

@@ -157,14 +157,14 @@ fn a_refund_gives_back_and_a_reset_forgets() {
             plan
         };
         let whole = store.peek(&plan(0), now)[0].remaining;
-        store.check(&plan(2), now);
-        store.check(&plan(1), now);
+        let _ = store.check(&plan(2), now);
+        let _ = store.check(&plan(1), now);
         assert_eq!(store.peek(&plan(0), now)[0].remaining, whole - 3, "{}", counter.limit());
         store.refund(&plan(2), now);
         assert_eq!(store.peek(&plan(0), now)[0].remaining, whole - 1, "{}", counter.limit());
         store.refund(&plan(100), now);
         assert_eq!(store.peek(&plan(0), now)[0].remaining, whole, "{}", counter.limit());
-        store.check(&plan(3), now);
+        let _ = store.check(&plan(3), now);
         store.reset(&plan(0));
         let fresh = store.peek(&plan(0), now)[0];
         assert_eq!((fresh.remaining, fresh.reset_after.get()), (whole, 0), "{}", counter.limit());

@@ -11,6 +11,7 @@ const SHOWN_VALUES_MAX: usize = 4;
 
 /// What keeps a rule from matching a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Mismatch<'a> {
     /// An attribute is not what a condition wants.
     Attribute {

@@ -1,5 +1,6 @@
 //! Limits as text: what is read, what is written, and what people are told when it is no limit.
 
+mod built;
 mod rates;
 mod refused;
 mod round_trip;

@@ -6,6 +6,7 @@ use tidegate::Clock as _;
 use tidegate::rules::{Reload, Request};
 use tidegate::{AlgorithmName, PlanFull};
 
+use crate::output;
 use crate::request_json::{self, Form};
 use crate::serve::App;
 use crate::serve::http::asking;
@@ -113,7 +114,7 @@ fn of(Reloaded { rules, certificate }: &Reloaded) -> Reply {
         CertificateReload::Replaced => ("replaced", None),
         CertificateReload::Kept(error) => ("kept", Some(error.to_string())),
     };
-    let report = report.map(tidegate::rules::Report::to_json);
+    let report = report.map(|report| output::parsed(&report.to_json()));
     if rules != "kept" && certificate != "kept" {
         return reply::json(&json!({ "rules": rules, "report": report, "certificate": certificate }));
     }

@@ -49,7 +49,9 @@ pub(super) async fn explain(app: &App, body: &[u8], written: Written) -> Reply {
     let descriptors = entries.descriptors();
     let request = Request { domain: read.domain(), descriptors: &descriptors };
     match (app.explain(&request).await, written) {
-        (Ok(explanation), Written::ForPrograms) => reply::json(&explanation.to_json()),
+        (Ok(explanation), Written::ForPrograms) => {
+            reply::reply(StatusCode::OK, Kind::Json, explanation.to_json())
+        }
         (Ok(explanation), Written::ForPeople) => {
             reply::reply(StatusCode::OK, Kind::Text, explanation.to_string())
         }

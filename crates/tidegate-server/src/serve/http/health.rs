@@ -8,6 +8,7 @@ use tidegate::{Found, Timestamp};
 use super::connection::Asked;
 use super::reply::{self, Kind, Problem, Reply, reply};
 use super::routes;
+use crate::output;
 use crate::serve::rounded::MILLI_NS;
 use crate::serve::status::{CertificateStatus, Failed, RulesStatus, SnapshotStatus};
 use crate::serve::{App, Fleet};
@@ -129,7 +130,7 @@ fn rules(status: &RulesStatus, audience: Audience) -> Value {
     if audience == Audience::Operators {
         said["paths"] = status.paths.iter().map(|path| path.display().to_string()).collect();
         if let Some(failed) = &status.failure {
-            said["failure"]["report"] = failed.error.to_json();
+            said["failure"]["report"] = output::parsed(&failed.error.to_json());
         }
     }
     said
@@ -156,7 +157,6 @@ fn snapshots(status: &SnapshotStatus, audience: Audience) -> Value {
 /// What was found at the start.
 fn found(found: &Found) -> Value {
     match found {
-        Found::Nothing => json!({ "restored": null, "refused": null }),
         Found::Snapshot { restored, given_up, expired, written_at } => json!({
             "restored": {
                 "counters": restored, "given_up": given_up, "expired": expired, "written_at_ms": millis(*written_at),
@@ -164,6 +164,7 @@ fn found(found: &Found) -> Value {
             "refused": null,
         }),
         Found::Refused(error) => json!({ "restored": null, "refused": error.to_string() }),
+        _ => json!({ "restored": null, "refused": null }),
     }
 }
 

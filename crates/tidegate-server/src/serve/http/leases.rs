@@ -49,7 +49,7 @@ pub(super) async fn renew(app: &App, body: &[u8]) -> Reply {
         }
         Ok(Renewal::AlreadyReleased) => Lost::Released.reply(),
         Ok(Renewal::Expired) => Lost::Expired.reply(),
-        Ok(Renewal::WrongOwner) => Lost::NotOurs.reply(),
+        Ok(_) => Lost::NotOurs.reply(),
         Err(error) => asking::of_error(&error),
     }
 }
@@ -67,7 +67,7 @@ pub(super) async fn release(app: &App, body: &[u8]) -> Reply {
         Ok(Release::Released) => reply(StatusCode::OK, Kind::Json, &br#"{"result":"released"}"#[..]),
         Ok(Release::AlreadyReleased) => Lost::Released.reply(),
         Ok(Release::Expired) => Lost::Expired.reply(),
-        Ok(Release::WrongOwner) => Lost::NotOurs.reply(),
+        Ok(_) => Lost::NotOurs.reply(),
         Err(error) => asking::of_error(&error),
     }
 }

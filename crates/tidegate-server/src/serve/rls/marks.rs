@@ -82,7 +82,7 @@ impl<'r> MarksOf<'r> {
             // To whom it is a secret, it stays one.
             Fate::ShadowBanned => (false, true),
             Fate::Soft => (true, true),
-            Fate::Denied | Fate::Unavailable => (true, false),
+            _ => (true, false),
         };
         let mut marks = Self { metadata: Some(Metadata::of(answer)), ..Self::default() };
         if for_client {

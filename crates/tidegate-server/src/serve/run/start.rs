@@ -144,7 +144,7 @@ fn rules_of(args: &ServeArgs) -> Result<(Vec<Domain>, Option<Source>), Verdict> 
         None => rules::parse(first_minute::EXAMPLE_NAME, first_minute::EXAMPLE),
     };
     match loaded {
-        Ok(Loaded { domains, report }) => {
+        Ok(Loaded { domains, report, .. }) => {
             if report.warnings() > 0 {
                 tracing::warn!("the rules have warnings:\n{report}");
             }
@@ -166,11 +166,11 @@ fn counters(
     let memory_max = args.memory_max.bytes();
     let Some(data_dir) = data_dir else { return (Arc::new(MemoryStore::bounded(memory_max)), None) };
     let path = data_dir.snapshot();
-    let Restored { store, found } = MemoryStore::restore(&path, memory_max, clock.now());
+    let Restored { store, found, .. } = MemoryStore::restore(&path, memory_max, clock.now());
     match &found {
         Found::Refused(error) => tracing::error!("{error}"),
         Found::Snapshot { given_up: 1.., .. } => tracing::warn!("{found}"),
-        Found::Nothing | Found::Snapshot { .. } => tracing::info!("{found}"),
+        _ => tracing::info!("{found}"),
     }
     (Arc::new(store), Some((path, found)))
 }

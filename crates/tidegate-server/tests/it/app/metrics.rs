@@ -193,12 +193,13 @@ fn refused_rules_and_snapshots_are_there() {
     let app = app(RULES);
     let report = rules::parse("r.yaml", "rules: 7").unwrap_err();
     app.status.rules_refused(report);
-    let written_at = app.engine.clock().now();
+    let mut last = SnapshotReport::default();
+    (last.entries, last.bytes, last.written_at) = (3, 4_096, app.engine.clock().now());
     app.status.snapshots_are(SnapshotStatus {
         path: "x".into(),
         every: std::time::Duration::from_secs(10),
         found: Found::Nothing,
-        last: Some(SnapshotReport { entries: 3, bytes: 4_096, written_at }),
+        last: Some(last),
         written: 2,
         failed: 1,
         failure: None,

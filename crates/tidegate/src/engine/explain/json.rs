@@ -7,14 +7,15 @@ use tidegate_core::rules::{Asked, LimitId};
 use super::{Answer, ExplainedDescriptor, ExplainedLimit, Explanation, Standing};
 
 impl Explanation {
-    /// The explanation as JSON. Spans are in nanoseconds; a wait that never ends is `null`.
-    pub fn to_json(&self) -> Value {
-        json!({
+    /// The explanation as a JSON document. Spans are in nanoseconds; a wait that never ends is `null`.
+    pub fn to_json(&self) -> String {
+        let document = json!({
             "domain": self.domain,
             "known": self.is_known,
             "descriptors": self.descriptors.iter().map(descriptor).collect::<Vec<_>>(),
             "decision": decision(&self.answer),
-        })
+        });
+        document.to_string()
     }
 }
 

@@ -21,6 +21,7 @@ const NANOS_PER_MICRO: u64 = 1_000;
 /// A store to begin with, and where its counters are from.
 #[derive(Debug)]
 #[must_use]
+#[non_exhaustive]
 pub struct Restored {
     /// The store: with all counters of the snapshot that still matter, or empty.
     pub store: MemoryStore,
@@ -30,6 +31,7 @@ pub struct Restored {
 
 /// What was found where a snapshot was looked for. Its `Display` is a line for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Found {
     /// There is no file. The store is empty.
     Nothing,

@@ -13,7 +13,8 @@ use super::{kept, packed};
 use crate::memory::MemoryStore;
 
 /// What was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SnapshotReport {
     /// Counters. One that moved while the snapshot was written may be counted twice.
     pub entries: u64,

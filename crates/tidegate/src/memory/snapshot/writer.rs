@@ -59,6 +59,7 @@ struct State {
 
 /// How often a [`SnapshotWriter`] has tried, and how long the last attempt took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SnapshotAttempts {
     /// Attempts that are over, whatever came of them.
     pub made: u64,

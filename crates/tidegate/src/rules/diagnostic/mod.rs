@@ -12,6 +12,7 @@ use super::{FileId, Span};
 
 /// One thing that is wrong, or odd.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Diagnostic {
     /// Whether the rules can be used all the same.
     pub severity: Severity,
@@ -35,6 +36,7 @@ pub struct Diagnostic {
 
 /// A place that has to do with a [`Diagnostic`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Related {
     /// Where.
     pub span: Span,

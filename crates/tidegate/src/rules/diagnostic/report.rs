@@ -60,8 +60,8 @@ impl Report {
     /// "message": .., "file": .., "line": .., "column": .., "end_line": .., "end_column": .., "field": ..,
     /// "label": .., "hint": .., "related": [..]}]}`. Lines and columns count from 1, columns in characters; they are
     /// null where there are none.
-    pub fn to_json(&self) -> serde_json::Value {
-        json::value(self)
+    pub fn to_json(&self) -> String {
+        json::value(self).to_string()
     }
 
     /// Whether anything in it keeps the rules from being used.

@@ -64,6 +64,7 @@ pub struct TestResults {
 
 /// How one test went.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TestResult {
     /// The file it stands in.
     pub file: String,
@@ -75,6 +76,7 @@ pub struct TestResult {
 
 /// Whether all came as it was expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TestVerdict {
     /// It did.
     Passed,

@@ -40,6 +40,7 @@ fn as_json(setup: Setup) {
     let json = with_request("method=GET path=/x", 1, |request| {
         bench.setup.explain(&bench.engine, request, |explanation| explanation.to_json())
     });
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["decision"]["decision"], "allowed");
     assert_eq!(json["decision"]["rule"], "old");
     assert_eq!(json["decision"]["remaining"], 0);

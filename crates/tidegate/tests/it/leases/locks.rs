@@ -3,7 +3,7 @@
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use tidegate::{Fence, FenceGate, Locks, ManualClock, MemoryStore, Release, Renewal, StaleFence, Timestamp};
+use tidegate::{Fence, FenceGate, Locks, ManualClock, MemoryStore, Release, Renewal, Timestamp};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -51,8 +51,8 @@ fn a_paused_holder_is_refused_by_its_old_number() {
     // Until the other one has been there, the file cannot know.
     assert_eq!(file.admit(paused.fence()), Ok(()));
     assert_eq!(file.admit(other.fence()), Ok(()));
-    let stale = StaleFence { shown: paused.fence(), highest: other.fence() };
-    assert_eq!(file.admit(paused.fence()), Err(stale));
+    let stale = file.admit(paused.fence()).unwrap_err();
+    assert_eq!((stale.shown, stale.highest), (paused.fence(), other.fence()));
     assert!(stale.to_string().contains(&paused.fence().to_string()));
     assert_eq!(paused.renew(), Renewal::Expired);
     assert_eq!(paused.release(), Release::Expired);

@@ -36,7 +36,7 @@ impl Keys {
         let key = (key + u64::MAX / 2).to_le_bytes();
         let mut plan = Plan::new();
         plan.add(Charge::new(&key, &self.counter, 1)).unwrap();
-        store.check(&plan, now);
+        let _ = store.check(&plan, now);
         store.refund(&plan, now);
     }
 }

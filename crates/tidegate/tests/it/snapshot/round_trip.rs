@@ -68,7 +68,7 @@ proptest! {
         let mut now_ns = NOW.as_nanos();
         for request in before {
             now_ns += request.later_ns;
-            ask(&store, &counters, &request, Timestamp::from_nanos(now_ns));
+            let _ = ask(&store, &counters, &request, Timestamp::from_nanos(now_ns));
         }
         let report = store.snapshot(directory.file(), Timestamp::from_nanos(now_ns)).unwrap();
         prop_assert_eq!(report.bytes, std::fs::metadata(directory.file()).unwrap().len());

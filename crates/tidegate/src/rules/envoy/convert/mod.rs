@@ -22,6 +22,7 @@ use tree::Place;
 
 /// A file for envoyproxy/ratelimit, in the native language.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Converted {
     /// The native file.
     pub text: String,

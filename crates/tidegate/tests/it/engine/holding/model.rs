@@ -131,7 +131,7 @@ fn apply(bench: &Bench, model: &mut Model, op: Op) -> Result<(), TestCaseError> 
                     prop_assert_eq!(lease.expires.as_nanos(), held.expires * 1_000_000_000);
                 }
                 Renewal::AlreadyReleased | Renewal::Expired => prop_assert!(!live),
-                Renewal::WrongOwner => prop_assert!(false),
+                _ => prop_assert!(false, "{renewal:?}"),
             }
         }
         Op::Release(index) => {
