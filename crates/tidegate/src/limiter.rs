@@ -8,9 +8,10 @@ pub use error::LimiterError;
 
 use std::sync::Arc;
 
-use tidegate_core::rules::LimitId;
 use tidegate_core::succession::{Change, Known, Retiring, next_end, past_ends};
-use tidegate_core::{Algorithm, Charge, Counter, Decision, Limit, Nanos, Plan, Role, Timestamp, Wait};
+use tidegate_core::{
+    Algorithm, Charge, Counter, Decision, Limit, LimitId, Nanos, Plan, Role, Timestamp, Wait,
+};
 
 use crate::memory::{MemoryStats, MemoryStore};
 use crate::waiting::{Kin, Queues};

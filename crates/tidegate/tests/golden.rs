@@ -1,5 +1,7 @@
 //! Every store against the files in `golden/`, through the limiter that people use.
 
+#![cfg(feature = "calendar")]
+
 #[allow(dead_code, reason = "the core's tests also write these files")]
 #[path = "../../tidegate-core/tests/golden_file/mod.rs"]
 mod golden_file;

@@ -20,7 +20,6 @@ mod holders;
 mod identity;
 mod key;
 mod key_bytes;
-mod key_values;
 mod levels;
 mod matching;
 mod pattern;
@@ -41,7 +40,6 @@ pub use domain::{Apply, Domain, Lookup, Pool};
 pub use gate::Gate;
 pub use key::{Key, KeyPart, Missing};
 pub use key_bytes::{KEY_PART_BYTES_MAX, key_text, value_text};
-pub use key_values::{KeyValue, key_values};
 pub use levels::Levels;
 pub use matching::{Found, Index, Matches, Mismatch};
 pub use pattern::{
@@ -51,9 +49,9 @@ pub use pattern::{
 };
 pub use request::{Descriptor, Entry, Request};
 pub use request_limit::{OVERRIDE_RULE, RequestLimit, Unit};
-pub use rule::{
-    Condition, CostFrom, DenyCache, Entries, LimitId, Limits, OnStoreFailure, Rule, RuleLimit, Tiers,
-};
+pub use rule::{Condition, CostFrom, DenyCache, Entries, Limits, OnStoreFailure, Rule, RuleLimit, Tiers};
 pub use ruleset::{DomainRules, Ruleset, RulesetError};
 pub use signal::{Level, NotALevel, Signal};
 pub use touches::{Drawn, Touch, Touches};
+
+pub use crate::{KeyValue, LimitId, key_values};
