@@ -22,30 +22,39 @@
 //! assert!(error.to_string().contains("fortnight"));
 //! # Ok::<(), tidegate_core::LimitError>(())
 //! ```
+//!
+//! The feature `calendar` (on by default) has windows that are days, weeks or months of a time zone, the feature `rules`
+//! has `rules`: matching requests to limits.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_debug_implementations)]
 
 pub mod algorithm;
 mod decision;
+mod key_values;
 mod lease_token;
 mod leases;
 mod ledger;
 mod limit;
+mod limit_id;
 mod op;
 mod outcome;
 mod packed;
 mod plan;
 mod rate;
+#[cfg(feature = "rules")]
 pub mod rules;
 pub mod succession;
 pub mod text;
 mod time;
 
 pub use decision::Decision;
+pub use key_values::{KeyValue, key_values};
 pub use lease_token::{LeaseToken, NotAToken};
 pub use leases::{Fence, Grant, LeaseEntry, Leases, LeasesError};
 pub use ledger::{CopyProgress, Ledger, LedgerCopy, LedgerEntry, LedgerError};
 pub use limit::{Algorithm, AlgorithmName, Limit, LimitBuilder, LimitError, LimitSpec, Pace};
+pub use limit_id::LimitId;
 pub use op::Op;
 pub use outcome::{Ask, Outcome, Ruling, Verdict};
 pub use packed::Packed;

@@ -11,8 +11,7 @@ use siphasher::sip::SipHasher13;
 use smallvec::SmallVec;
 
 use crate::algorithm::PackedAlgorithm;
-use crate::rules::LimitId;
-use crate::{Algorithm, Limit};
+use crate::{Algorithm, Limit, LimitId};
 
 /// The most charges in one plan. A request that matches more rules than this is a mistake in the rules.
 pub const PLAN_CHARGES_MAX: usize = 64;
@@ -47,7 +46,7 @@ pub enum KeyForm {
     /// What a caller gave as a key.
     #[default]
     Plain,
-    /// Values by rules, which [`key_values`](crate::rules::key_values) takes apart.
+    /// Values by rules, which [`key_values`](crate::key_values) takes apart.
     Values,
     /// Values that may be secrets. They are nobody else's business.
     Secret,

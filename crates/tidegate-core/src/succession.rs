@@ -30,7 +30,7 @@ pub struct Retiring {
     pub until: Timestamp,
 }
 
-/// A counter and what its limit is known by: within a rule a [`LimitId`](crate::rules::LimitId), within a set of rules
+/// A counter and what its limit is known by: within a rule a [`LimitId`](crate::LimitId), within a set of rules
 /// the rule's identity too.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a, I> {

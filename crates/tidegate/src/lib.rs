@@ -59,11 +59,23 @@
 //! # Ok::<(), tidegate::PacerError>(())
 //! ```
 //!
+//! # Features
+//!
+//! | feature | adds | needs |
+//! |---|---|---|
+//! | `calendar`, on by default | windows that are days, weeks or months of a time zone | jiff with its time zones |
+//! | `rules` | rules from files, and `Engine` | regex, a YAML parser |
+//! | `redis` | counters in Redis or Valkey, shared by many processes | tokio, TLS |
+//!
+//! Each works without the others. Without any, there are limiters with every other kind of limit, locks and pacers. A
+//! limit that needs a feature which is off is refused, and the error names the feature.
+//!
 //! # Rules
 //!
 //! With the feature `rules`, an `Engine` decides requests by rules from files: which limits apply to whom, what happens
 //! over them, changed under traffic without resetting anybody. `docs/rules.md` in the repository is the reference.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_debug_implementations)]
 
 mod blocking;
@@ -113,6 +125,6 @@ pub use tidegate_core::{
 pub use waiting::{LATE_NS_MAX, QUEUE_MAX_DEFAULT, Refusal, Turn, UntilAcquired, UntilReady, WAITERS_MAX};
 
 /// The examples of the README are compiled, and most of them run, like any other.
-#[cfg(all(doctest, feature = "rules"))]
+#[cfg(all(doctest, feature = "calendar", feature = "rules"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -9,9 +9,8 @@ pub use error::LimiterError;
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_core::rules::LimitId;
 use tidegate_core::succession::{Change, Known, Retiring, next_end, past_ends};
-use tidegate_core::{Algorithm, Charge, Counter, Decision, Limit, Nanos, Plan, Timestamp, Wait};
+use tidegate_core::{Algorithm, Charge, Counter, Decision, Limit, LimitId, Nanos, Plan, Timestamp, Wait};
 
 use crate::memory::{MemoryStats, MemoryStore};
 use crate::waiting::{Kin, Queues};

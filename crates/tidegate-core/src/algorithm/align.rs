@@ -16,6 +16,7 @@ pub enum Align {
 /// window: one day, seven or thirty.
 ///
 /// ```
+/// # #[cfg(feature = "calendar")] {
 /// use tidegate_core::algorithm::{Align, CalendarSpec};
 /// use tidegate_core::{AlgorithmName, LimitSpec};
 ///
@@ -30,6 +31,7 @@ pub enum Align {
 ///     limit.build()?.to_string(),
 ///     "{algorithm: fixed_window, limit: 1000, per: month, align: {tz: Europe/Paris, day_of_month: 15}}"
 /// );
+/// # }
 /// # Ok::<(), tidegate_core::LimitError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -14,7 +14,7 @@ use jiff::civil::{Date, Time};
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 use jiff::{Timestamp as Instant, ToSpan};
 
-use super::{CalendarSpec, Weekday};
+use super::{CalendarSpec, CalendarWindow, Weekday};
 use crate::Timestamp;
 
 /// Days, weeks or months in a time zone. Made by [`CalendarSpec::build`](super::CalendarSpec::build).
@@ -35,16 +35,6 @@ pub(crate) enum CalendarUnit {
     Month {
         day: i8,
     },
-}
-
-/// A window of a calendar: from its start up to, but without, its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CalendarWindow {
-    /// Its first instant; the epoch, if it began before.
-    pub start: Timestamp,
-    /// The first instant of the next window, in nanoseconds since the epoch. May lie past the end of
-    /// [`Timestamp`].
-    pub end_ns: u128,
 }
 
 impl Calendar {

@@ -34,6 +34,16 @@ pub enum Edges {
     Calendar(Calendar),
 }
 
+/// A window of a calendar: from its start up to, but without, its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CalendarWindow {
+    /// Its first instant; the epoch, if it began before.
+    pub start: Timestamp,
+    /// The first instant of the next window, in nanoseconds since the epoch. May lie past the end of
+    /// [`Timestamp`].
+    pub end_ns: u128,
+}
+
 /// A window and what was used in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {

@@ -12,23 +12,30 @@
 //! | [`Concurrency`] | a lease each | L in flight |
 
 mod align;
+#[cfg(feature = "calendar")]
 mod calendar;
 mod concurrency;
 mod fixed_window;
 mod gcra;
 mod leaky_bucket;
+#[cfg(not(feature = "calendar"))]
+mod no_calendar;
 mod sliding_log;
 mod sliding_window;
 mod sub_windows;
 mod token_bucket;
 
 pub use align::{Align, CalendarSpec, Weekday};
+#[cfg(feature = "calendar")]
+pub use calendar::Calendar;
+#[cfg(feature = "calendar")]
 pub(crate) use calendar::CalendarUnit;
-pub use calendar::{Calendar, CalendarWindow};
 pub use concurrency::Concurrency;
-pub use fixed_window::{Edges, FixedWindow, Window};
+pub use fixed_window::{CalendarWindow, Edges, FixedWindow, Window};
 pub use gcra::{Arrival, Gcra};
 pub use leaky_bucket::LeakyBucket;
+#[cfg(not(feature = "calendar"))]
+pub use no_calendar::Calendar;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::{SlidingWindow, WindowPair};
 pub use sub_windows::{SUB_WINDOWS_DEFAULT, SUB_WINDOWS_MAX, SubWindows};

@@ -2,6 +2,8 @@
 
 mod algorithm_name;
 mod as_spec;
+#[cfg(feature = "calendar")]
+mod build_calendar;
 mod builder;
 mod calendar;
 mod duration;

@@ -12,6 +12,13 @@ use crate::algorithm::Align;
 /// Longer text than this is no limit.
 const TEXT_BYTES_MAX: usize = 1024;
 
+/// How a calendar is written, in hints.
+const CALENDAR_FORM: &str = if cfg!(feature = "calendar") {
+    "{tz: Europe/Paris}"
+} else {
+    "{tz: Europe/Paris} with the feature `calendar`"
+};
+
 /// Reads either form.
 pub(super) fn spec(text: &str) -> Result<LimitSpec, LimitError> {
     if text.len() > TEXT_BYTES_MAX {
@@ -149,7 +156,7 @@ fn align(value: &str) -> Result<Align, LimitError> {
     match value {
         "epoch" => Ok(Align::Epoch),
         "first_hit" => Ok(Align::FirstHit),
-        _ => Err(LimitError::unknown("align", value, &["epoch", "first_hit", "{tz: Europe/Paris}"])),
+        _ => Err(LimitError::unknown("align", value, &["epoch", "first_hit", CALENDAR_FORM])),
     }
 }
 

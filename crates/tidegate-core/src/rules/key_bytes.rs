@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use super::pattern::start_of_block;
 use super::{Attribute, Case, Descriptor, Key, KeyPart, path_segment};
+use crate::key_values::{ABSENT, ADDRESS, DIGEST, TEXT};
 
 /// A part that is longer stands in the key as a digest of itself.
 pub const KEY_PART_BYTES_MAX: usize = 1024;
@@ -23,12 +24,6 @@ pub(super) enum Found {
     All,
     NotAll,
 }
-
-// What a part begins with, so that no two keys are written the same way.
-pub(super) const ABSENT: u8 = 0;
-pub(super) const TEXT: u8 = 1;
-pub(super) const DIGEST: u8 = 2;
-pub(super) const ADDRESS: u8 = 3;
 
 /// Writes the key of a descriptor at the end of `buffer`. What is missing is written as missing. Values that are equal to
 /// conditions are equal here: a client must not come by another key by writing `POST` as `post`, or a path with another
@@ -140,4 +135,44 @@ fn write_bytes(kind: u8, bytes: &[u8], buffer: &mut KeyBuffer) {
     buffer.push(kind);
     buffer.extend_from_slice(&(bytes.len() as u64).to_le_bytes()[..2]);
     buffer.extend_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::Entry;
+    use crate::{KeyValue, key_values};
+
+    #[test]
+    fn a_key_is_taken_apart_into_what_it_was_made_of() {
+        let attribute = |name| KeyPart::Attribute(Attribute::named(name));
+        let ip = KeyPart::Ip { ipv6_prefix_bits: 64 };
+        let key =
+            Key::new([attribute("method"), attribute("long"), attribute("none"), attribute("user"), ip]);
+        let long = "x".repeat(KEY_PART_BYTES_MAX + 1);
+        let entry = |key, value| Entry { key, value };
+        for (ip, address) in [("192.0.2.1", "192.0.2.1"), ("2001:db8::1:2:3:4", "2001:db8::")] {
+            let entries =
+                [entry("method", "GET"), entry("long", &long), entry("user", "Ann"), entry("ip", ip)];
+            let mut buffer = KeyBuffer::new();
+            write(&key, &Descriptor::new(&entries, 1), &mut buffer);
+            let values: Vec<KeyValue<'_>> = key_values(&buffer).collect();
+            let [
+                KeyValue::Text(b"get"),
+                KeyValue::Digest(digest),
+                KeyValue::Absent,
+                KeyValue::Text(b"Ann"),
+                last,
+            ] = values[..]
+            else {
+                panic!("{values:?}");
+            };
+            assert_eq!(digest.len(), 16);
+            assert_eq!(last, KeyValue::Address(address.parse().unwrap()));
+            // Whatever is cut off, nothing is made up.
+            for length in 0..buffer.len() {
+                assert!(key_values(&buffer[..length]).count() < values.len());
+            }
+        }
+    }
 }

@@ -22,7 +22,6 @@ mod evaluation;
 mod identity;
 mod key;
 mod key_bytes;
-mod key_values;
 mod levels;
 mod matched;
 mod matching;
@@ -45,7 +44,6 @@ pub use domain::{Apply, Domain, Lookup, Pool};
 pub use evaluation::{AskPurpose, Evaluation, NextAsk, Progress};
 pub use key::{Key, KeyPart, Missing};
 pub use key_bytes::{KEY_PART_BYTES_MAX, key_text, value_text};
-pub use key_values::{KeyValue, key_values};
 pub use levels::Levels;
 pub use matched::{LimitPosition, LimitRef, MatchedLimit, MatchedLimits, ResolvedLimit};
 pub use matching::{Found, Index, Matches, Mismatch};
@@ -57,6 +55,8 @@ pub use pattern::{
 pub use plan_draft::{PlanDraft, PlanParts};
 pub use request::{Descriptor, Entry, Request};
 pub use request_limit::{OVERRIDE_RULE, RequestLimit, Unit};
-pub use rule::{Condition, CostFrom, Entries, LimitId, Limits, Rule, RuleLimit, Tiers};
+pub use rule::{Condition, CostFrom, Entries, Limits, Rule, RuleLimit, Tiers};
 pub use ruleset::{DomainRules, Ruleset, RulesetError};
 pub use signal::{Level, NotALevel, Signal};
+
+pub use crate::{KeyValue, LimitId, key_values};

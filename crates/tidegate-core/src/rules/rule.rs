@@ -1,10 +1,8 @@
 //! A rule: what it matches, and the limits of what it matches.
 
-use std::fmt;
-
 use super::identity::{Name, Named};
 use super::{Action, Attribute, Key, Margin, Missing, Pattern};
-use crate::{Algorithm, DenyCache, Limit, OnStoreFailure};
+use crate::{Algorithm, DenyCache, Limit, LimitId, OnStoreFailure};
 
 /// A rule, checked and not yet compiled.
 #[derive(Clone, Debug, Default)]
@@ -93,15 +91,6 @@ pub struct RuleLimit {
     pub action: Action,
 }
 
-/// What a limit is known by within its rule.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LimitId {
-    /// Its name.
-    Name(Box<str>),
-    /// Its place among the limits, from 0.
-    Place(usize),
-}
-
 /// Where the cost of a request is from. A descriptor whose own cost is zero asks without charging in any case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CostFrom {
@@ -157,23 +146,6 @@ impl Name for LimitId {
         match self {
             Self::Name(name) => Self::Name(format!("{name}\u{1d}{number}").into()),
             Self::Place(place) => Self::Name(format!("\u{1d}{place}\u{1d}{number}").into()),
-        }
-    }
-}
-
-impl LimitId {
-    /// The name of a limit; of one without a name its place.
-    pub fn of(limit: &Limit, place: usize) -> Self {
-        limit.name().map_or(Self::Place(place), |name| Self::Name(name.into()))
-    }
-}
-
-/// Its name; of one without a name its place, from 1.
-impl fmt::Display for LimitId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Name(name) => f.write_str(name),
-            Self::Place(place) => write!(f, "{}", place + 1),
         }
     }
 }

@@ -9,6 +9,8 @@
 //!
 //! Then read what they wrote: a golden file is only as good as the arithmetic somebody did by hand.
 
+#![cfg(feature = "calendar")]
+
 use std::path::Path;
 use std::sync::Once;
 

@@ -1,6 +1,8 @@
 //! Rules found level by level: a table of what envoyproxy/ratelimit answers, and the tree held to the plainest way of
 //! walking the same descriptors.
 
+#![cfg(feature = "rules")]
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tidegate_core::rules::{Descriptor, Entries, Entry, Levels, Pattern, Rule};

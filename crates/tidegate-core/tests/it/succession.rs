@@ -1,12 +1,14 @@
 //! Which counters go when limits change, and when.
 
-use tidegate_core::rules::{LimitId, RuleLimit};
+#[cfg(feature = "rules")]
+use tidegate_core::rules::RuleLimit;
 use tidegate_core::succession::{Change, Known, Retiring, next_end, past_ends, retire};
-use tidegate_core::{Counter, Nanos, Timestamp, Wait};
+use tidegate_core::{Counter, LimitId, Nanos, Timestamp, Wait};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const DAY_NS: u64 = 86_400 * SECOND_NS;
 /// 30 March 2025 in Paris: a day of 23 hours.
+#[cfg(feature = "calendar")]
 const SHORT_DAY_NS: u64 = 1_743_289_200 * SECOND_NS;
 
 /// A rule's name and a limit's identity in it.
@@ -49,6 +51,7 @@ fn the_same_shape_is_the_same_counter_and_another_retires_after_the_shorter_wind
 
 /// The window of a calendar is the one that it is in, however long.
 #[test]
+#[cfg(feature = "calendar")]
 fn a_calendar_retires_after_the_window_it_is_in() {
     let now = Timestamp::from_nanos(SHORT_DAY_NS);
     let day = counter("quota", "{algorithm: fixed_window, limit: 5, per: day, align: {tz: Europe/Paris}}");
@@ -132,6 +135,7 @@ fn a_wait_goes_past_the_counters_that_end_before_it_does() {
 }
 
 #[test]
+#[cfg(feature = "rules")]
 fn a_limit_is_known_by_what_it_was_its_name_or_its_place() {
     let rule_limit = |limit: &str, was: Option<LimitId>| RuleLimit {
         limit: limit.parse().expect(limit),

@@ -55,7 +55,7 @@ impl Holders {
 
     /// Whoever is done by then gives back when it is done; one that comes in the same instant finds the unit free.
     fn pass_time_until(&mut self, now_ns: u64) {
-        while let Some(holder) = self.holding.pop_front_if(|holder| holder.done_ns <= now_ns) {
+        while let Some(holder) = self.next_done(now_ns) {
             self.clock.set(instant(holder.done_ns));
             let release = self.limiter.release(KEY, &holder.token);
             debug_assert_eq!(release, Release::Released, "a ttl is longer than anything is held");
@@ -63,6 +63,14 @@ impl Holders {
         }
         self.clock.set(instant(now_ns));
         self.run.look(&self.limiter, now_ns);
+    }
+
+    /// The next holder that is done by then.
+    fn next_done(&mut self, now_ns: u64) -> Option<Holder> {
+        if self.holding.front()?.done_ns > now_ns {
+            return None;
+        }
+        self.holding.pop_front()
     }
 
     fn come(&mut self, at_ns: u64) {

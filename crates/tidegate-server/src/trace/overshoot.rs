@@ -98,8 +98,11 @@ impl Window {
                 at.as_nanos()
             }
         };
-        while let Some(oldest) = self.admitted.pop_front_if(|oldest| end_ns - oldest.at_ns >= window_ns) {
+        while let Some(oldest) = self.admitted.front()
+            && end_ns - oldest.at_ns >= window_ns
+        {
             self.total -= oldest.cost;
+            self.admitted.pop_front();
         }
         (Timestamp::from_nanos(end_ns), self.total)
     }

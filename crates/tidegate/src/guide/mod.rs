@@ -14,7 +14,7 @@
 //! Every example here is compiled and run with the tests.
 
 pub mod calendars {
-    #![doc = include_str!("calendars.md")]
+    #![cfg_attr(any(feature = "calendar", not(doctest)), doc = include_str!("calendars.md"))]
 }
 pub mod choosing;
 pub mod keys {

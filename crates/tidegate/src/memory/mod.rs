@@ -235,7 +235,7 @@ impl MemoryStore {
 
     /// As [`refund`](Self::refund) of a plan of one charge, whose units are known to count from an instant on: what the
     /// store on Redis is held to.
-    #[cfg(all(test, feature = "redis"))]
+    #[cfg(all(test, feature = "calendar", feature = "redis"))]
     pub(crate) fn refund_counted(&self, charge: &Charge<'_>, from: Timestamp, now: Timestamp) {
         let (tag, ask) = (self.seed.tag(charge), Ask { now, cost: charge.cost });
         match charge.counter.algorithm() {

@@ -183,5 +183,5 @@ fn unseen(not_seen: &NotSeen) -> Unanswered {
 
 const TIME_JUMPS: &str = "its time jumps from one window of a calendar to another (hint: look after the clock of the Redis server)";
 
-#[cfg(test)]
+#[cfg(all(test, feature = "calendar"))]
 mod tests;

@@ -11,8 +11,7 @@
 use std::fmt::Write;
 
 use ring::digest;
-use tidegate_core::rules::{KeyValue, key_values};
-use tidegate_core::{Charge, KeyForm};
+use tidegate_core::{Charge, KeyForm, KeyValue, key_values};
 
 use super::order::KeyName;
 

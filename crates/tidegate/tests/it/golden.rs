@@ -1,5 +1,7 @@
 //! Every store against the files in `golden/`, through the limiter that people use.
 
+#![cfg(feature = "calendar")]
+
 use std::path::Path;
 use std::sync::Arc;
 

@@ -67,6 +67,7 @@ fn a_changed_window_is_enforced_beside_the_old_one() {
 
 /// October 26th 2025 has 25 hours in Paris, and what was used in its first is not given out again in its last.
 #[test]
+#[cfg(feature = "calendar")]
 fn a_changed_calendar_is_enforced_for_its_true_window() {
     const MIDNIGHT_NS: u64 = 1_761_429_600_000_000_000;
     const MINUTES: u64 = 60;
@@ -83,6 +84,7 @@ fn a_changed_calendar_is_enforced_for_its_true_window() {
 }
 
 #[test]
+#[cfg(feature = "calendar")]
 fn another_zone_or_billing_day_is_another_counter() {
     let clock = ManualClock::at(Timestamp::from_nanos(1_750_000_000_000_000_000));
     let month =

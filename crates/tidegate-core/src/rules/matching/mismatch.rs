@@ -137,21 +137,14 @@ fn shown(value: &str) -> impl fmt::Display {
 }
 
 /// The first of some values, and how many more there are.
-fn listed(items: impl Iterator<Item = impl fmt::Display> + Clone, last: &'static str) -> impl fmt::Display {
-    fmt::from_fn(move |f| {
-        let more = items.clone().count().saturating_sub(SHOWN_VALUES_MAX);
-        let mut shown = items.clone().take(SHOWN_VALUES_MAX).enumerate().peekable();
-        while let Some((at, item)) = shown.next() {
-            let is_last = shown.peek().is_none() && more == 0;
-            let between = if at == 0 {
-                ""
-            } else if is_last {
-                last
-            } else {
-                ", "
-            };
-            write!(f, "{between}{item}")?;
-        }
-        if more > 0 { write!(f, "{last}{more} more") } else { Ok(()) }
-    })
+fn listed(mut items: impl Iterator<Item = impl fmt::Display>, last: &str) -> String {
+    let mut parts: Vec<String> = items.by_ref().take(SHOWN_VALUES_MAX).map(|item| item.to_string()).collect();
+    let more = items.count();
+    if more > 0 {
+        parts.push(format!("{more} more"));
+    }
+    match parts.pop() {
+        Some(end) if !parts.is_empty() => format!("{}{last}{end}", parts.join(", ")),
+        only => only.unwrap_or_default(),
+    }
 }

@@ -48,13 +48,11 @@ fn write_plain(pattern: &Pattern, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Pattern::Prefix(beginning) => write!(f, "{{ prefix: {} }}", YamlText(beginning)),
         Pattern::Wildcard(wildcard) => write!(f, "{{ wildcard: {} }}", YamlText(&wildcard.to_string())),
         Pattern::Regex(regex) => write!(f, "{{ regex: {} }}", YamlText(regex.as_str())),
-        Pattern::Path(path) => write_path(path, f),
-        Pattern::Paths(set) => {
-            write_list(set.paths().iter().map(|path| fmt::from_fn(|f| write_path(path, f))), f)
-        }
+        Pattern::Path(path) => f.write_str(&path_text(path)),
+        Pattern::Paths(set) => write_list(set.paths().iter().map(path_text), f),
         Pattern::Nets(set) => match set.nets() {
-            [net] => write_net(net, f),
-            nets => write_list(nets.iter().map(|net| fmt::from_fn(|f| write_net(net, f))), f),
+            [net] => f.write_str(&net_text(net)),
+            nets => write_list(nets.iter().map(net_text), f),
         },
         Pattern::Not(_) => Ok(()),
     }
@@ -69,15 +67,15 @@ fn write_list(items: impl Iterator<Item = impl fmt::Display>, f: &mut fmt::Forma
     f.write_char(']')
 }
 
-fn write_path(path: &PathPattern, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn path_text(path: &PathPattern) -> String {
     let is_literal = |segment: &Segment| matches!(segment, Segment::Literal(_));
     if path.segments().iter().all(is_literal) && !path.is_open() {
-        return write!(f, "{}", YamlText(&path.to_string()));
+        return YamlText(&path.to_string()).to_string();
     }
-    write!(f, "{}", YamlQuoted(&path.to_string()))
+    YamlQuoted(&path.to_string()).to_string()
 }
 
 /// Addresses of IPv4 are read as text; those of IPv6 may end with a colon.
-fn write_net(net: &Net, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    if net.first().is_ipv4() { write!(f, "{net}") } else { write!(f, "\"{net}\"") }
+fn net_text(net: &Net) -> String {
+    if net.first().is_ipv4() { net.to_string() } else { format!("\"{net}\"") }
 }

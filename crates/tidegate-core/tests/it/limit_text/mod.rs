@@ -1,5 +1,7 @@
 //! Limits as text: what is read, what is written, and what people are told when it is no limit.
 
+#![cfg(feature = "calendar")]
+
 mod built;
 mod rates;
 mod refused;

@@ -10,6 +10,8 @@
 //! | `allocations` | matching allocates nothing where that matters |
 //! | `index` | cases of the index that are easy to get wrong, and hostile ones |
 
+#![cfg(feature = "rules")]
+
 mod against_plain;
 mod allocations;
 mod index;

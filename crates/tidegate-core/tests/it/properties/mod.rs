@@ -16,6 +16,8 @@
 //!
 //! `PROPTEST_CASES=100000 cargo test -p tidegate-core --test it properties` looks longer.
 
+#![cfg(feature = "calendar")]
+
 mod against_models;
 mod calendars;
 mod changed_limits;

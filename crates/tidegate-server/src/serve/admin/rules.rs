@@ -8,7 +8,7 @@ use tidegate::rules::{
     Action, Apply, CostFrom, DomainRules, ElasticBy, LimitId, Limits, Margin, Missing, Pattern, Rule,
     RuleLimit,
 };
-use tidegate_core::text::write_duration;
+use tidegate_core::text::{prefix, write_duration};
 
 use crate::serve::App;
 use crate::serve::http::connection::Asked;
@@ -201,7 +201,7 @@ fn pattern(pattern: &Pattern) -> String {
     impl fmt::Write for Beginning {
         fn write_str(&mut self, text: &str) -> fmt::Result {
             let room = PATTERN_BYTES_MAX - self.0.len();
-            self.0.push_str(&text[..text.floor_char_boundary(room.min(text.len()))]);
+            self.0.push_str(prefix(text, room));
             // An error ends the writing.
             if text.len() > room { Err(fmt::Error) } else { Ok(()) }
         }

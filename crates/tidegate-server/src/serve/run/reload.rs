@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tidegate::rules::{Reload, Reloader, Report};
 use tidegate::{NodeStore, SystemClock};
+use tidegate_core::text::prefix;
 use tokio::signal::unix::Signal;
 use tokio::time::Instant;
 
@@ -150,8 +151,9 @@ fn note_certificate(app: &App, reload: &CertificateReload) {
 fn shortened(report: &Report) -> String {
     let mut text = report.to_string();
     if text.len() > REPORT_BYTES_MAX {
-        let cut = text.len() - text.floor_char_boundary(REPORT_BYTES_MAX);
-        text.truncate(text.floor_char_boundary(REPORT_BYTES_MAX));
+        let kept = prefix(&text, REPORT_BYTES_MAX).len();
+        let cut = text.len() - kept;
+        text.truncate(kept);
         let _ = write!(text, "... and {cut} bytes more (hint: `tidegate check` shows all of it)");
     }
     text

@@ -15,7 +15,8 @@ rules:
       on_store_failure: deny }
   - { name: small, match: { user: eve, job: { exists: true } }, key: [user],
       limit: { limit: 2, per: day, algorithm: sliding_log } }
-  - { name: slots, match: { user: joe }, key: [user], limit: { limit: 2, algorithm: concurrency, ttl: 1h } }
+  - { name: slots, match: { user: joe }, key: [user], limit: { limit: 2, algorithm: concurrency, ttl: 1h },
+      on_store_failure: local }
 ";
 
 /// Long enough for a Redis that runs on a busy machine to answer within, most of the time; nothing here depends on it.

@@ -21,7 +21,7 @@ mod reply;
 mod states;
 mod term;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "calendar"))]
 use call::{CALL_KEYS_MAX, CALL_PLANS_MAX};
 pub(super) use call::{Call, CallTime};
 pub(super) use leases::{is_owner_of, owner_for};
@@ -63,5 +63,5 @@ pub(super) const SCRIPT: &str = concat!(
     include_str!("../lua/main.lua"),
 );
 
-#[cfg(test)]
+#[cfg(all(test, feature = "calendar"))]
 mod tests;

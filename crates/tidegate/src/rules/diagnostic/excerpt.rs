@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use tidegate_core::text::prefix;
+
 use super::super::Span;
 
 /// Some lines, one after the other, as they are shown.
@@ -79,7 +81,7 @@ fn kept(line: &str, mark: usize) -> Range<usize> {
     if line.len() <= LINE_CHARS_MAX || line.chars().nth(LINE_CHARS_MAX).is_none() {
         return 0..line.len();
     }
-    let mark = line.floor_char_boundary(mark);
+    let mark = prefix(line, mark).len();
     let back = line[..mark].char_indices().rev().take(BEFORE_CHARS_MAX).last();
     let start = back.map_or(mark, |(at, _)| at);
     let end = line[start..].char_indices().nth(LINE_CHARS_MAX).map_or(line.len(), |(at, _)| start + at);

@@ -1,5 +1,7 @@
 //! `rate_limit`, as envoyproxy/ratelimit has it.
 
+use tidegate_core::text::prefix;
+
 use super::super::diagnostic::Diagnostic;
 use super::super::reader::{Field, Reader};
 use super::super::yaml::{Kind, Node, Style, shown};
@@ -120,7 +122,7 @@ pub(super) fn name_in_answers(reader: &mut Reader<'_>, node: &Node) -> Node {
     let text = node.text().unwrap_or_default();
     let allowed = |c: char| if c.is_alphanumeric() || "-_. ".contains(c) { c } else { '-' };
     let name: String = text.chars().map(allowed).collect();
-    let name = name[..name.floor_char_boundary(NAME_BYTES_MAX)].trim();
+    let name = prefix(&name, NAME_BYTES_MAX).trim();
     if name != text {
         let message = format!("answers call the limit `{}`", shown(name));
         let hint = "names in answers have letters, digits, `-`, `_`, `.` and spaces; `replaces` takes this one as it is";

@@ -1,5 +1,6 @@
 //! Tests that operators write for their rules: when they pass, when they fail, and what is wrong with those that are
 //! none.
+#![cfg(all(feature = "calendar", feature = "rules"))]
 
 mod met;
 mod refused;

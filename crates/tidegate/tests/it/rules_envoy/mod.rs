@@ -9,6 +9,7 @@
 //! | `examples` | `examples/rules/`, and what their comments say |
 //! | `same_answers` | random files and requests: the native file has the same rules for them |
 //! | `decisions` | the same, decided: as the plainest model says, and as the native file does |
+#![cfg(all(feature = "calendar", feature = "rules"))]
 
 mod converted;
 mod decisions;

@@ -5,7 +5,7 @@ use tidegate::{Charge, Counter, Found, MemoryStore, Outcomes, Plan, Release, Tim
 
 use crate::snapshot::{Directory, LEDGER, MEMORY_MAX, NOW, PACKED, charge, counter, restored, used};
 
-const LIMITS: [&str; 15] = [
+const LIMITS: &[&str] = &[
     "{algorithm: gcra, limit: 7, per: 1s, burst: 12}",
     "{algorithm: gcra, limit: 1, per: 3650d, burst: 1000}",
     "{algorithm: token_bucket, limit: 3, per: 1s}",
@@ -20,6 +20,7 @@ const LIMITS: [&str; 15] = [
     "{algorithm: sliding_log, limit: 3, per: 1h}",
     "{algorithm: concurrency, limit: 9, ttl: 1s}",
     "{algorithm: concurrency, limit: 5, ttl: 3s}",
+    #[cfg(feature = "calendar")]
     "{algorithm: fixed_window, limit: 9, per: day, align: {tz: Europe/Paris}}",
 ];
 

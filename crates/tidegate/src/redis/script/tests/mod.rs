@@ -1,6 +1,7 @@
 //! The script on a real Redis, beside the memory store.
 
 mod golden;
+#[cfg(feature = "rules")]
 mod names;
 mod plans;
 mod random;

@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use tidegate_core::text::prefix;
+
 use super::super::super::NAME_BYTES_MAX;
 
 /// What each rule is called. Mostly that is what it was called before; only names that are too long, or have
@@ -31,8 +33,7 @@ impl Names {
         }
         let numbered = |number: usize| {
             let number = format!("~{number}");
-            let kept = clean.floor_char_boundary(NAME_BYTES_MAX - number.len());
-            format!("{}{number}", &clean[..kept])
+            format!("{}{number}", prefix(clean, NAME_BYTES_MAX - number.len()))
         };
         // One of more numbers than there are names is free. Most often it is this one.
         let first = self.taken.len() + 1;
