@@ -1,7 +1,8 @@
 //! Tidegate's store, with a limit or several.
 
 use tidegate::redis::{RedisSettings, RedisStore};
-use tidegate::{Cacheable, Charge, Counter, Limit, Plan, Role, SharedStore as _};
+use tidegate::store::Ask;
+use tidegate::{Charge, Clock as _, Counter, Limit, Op, Plan, Store as _, SystemClock};
 
 use super::TIMEOUT;
 use super::rounds::Decider;
@@ -10,6 +11,7 @@ use super::rounds::Decider;
 pub(super) struct Tidegate {
     store: RedisStore,
     counters: Vec<Counter>,
+    clock: SystemClock,
 }
 
 impl Tidegate {
@@ -23,7 +25,7 @@ impl Tidegate {
         let mut settings = RedisSettings::new(url);
         settings.timeout = TIMEOUT;
         let store = RedisStore::connect(settings).await.map_err(|error| error.to_string())?;
-        Ok(Self { store, counters })
+        Ok(Self { store, counters, clock: SystemClock::new() })
     }
 }
 
@@ -34,7 +36,7 @@ impl Decider for Tidegate {
             let charge = Charge::new(key.as_bytes(), counter, 1);
             plan.add(charge).map_err(|error| error.to_string())?;
         }
-        let settled = self.store.check(&plan, Cacheable::ALL);
-        settled.await.map(drop).map_err(|error| error.to_string())
+        let response = self.store.ask(&Ask { op: Op::Check, plan: &plan, now: self.clock.now(), deadline: None });
+        response.reply().await.map(drop).map_err(|error| error.to_string())
     }
 }

@@ -1,6 +1,5 @@
 //! Where the calls of a connection are answered.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -11,17 +10,16 @@ use http::{Request, Response};
 use tokio::time::Instant;
 
 use super::deadline;
-use super::{Call, Held, Receiving};
+use super::{Call, Deciding, Held, Receiving};
 use crate::serve::grpc::Shared;
 use crate::serve::grpc::connection::KEPT_BYTES_MAX;
 use crate::serve::grpc::framing::{framed, only_message};
 use crate::serve::grpc::head::{self, Method, TakesOne};
 use crate::serve::grpc::health::{self, Watching};
-use crate::serve::grpc::messages::{read_request, write_response};
 use crate::serve::grpc::reflection::Reflecting;
 use crate::serve::grpc::status::{GrpcCode, GrpcStatus, ok_head, ok_trailers};
 use crate::serve::grpc::wire::Writer;
-use crate::serve::{Protocol, rls};
+use crate::serve::Protocol;
 
 /// How much memory answers are written to at a time, in bytes.
 const OUT_BYTES: usize = 4 << 10;
@@ -29,7 +27,9 @@ const OUT_BYTES: usize = 4 << 10;
 /// Where the calls of a connection are answered.
 pub struct Desk {
     pub shared: Arc<Shared>,
-    /// Where answers are written. Those that are written share its memory until they are sent.
+    /// Where a request is decided, while none is.
+    spare: Option<Deciding>,
+    /// Where other answers are written. Those that are written share its memory until they are sent.
     out: BytesMut,
     /// How much of messages calls keep that take longer, but for the one that goes on just now.
     others_bytes: usize,
@@ -41,7 +41,7 @@ pub struct Desk {
 impl Desk {
     /// Of one connection.
     pub fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, out: BytesMut::new(), others_bytes: 0, is_draining: false, has_written: false }
+        Self { shared, spare: None, out: BytesMut::new(), others_bytes: 0, is_draining: false, has_written: false }
     }
 
     /// Whether anything was answered since this was last asked.
@@ -139,14 +139,7 @@ impl Desk {
             }
         };
         let answer = match method {
-            // Once it is asked, what it was asked for may be charged: so it is not asked by who may ask again.
-            TakesOne::ShouldRateLimit if self.shared.app.is_shared() => {
-                return Held::begin(self, &message, respond, until()).map(Call::Held);
-            }
-            TakesOne::ShouldRateLimit => match self.decide(&message, context) {
-                Poll::Ready(answer) => answer,
-                Poll::Pending => return Held::begin(self, &message, respond, until()).map(Call::Held),
-            },
+            TakesOne::ShouldRateLimit => return self.decide(&message, respond, until, context),
             TakesOne::HealthCheck => {
                 health::check(self, &message).inspect_err(|status| self.shared.count_rejected(status))
             }
@@ -157,9 +150,30 @@ impl Desk {
         None
     }
 
-    /// Decides a request, if nothing holds it. If something does, it has charged nothing.
-    fn decide(&mut self, message: &Bytes, context: &mut Context<'_>) -> Poll<Result<Bytes, GrpcStatus>> {
-        pin!(decide(&self.shared, message, &mut self.out)).poll(context)
+    /// Decides a request: at once, or as a call that waits.
+    fn decide(
+        &mut self,
+        message: &[u8],
+        mut respond: SendResponse<Bytes>,
+        until: impl FnOnce() -> Option<Instant>,
+        context: &mut Context<'_>,
+    ) -> Option<Call> {
+        // Once a shared store is asked, the request may be charged: so it is known before whether it may wait.
+        if self.shared.app.is_shared()
+            && let Err(full) = self.check_room(message.len())
+        {
+            self.reject(&mut respond, &full);
+            return None;
+        }
+        let mut deciding = self.spare.take().unwrap_or_else(|| Deciding::new(&self.shared));
+        match deciding.begin(message, context) {
+            Poll::Ready(answer) => {
+                self.spare = Some(deciding);
+                self.finish(&mut respond, answer);
+                None
+            }
+            Poll::Pending => Held::begin(self, deciding, message.len(), respond, until()).map(Call::Held),
+        }
     }
 
     /// Writes a message, with what stands in front of it.
@@ -199,22 +213,4 @@ impl Desk {
     pub fn has_written(&mut self) {
         self.has_written = true;
     }
-}
-
-/// From a message to the answer, ready to be sent. What comes to nothing is counted.
-pub async fn decide(shared: &Shared, message: &[u8], out: &mut BytesMut) -> Result<Bytes, GrpcStatus> {
-    let request = read_request(message).map_err(|error| {
-        let status = GrpcStatus::new(GrpcCode::InvalidArgument, error.to_string());
-        shared.count_rejected(&status);
-        status
-    })?;
-    // An error was counted where it was found.
-    let decided = rls::decide(&shared.app, Protocol::Grpc, &request).await;
-    let decided = decided.map_err(|error| GrpcStatus::new(GrpcCode::Internal, error.to_string()))?;
-    let response = decided.response(&request, shared.details);
-    // Once in a while; else there is room.
-    if out.capacity() - out.len() < OUT_BYTES / 8 {
-        out.reserve(OUT_BYTES);
-    }
-    Ok(framed(out, |out| write_response(&mut Writer::new(out), &response)))
 }

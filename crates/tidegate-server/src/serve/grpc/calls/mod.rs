@@ -8,10 +8,11 @@
 //!        ->  Watching, Reflecting                   streams of answers
 //! ```
 //!
-//! `desk.rs` answers, and knows how much the calls of its connection keep in memory. Of those that take longer, only who
+//! `deciding.rs` decides one call. `desk.rs` answers, and knows how much the calls of its connection keep in memory. Of those that take longer, only who
 //! was woken is polled: `serve/sleepers.rs`.
 
 mod deadline;
+mod deciding;
 mod desk;
 mod held;
 mod receiving;
@@ -21,6 +22,7 @@ use std::task::{Context, Poll};
 use super::health::Watching;
 use super::reflection::Reflecting;
 pub use deadline::Deadline;
+use deciding::Deciding;
 pub use desk::Desk;
 use held::Held;
 use receiving::Receiving;
