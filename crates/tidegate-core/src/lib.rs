@@ -26,7 +26,9 @@
 #![warn(missing_debug_implementations)]
 
 pub mod algorithm;
+mod decimal;
 mod decision;
+mod key;
 mod leases;
 mod ledger;
 mod limit;
@@ -40,6 +42,7 @@ pub mod text;
 mod time;
 
 pub use decision::Decision;
+pub use key::{IntoKey, IpKey, KeyBuf, KeyDigits};
 pub use leases::{Fence, Grant, LeaseEntry, Leases, LeasesError};
 pub use ledger::{CopyProgress, Ledger, LedgerCopy, LedgerEntry, LedgerError};
 pub use limit::{Algorithm, AlgorithmName, Limit, LimitBuilder, LimitError, LimitSpec, Pace};

@@ -105,8 +105,9 @@ pub use pacer::{Acquisition, COLD_FACTOR_TERM_MAX, ColdFactor, IntoRate, Pacer, 
 pub use shared::{Cacheable, Later, Settled, SharedStore, StoreFailure};
 pub use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
 pub use tidegate_core::{
-    Algorithm, AlgorithmName, Charge, Counter, CounterId, Decision, Fence, Limit, LimitBuilder, LimitError,
-    LimitSpec, Nanos, Outcome, Plan, PlanFull, Rate, Role, Timestamp, Verdict, Wait,
+    Algorithm, AlgorithmName, Charge, Counter, CounterId, Decision, Fence, IntoKey, IpKey, KeyBuf, KeyDigits,
+    Limit, LimitBuilder, LimitError, LimitSpec, Nanos, Outcome, Plan, PlanFull, Rate, Role, Timestamp,
+    Verdict, Wait,
 };
 pub use waiting::{LATE_NS_MAX, QUEUE_MAX_DEFAULT, Refusal, Turn, UntilAcquired, UntilReady, WAITERS_MAX};
 
