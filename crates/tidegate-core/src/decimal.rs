@@ -60,6 +60,13 @@ impl Decimal {
         &self.bytes[self.start..]
     }
 
+    /// The same as text.
+    #[inline]
+    pub(crate) fn as_str(&self) -> &str {
+        // Digits are ASCII.
+        str::from_utf8(self.as_bytes()).unwrap_or_default()
+    }
+
     #[inline]
     fn push_front(&mut self, number: u64) {
         let (mut rest, mut start) = (number, self.start);

@@ -28,6 +28,7 @@
 pub mod algorithm;
 mod decimal;
 mod decision;
+pub mod headers;
 mod key;
 mod leases;
 mod ledger;

@@ -104,6 +104,7 @@ pub use memory::{
 pub use pacer::{Acquisition, COLD_FACTOR_TERM_MAX, ColdFactor, IntoRate, Pacer, PacerBuilder, PacerError};
 pub use shared::{Cacheable, Later, Settled, SharedStore, StoreFailure};
 pub use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
+pub use tidegate_core::headers;
 pub use tidegate_core::{
     Algorithm, AlgorithmName, Charge, Counter, CounterId, Decision, Fence, IntoKey, IpKey, KeyBuf, KeyDigits,
     Limit, LimitBuilder, LimitError, LimitSpec, Nanos, Outcome, Plan, PlanFull, Rate, Role, Timestamp,
