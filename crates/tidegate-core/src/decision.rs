@@ -90,6 +90,13 @@ impl Decision {
         self.verdict == Verdict::Allowed
     }
 
+    /// The whole seconds after which the same request would pass, rounded up: the value of a `Retry-After` header. None if
+    /// it passes now, or never.
+    pub fn retry_after_seconds(&self) -> Option<u64> {
+        let denied = (self.verdict == Verdict::Denied).then_some(self.retry_after);
+        denied.and_then(Wait::span).map(Nanos::seconds_rounded_up)
+    }
+
     /// The merged outcome, without which limit decided.
     #[inline]
     pub fn outcome(&self) -> Outcome {

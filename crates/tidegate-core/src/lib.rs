@@ -30,7 +30,10 @@
 #![warn(missing_debug_implementations)]
 
 pub mod algorithm;
+mod decimal;
 mod decision;
+pub mod headers;
+mod key;
 mod key_values;
 mod lease_token;
 mod leases;
@@ -49,6 +52,7 @@ pub mod text;
 mod time;
 
 pub use decision::Decision;
+pub use key::{IntoKey, IpKey, KeyBuf, KeyDigits};
 pub use key_values::{KeyValue, key_values};
 pub use lease_token::{LeaseToken, NotAToken};
 pub use leases::{Fence, Grant, LeaseEntry, Leases, LeasesError};

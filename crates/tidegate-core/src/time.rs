@@ -49,6 +49,31 @@ impl Nanos {
         self.0
     }
 
+    /// Whole seconds, rounded up, as a client is told them: then it does not come back too early.
+    ///
+    /// ```
+    /// use tidegate_core::Nanos;
+    ///
+    /// assert_eq!(Nanos::new(1_000_000_000).seconds_rounded_up(), 1);
+    /// assert_eq!(Nanos::new(1_000_000_001).seconds_rounded_up(), 2);
+    /// ```
+    pub fn seconds_rounded_up(self) -> u64 {
+        self.rounded_up(1_000_000_000)
+    }
+
+    /// Whole milliseconds, rounded up.
+    pub fn millis_rounded_up(self) -> u64 {
+        self.rounded_up(1_000_000)
+    }
+
+    fn rounded_up(self, unit_ns: u64) -> u64 {
+        match u64::try_from(self.0) {
+            Ok(nanos) => nanos.div_ceil(unit_ns),
+            // More than 584 years.
+            Err(_) => u64::try_from(self.0.div_ceil(u128::from(unit_ns))).unwrap_or(u64::MAX),
+        }
+    }
+
     /// From `now` to the absolute instant `target_ns`, which may lie past the end of [`Timestamp`]; zero if it
     /// is over already.
     #[inline]
@@ -56,7 +81,7 @@ impl Nanos {
         Self(target_ns.saturating_sub(u128::from(now.0)))
     }
 
-    /// The span as a standard [`Duration`].
+    /// The span as a standard [`Duration`]; the longest there is if it does not fit.
     pub fn as_duration(self) -> Duration {
         const NANOS_PER_SECOND: u128 = 1_000_000_000;
         match u64::try_from(self.0 / NANOS_PER_SECOND) {
@@ -64,6 +89,18 @@ impl Nanos {
             Ok(seconds) => Duration::new(seconds, (self.0 % NANOS_PER_SECOND) as u32),
             Err(_) => Duration::MAX,
         }
+    }
+}
+
+impl From<Nanos> for Duration {
+    fn from(span: Nanos) -> Self {
+        span.as_duration()
+    }
+}
+
+impl From<Duration> for Nanos {
+    fn from(span: Duration) -> Self {
+        Self(span.as_nanos())
     }
 }
 
@@ -93,6 +130,19 @@ impl Wait {
     #[inline]
     pub const fn span(self) -> Option<Nanos> {
         if self.0 == Self::NEVER.0 { None } else { Some(Nanos(self.0)) }
+    }
+
+    /// The wait as a standard [`Duration`], or `None` if it is never.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate_core::{Nanos, Wait};
+    ///
+    /// assert_eq!(Wait::of(Nanos::new(1_500_000_000)).as_duration(), Some(Duration::from_millis(1_500)));
+    /// assert_eq!(Wait::NEVER.as_duration(), None);
+    /// ```
+    pub fn as_duration(self) -> Option<Duration> {
+        self.span().map(Nanos::as_duration)
     }
 }
 

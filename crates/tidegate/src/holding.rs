@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::{Decision, Fence, LeaseToken, Nanos, Timestamp};
+use tidegate_core::{Decision, Fence, IntoKey, LeaseToken, Nanos, Timestamp};
 
 use crate::memory::{Lease, Release, Renewal};
 use crate::{Clock, Limiter, SystemClock};
@@ -51,55 +51,56 @@ impl<C: Clock> Limiter<C> {
     /// the answer is dropped. The error is the decision that denied it.
     ///
     /// A limiter without a concurrency limit, and a cost of zero, give nothing to hold.
-    pub fn acquire(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Holding<'_, C>, Decision> {
-        Holding::acquire(Limited::Borrowed(self), key.as_ref(), cost, None)
+    pub fn acquire(&self, key: impl IntoKey, cost: u64) -> Result<Holding<'_, C>, Decision> {
+        Holding::acquire(Limited::Borrowed(self), key.key_bytes().as_ref(), cost, None)
     }
 
     /// As [`acquire`](Self::acquire), for no longer than `ttl`, a millisecond at least, if that is less than the
     /// limits would give.
     pub fn acquire_for(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl IntoKey,
         cost: u64,
         ttl: Duration,
     ) -> Result<Holding<'_, C>, Decision> {
-        Holding::acquire(Limited::Borrowed(self), key.as_ref(), cost, Some(span(ttl)))
+        Holding::acquire(Limited::Borrowed(self), key.key_bytes().as_ref(), cost, Some(span(ttl)))
     }
 
     /// As [`acquire`](Self::acquire), with a holding that can go wherever the limiter can.
     pub fn acquire_owned(
         self: &Arc<Self>,
-        key: impl AsRef<[u8]>,
+        key: impl IntoKey,
         cost: u64,
     ) -> Result<Holding<'static, C>, Decision> {
-        Holding::acquire(Limited::Shared(Arc::clone(self)), key.as_ref(), cost, None)
+        Holding::acquire(Limited::Shared(Arc::clone(self)), key.key_bytes().as_ref(), cost, None)
     }
 
     /// As [`acquire`](Self::acquire), with the lease itself, for a holder that is somewhere else: it is not given back
     /// by itself before its time is over.
     #[must_use = "a lease that nobody has is held until its ttl is over"]
-    pub fn lease(&self, key: impl AsRef<[u8]>, cost: u64) -> (Decision, Option<Lease>) {
-        self.lease_at(key.as_ref(), cost, None, self.clock().now())
+    pub fn lease(&self, key: impl IntoKey, cost: u64) -> (Decision, Option<Lease>) {
+        self.lease_at(key.key_bytes().as_ref(), cost, None, self.clock().now())
     }
 
     /// As [`lease`](Self::lease), for no longer than `ttl` if that is less than the limits would give.
     #[must_use = "a lease that nobody has is held until its ttl is over"]
-    pub fn lease_for(&self, key: impl AsRef<[u8]>, cost: u64, ttl: Duration) -> (Decision, Option<Lease>) {
-        self.lease_at(key.as_ref(), cost, Some(span(ttl)), self.clock().now())
+    pub fn lease_for(&self, key: impl IntoKey, cost: u64, ttl: Duration) -> (Decision, Option<Lease>) {
+        self.lease_at(key.key_bytes().as_ref(), cost, Some(span(ttl)), self.clock().now())
     }
 
     /// Lets a [`lease`](Self::lease) of `key` last from now on as long as its limits give.
-    pub fn renew(&self, key: impl AsRef<[u8]>, token: &LeaseToken) -> Renewal {
-        self.renewed(key.as_ref(), token, None)
+    pub fn renew(&self, key: impl IntoKey, token: &LeaseToken) -> Renewal {
+        self.renewed(key.key_bytes().as_ref(), token, None)
     }
 
     /// As [`renew`](Self::renew), for no longer than `ttl` if that is less than the limits would give.
-    pub fn renew_for(&self, key: impl AsRef<[u8]>, token: &LeaseToken, ttl: Duration) -> Renewal {
-        self.renewed(key.as_ref(), token, Some(span(ttl)))
+    pub fn renew_for(&self, key: impl IntoKey, token: &LeaseToken, ttl: Duration) -> Renewal {
+        self.renewed(key.key_bytes().as_ref(), token, Some(span(ttl)))
     }
 
     /// Gives a [`lease`](Self::lease) of `key` back.
-    pub fn release(&self, key: impl AsRef<[u8]>, token: &LeaseToken) -> Release {
+    pub fn release(&self, key: impl IntoKey, token: &LeaseToken) -> Release {
+        let key = key.key_bytes();
         let (key, now) = (key.as_ref(), self.clock().now());
         let release = self.store().release(&self.plan(key, 0, now), token, now);
         if release == Release::Released {

@@ -117,10 +117,11 @@ pub use memory::{
 pub use pacer::{Acquisition, COLD_FACTOR_TERM_MAX, ColdFactor, IntoRate, Pacer, PacerBuilder, PacerError};
 pub use store::{Fallback, NodeStore, Store, StoreFailure};
 pub use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
+pub use tidegate_core::headers;
 pub use tidegate_core::{
-    Algorithm, AlgorithmName, Charge, Counter, CounterId, Decision, DenyCache, Fence, LeaseToken, Limit,
-    LimitBuilder, LimitError, LimitSpec, Nanos, NotAToken, OnStoreFailure, Op, Outcome, Plan, PlanFull,
-    Policy, Rate, Role, Timestamp, Verdict, Wait,
+    Algorithm, AlgorithmName, Charge, Counter, CounterId, Decision, DenyCache, Fence, IntoKey, IpKey, KeyBuf,
+    KeyDigits, LeaseToken, Limit, LimitBuilder, LimitError, LimitSpec, Nanos, NotAToken, OnStoreFailure, Op,
+    Outcome, Plan, PlanFull, Policy, Rate, Role, Timestamp, Verdict, Wait,
 };
 pub use waiting::{LATE_NS_MAX, QUEUE_MAX_DEFAULT, Refusal, Turn, UntilAcquired, UntilReady, WAITERS_MAX};
 

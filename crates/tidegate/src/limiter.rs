@@ -10,7 +10,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use tidegate_core::succession::{Change, Known, Retiring, next_end, past_ends};
-use tidegate_core::{Algorithm, Charge, Counter, Decision, Limit, LimitId, Nanos, Plan, Timestamp, Wait};
+use tidegate_core::{
+    Algorithm, Charge, Counter, Decision, IntoKey, Limit, LimitId, Nanos, Plan, Timestamp, Wait,
+};
 
 use crate::memory::{MemoryStats, MemoryStore};
 use crate::waiting::{Kin, Queues};
@@ -66,19 +68,21 @@ impl<C: Clock> Limiter<C> {
     /// What a concurrency limit gives to a check nobody can give back; it is held for the limit's ttl. To hold it and
     /// give it back, [`acquire`](Self::acquire).
     #[inline]
-    pub fn check(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
+    pub fn check(&self, key: impl IntoKey, cost: u64) -> Decision {
         self.check_at(key, cost, self.clock.now())
     }
 
     /// As [`check`](Self::check), at an instant of the caller's.
     #[inline]
-    pub fn check_at(&self, key: impl AsRef<[u8]>, cost: u64, now: Timestamp) -> Decision {
+    pub fn check_at(&self, key: impl IntoKey, cost: u64, now: Timestamp) -> Decision {
+        let key = key.key_bytes();
+        let key = key.as_ref();
         match self.counters.as_slice() {
             [counter] if self.retiring.is_empty() => {
-                let charge = Charge::new(key.as_ref(), counter, cost);
+                let charge = Charge::new(key, counter, cost);
                 self.store.check_one(&charge, now)
             }
-            _ => self.check_all(key.as_ref(), cost, now),
+            _ => self.check_all(key, cost, now),
         }
     }
 
@@ -90,12 +94,13 @@ impl<C: Clock> Limiter<C> {
     }
 
     /// Answers as [`check`](Self::check) would and changes nothing.
-    pub fn peek(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
+    pub fn peek(&self, key: impl IntoKey, cost: u64) -> Decision {
         self.peek_at(key, cost, self.clock.now())
     }
 
     /// As [`peek`](Self::peek), at an instant of the caller's.
-    pub fn peek_at(&self, key: impl AsRef<[u8]>, cost: u64, now: Timestamp) -> Decision {
+    pub fn peek_at(&self, key: impl IntoKey, cost: u64, now: Timestamp) -> Decision {
+        let key = key.key_bytes();
         let key = key.as_ref();
         let decision = Decision::merge(&self.store.peek(&self.plan(key, cost, now), now));
         self.until_retired(decision, key, cost, now)
@@ -103,14 +108,16 @@ impl<C: Clock> Limiter<C> {
 
     /// Gives back `cost` units of `key` that were taken and not used. What concurrency limits gave is
     /// [released](Self::release) instead.
-    pub fn refund(&self, key: impl AsRef<[u8]>, cost: u64) {
+    pub fn refund(&self, key: impl IntoKey, cost: u64) {
+        let key = key.key_bytes();
         let (key, now) = (key.as_ref(), self.clock.now());
         self.store.refund(&self.plan(key, cost, now), now);
         self.kin.nudge(key, now);
     }
 
     /// Forgets all that `key` used.
-    pub fn reset(&self, key: impl AsRef<[u8]>) {
+    pub fn reset(&self, key: impl IntoKey) {
+        let key = key.key_bytes();
         let (key, now) = (key.as_ref(), self.clock.now());
         self.store.reset(&self.plan(key, 0, now));
         self.kin.nudge(key, now);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::{AlgorithmName, Decision, LimitSpec, WINDOW_NS_MAX};
+use tidegate_core::{AlgorithmName, Decision, IntoKey, LimitSpec, WINDOW_NS_MAX};
 
 use crate::blocking::block_on;
 use crate::holding::span;
@@ -74,12 +74,12 @@ impl<C: Clock> Locks<C> {
 impl<C: Clock> Locks<C> {
     /// Locks `key` for `ttl`, a millisecond at least, if nobody holds it. The error says when it will be free at the
     /// latest.
-    pub fn lock(&self, key: impl AsRef<[u8]>, ttl: Duration) -> Result<Holding<'_, C>, Decision> {
+    pub fn lock(&self, key: impl IntoKey, ttl: Duration) -> Result<Holding<'_, C>, Decision> {
         self.limiter.acquire_for(key, 1, ttl)
     }
 
     /// Answers as [`lock`](Self::lock) would and changes nothing.
-    pub fn peek(&self, key: impl AsRef<[u8]>) -> Decision {
+    pub fn peek(&self, key: impl IntoKey) -> Decision {
         self.limiter.peek(key, 1)
     }
 
@@ -91,50 +91,41 @@ impl<C: Clock> Locks<C> {
     /// As [`lock`](Self::lock), with the lease itself, for a holder that is somewhere else: it is not given back by
     /// itself before its time is over.
     #[must_use = "a lease that nobody has is held until its ttl is over"]
-    pub fn lease(&self, key: impl AsRef<[u8]>, ttl: Duration) -> (Decision, Option<Lease>) {
+    pub fn lease(&self, key: impl IntoKey, ttl: Duration) -> (Decision, Option<Lease>) {
         self.limiter.lease_for(key, 1, ttl)
     }
 
     /// Lets a [`lease`](Self::lease) of `key` last for `ttl` from now.
-    pub fn renew(&self, key: impl AsRef<[u8]>, token: &LeaseToken, ttl: Duration) -> Renewal {
+    pub fn renew(&self, key: impl IntoKey, token: &LeaseToken, ttl: Duration) -> Renewal {
         self.limiter.renew_for(key, token, ttl)
     }
 
     /// Gives a [`lease`](Self::lease) of `key` back.
-    pub fn release(&self, key: impl AsRef<[u8]>, token: &LeaseToken) -> Release {
+    pub fn release(&self, key: impl IntoKey, token: &LeaseToken) -> Release {
         self.limiter.release(key, token)
     }
 }
 
 impl<C: Timer> Locks<C> {
     /// Waits until nobody holds `key`, first come first served, and locks it for `ttl`.
-    pub fn until_locked(&self, key: impl AsRef<[u8]>, ttl: Duration) -> UntilAcquired<'_, C> {
-        UntilAcquired::new(self.request(key.as_ref(), ttl), None)
+    pub fn until_locked(&self, key: impl IntoKey, ttl: Duration) -> UntilAcquired<'_, C> {
+        UntilAcquired::new(self.request(key.key_bytes().as_ref(), ttl), None)
     }
 
     /// As [`until_locked`](Self::until_locked), waiting no longer than `max_wait`.
-    pub fn lock_within(
-        &self,
-        key: impl AsRef<[u8]>,
-        ttl: Duration,
-        max_wait: Duration,
-    ) -> UntilAcquired<'_, C> {
-        UntilAcquired::new(self.request(key.as_ref(), ttl), Some(max_wait))
+    pub fn lock_within(&self, key: impl IntoKey, ttl: Duration, max_wait: Duration) -> UntilAcquired<'_, C> {
+        UntilAcquired::new(self.request(key.key_bytes().as_ref(), ttl), Some(max_wait))
     }
 
     /// As [`until_locked`](Self::until_locked), with the thread at hand.
-    pub fn until_locked_blocking(
-        &self,
-        key: impl AsRef<[u8]>,
-        ttl: Duration,
-    ) -> Result<Holding<'_, C>, Refusal> {
+    pub fn until_locked_blocking(&self, key: impl IntoKey, ttl: Duration) -> Result<Holding<'_, C>, Refusal> {
         block_on(self.until_locked(key, ttl))
     }
 
     /// As [`lock_within`](Self::lock_within), with the thread at hand.
     pub fn lock_within_blocking(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl IntoKey,
         ttl: Duration,
         max_wait: Duration,
     ) -> Result<Holding<'_, C>, Refusal> {

@@ -16,53 +16,15 @@
 use std::fmt;
 
 use smallvec::SmallVec;
+use tidegate::Wait;
+use tidegate::headers::{self, Policy, PolicyState};
+pub use tidegate::headers::{LISTED_MAX, LimitHeader};
 use tidegate::rules::{Action, Answer, Fate, LimitAnswer, LimitId};
-use tidegate::{AlgorithmName, Wait};
 
-use super::rounded::{self, SECOND_NS};
-
-/// A header that tells of limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LimitHeader {
-    /// Seconds after which to come again.
-    RetryAfter,
-    /// As [`RetryAfter`](Self::RetryAfter).
-    XRetryAfter,
-    /// What the limit admits per window.
-    Limit,
-    /// What is left.
-    Remaining,
-    /// Seconds until it is as if never used.
-    Reset,
-    /// What each limit is.
-    Policy,
-    /// What each limit has left.
-    State,
-}
-
-impl LimitHeader {
-    /// Its name, in lower case.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::RetryAfter => "retry-after",
-            Self::XRetryAfter => "x-ratelimit-retry-after",
-            Self::Limit => "x-ratelimit-limit",
-            Self::Remaining => "x-ratelimit-remaining",
-            Self::Reset => "x-ratelimit-reset",
-            Self::Policy => "ratelimit-policy",
-            Self::State => "ratelimit",
-        }
-    }
-}
-
-/// The most limits that one header lists. The one that decided is always among them.
-pub const LISTED_MAX: usize = 8;
+use super::rounded;
 
 /// After how many seconds a store that does not answer may be there again, about.
 const UNAVAILABLE_SECONDS: u64 = 1;
-
-/// The largest whole number of a structured field. No limit is larger; a time may be.
-const INTEGER_MAX: u64 = 999_999_999_999_999;
 
 /// What a limit is called where clients and operators read of it: `login/per-ip`, or `login/1` if it has no name.
 #[derive(Clone, Copy, Debug)]
@@ -161,61 +123,24 @@ fn list(text: &mut String, listed: &[LimitAnswer<'_>], write: impl Fn(&mut Strin
     }
 }
 
-/// `"login/per-ip";q=100;w=60`; a window that is not whole seconds, or is none, is not said.
 fn write_policy(text: &mut String, limit: &LimitAnswer<'_>) {
-    write_name(text, limit);
-    let rate = limit.limit.limit.rate();
-    let mut number = itoa::Buffer::new();
-    text.push_str(";q=");
-    text.push_str(number.format(limit.limit_now()));
-    let is_window = limit.limit.limit.algorithm_name() != AlgorithmName::Concurrency;
-    if is_window && rate.window_ns().is_multiple_of(SECOND_NS) {
-        text.push_str(";w=");
-        text.push_str(number.format(rate.window_ns() / SECOND_NS));
-    }
+    Policy { name: name(limit), limit: &limit.limit.limit, quota: limit.limit_now() }.push_to(text);
 }
 
-/// `"login/per-ip";r=0;t=12`; a wait that never ends is not said.
 fn write_state(text: &mut String, limit: &LimitAnswer<'_>) {
-    write_name(text, limit);
-    let mut number = itoa::Buffer::new();
-    text.push_str(";r=");
-    text.push_str(number.format(limit.outcome.remaining));
     let until = match limit.fate {
         Fate::Denied | Fate::Unavailable => limit.outcome.retry_after,
         _ => Wait::of(limit.outcome.reset_after),
     };
-    if let Some(until) = until.span() {
-        text.push_str(";t=");
-        text.push_str(number.format(rounded::seconds(until).min(INTEGER_MAX)));
-    }
+    PolicyState { name: name(limit), remaining: limit.outcome.remaining, until }.push_to(text);
 }
 
-/// The name as a structured field's string, which has no other characters than those of ASCII that can be seen.
-fn write_name(text: &mut String, limit: &LimitAnswer<'_>) {
-    text.push('"');
-    push_quoted(text, &limit.rule.name);
-    text.push('/');
-    match limit.id {
-        LimitId::Name(name) => push_quoted(text, name),
-        LimitId::Place(place) => text.push_str(itoa::Buffer::new().format(place + 1)),
-    }
-    text.push('"');
-}
-
-fn push_quoted(text: &mut String, name: &str) {
-    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') & (byte != b'"') & (byte != b'\\');
-    // All of it is looked at, without leaving early, so that many bytes are at once.
-    if name.bytes().fold(true, |plain, byte| plain & is_plain(byte)) {
-        return text.push_str(name);
-    }
-    for c in name.chars() {
-        match c {
-            '"' | '\\' => text.extend(['\\', c]),
-            ' '..='~' => text.push(c),
-            _ => text.push('?'),
-        }
-    }
+fn name<'r>(limit: &LimitAnswer<'r>) -> headers::PolicyName<'r> {
+    let (name, index) = match limit.id {
+        LimitId::Name(name) => (Some(&**name), 0),
+        LimitId::Place(place) => (None, *place),
+    };
+    headers::PolicyName { rule: Some(&limit.rule.name), name, index }
 }
 
 #[cfg(test)]

@@ -9,20 +9,12 @@ pub const MILLI_NS: u64 = 1_000_000;
 
 /// Whole seconds.
 pub fn seconds(span: Nanos) -> u64 {
-    up(span, SECOND_NS)
+    span.seconds_rounded_up()
 }
 
 /// Whole milliseconds.
 pub fn millis(span: Nanos) -> u64 {
-    up(span, MILLI_NS)
-}
-
-fn up(span: Nanos, unit_ns: u64) -> u64 {
-    match u64::try_from(span.get()) {
-        Ok(nanos) => nanos.div_ceil(unit_ns),
-        // More than 584 years.
-        Err(_) => u64::try_from(span.get().div_ceil(u128::from(unit_ns))).unwrap_or(u64::MAX),
-    }
+    span.millis_rounded_up()
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ pub(crate) use {
 use std::fmt;
 use std::time::Duration;
 
-use tidegate_core::{Decision, Nanos};
+use tidegate_core::{Decision, IntoKey, Nanos};
 
 use crate::blocking::block_on;
 use crate::{Holding, Limiter, Timer};
@@ -128,55 +128,46 @@ impl<C: Timer> Limiter<C> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn until_ready(&self, key: impl AsRef<[u8]>, cost: u64) -> UntilReady<'_, C> {
-        UntilReady::new(OfLimiter::new(self, key.as_ref(), cost), None)
+    pub fn until_ready(&self, key: impl IntoKey, cost: u64) -> UntilReady<'_, C> {
+        UntilReady::new(OfLimiter::new(self, key.key_bytes().as_ref(), cost), None)
     }
 
     /// As [`until_ready`](Self::until_ready) for a request that is worth no more than `max_wait`: refused at once if
     /// that cannot be met.
-    pub fn delay(&self, key: impl AsRef<[u8]>, cost: u64, max_wait: Duration) -> UntilReady<'_, C> {
-        UntilReady::new(OfLimiter::new(self, key.as_ref(), cost), Some(max_wait))
+    pub fn delay(&self, key: impl IntoKey, cost: u64, max_wait: Duration) -> UntilReady<'_, C> {
+        UntilReady::new(OfLimiter::new(self, key.key_bytes().as_ref(), cost), Some(max_wait))
     }
 
     /// As [`until_ready`](Self::until_ready), and holds what concurrency limits gave until it is dropped. A lease
     /// that is given back wakes the request in front.
-    pub fn until_acquired(&self, key: impl AsRef<[u8]>, cost: u64) -> UntilAcquired<'_, C> {
-        UntilAcquired::new(OfLimiter::new(self, key.as_ref(), cost), None)
+    pub fn until_acquired(&self, key: impl IntoKey, cost: u64) -> UntilAcquired<'_, C> {
+        UntilAcquired::new(OfLimiter::new(self, key.key_bytes().as_ref(), cost), None)
     }
 
     /// As [`until_acquired`](Self::until_acquired) for a request that is worth no more than `max_wait`.
-    pub fn acquire_within(
-        &self,
-        key: impl AsRef<[u8]>,
-        cost: u64,
-        max_wait: Duration,
-    ) -> UntilAcquired<'_, C> {
-        UntilAcquired::new(OfLimiter::new(self, key.as_ref(), cost), Some(max_wait))
+    pub fn acquire_within(&self, key: impl IntoKey, cost: u64, max_wait: Duration) -> UntilAcquired<'_, C> {
+        UntilAcquired::new(OfLimiter::new(self, key.key_bytes().as_ref(), cost), Some(max_wait))
     }
 
     /// As [`until_ready`](Self::until_ready), with the thread at hand.
-    pub fn until_ready_blocking(&self, key: impl AsRef<[u8]>, cost: u64) -> Turn {
+    pub fn until_ready_blocking(&self, key: impl IntoKey, cost: u64) -> Turn {
         block_on(self.until_ready(key, cost))
     }
 
     /// As [`delay`](Self::delay), with the thread at hand.
-    pub fn delay_blocking(&self, key: impl AsRef<[u8]>, cost: u64, max_wait: Duration) -> Turn {
+    pub fn delay_blocking(&self, key: impl IntoKey, cost: u64, max_wait: Duration) -> Turn {
         block_on(self.delay(key, cost, max_wait))
     }
 
     /// As [`until_acquired`](Self::until_acquired), with the thread at hand.
-    pub fn until_acquired_blocking(
-        &self,
-        key: impl AsRef<[u8]>,
-        cost: u64,
-    ) -> Result<Holding<'_, C>, Refusal> {
+    pub fn until_acquired_blocking(&self, key: impl IntoKey, cost: u64) -> Result<Holding<'_, C>, Refusal> {
         block_on(self.until_acquired(key, cost))
     }
 
     /// As [`acquire_within`](Self::acquire_within), with the thread at hand.
     pub fn acquire_within_blocking(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl IntoKey,
         cost: u64,
         max_wait: Duration,
     ) -> Result<Holding<'_, C>, Refusal> {

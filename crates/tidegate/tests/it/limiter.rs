@@ -1,8 +1,9 @@
 //! The limiter: several limits, changes in flight, errors.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
-use tidegate::{Clock, Limit, Limiter, ManualClock, Timestamp};
+use tidegate::{Clock, IpKey, Limit, Limiter, ManualClock, Timestamp};
 
 fn limiter(limits: &[&str], clock: &ManualClock) -> Limiter<ManualClock> {
     let builder = limits.iter().fold(Limiter::builder(), |builder, limit| builder.limit(*limit));
@@ -206,4 +207,29 @@ fn the_system_clock_runs_with_the_wall_and_never_steps_back() {
         assert!(now >= last);
         last = now;
     }
+}
+
+#[test]
+fn keys_of_any_type_have_counters_of_their_own() {
+    let limiter = Limiter::builder().limit("1 per hour").clock(ManualClock::default()).build().unwrap();
+    let address: IpAddr = "2001:db8::1".parse().unwrap();
+    let neighbour: IpAddr = "2001:db8::2".parse().unwrap();
+    assert!(limiter.check("user:42", 1).is_allowed());
+    assert!(limiter.check(42_u64, 1).is_allowed());
+    assert!(limiter.check(IpKey::new(address), 1).is_allowed());
+    assert!(limiter.check((42, IpKey::new(address)), 1).is_allowed());
+    assert!(limiter.check(("ab", "c"), 1).is_allowed());
+    assert!(limiter.check(("a", "bc"), 1).is_allowed());
+
+    // The same keys, written in another way.
+    assert!(!limiter.check(b"user:42", 1).is_allowed());
+    assert!(!limiter.check("42", 1).is_allowed());
+    assert!(!limiter.peek(IpKey::new(neighbour), 1).is_allowed());
+    assert!(!limiter.peek((42_usize, &IpKey::new(neighbour)), 1).is_allowed());
+    assert!(!limiter.peek((String::from("ab"), *b"c"), 1).is_allowed());
+
+    limiter.reset(42_i32);
+    assert!(limiter.check(42_u64, 1).is_allowed());
+    limiter.refund((42_u8, IpKey::new(neighbour)), 1);
+    assert!(limiter.check((42, IpKey::new(address)), 1).is_allowed());
 }

@@ -52,7 +52,7 @@ fn recount(subject: &Subject) -> (Vec<u64>, Vec<u64>) {
         let admitted = held::admitted_ns();
         return (admitted.clone(), admitted);
     }
-    let limiter = Limiter::new(&subject.limit()).expect("a limit");
+    let limiter = Limiter::new(subject.limit()).expect("a limit");
     let (mut admitted, mut leaving) = (Vec::new(), Vec::new());
     for at_ns in pictures::arrivals() {
         let decision = limiter.check_at("recounted", 1, Timestamp::from_nanos(START_NS + at_ns));

@@ -36,7 +36,8 @@ impl Decider for Tidegate {
             let charge = Charge::new(key.as_bytes(), counter, 1);
             plan.add(charge).map_err(|error| error.to_string())?;
         }
-        let response = self.store.ask(&Ask { op: Op::Check, plan: &plan, now: self.clock.now(), deadline: None });
+        let response =
+            self.store.ask(&Ask { op: Op::Check, plan: &plan, now: self.clock.now(), deadline: None });
         response.reply().await.map(drop).map_err(|error| error.to_string())
     }
 }

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::deadline;
 use super::{Call, Deciding, Held, Receiving};
+use crate::serve::Protocol;
 use crate::serve::grpc::Shared;
 use crate::serve::grpc::connection::KEPT_BYTES_MAX;
 use crate::serve::grpc::framing::{framed, only_message};
@@ -19,7 +20,6 @@ use crate::serve::grpc::health::{self, Watching};
 use crate::serve::grpc::reflection::Reflecting;
 use crate::serve::grpc::status::{GrpcCode, GrpcStatus, ok_head, ok_trailers};
 use crate::serve::grpc::wire::Writer;
-use crate::serve::Protocol;
 
 /// How much memory answers are written to at a time, in bytes.
 const OUT_BYTES: usize = 4 << 10;
@@ -41,7 +41,14 @@ pub struct Desk {
 impl Desk {
     /// Of one connection.
     pub fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, spare: None, out: BytesMut::new(), others_bytes: 0, is_draining: false, has_written: false }
+        Self {
+            shared,
+            spare: None,
+            out: BytesMut::new(),
+            others_bytes: 0,
+            is_draining: false,
+            has_written: false,
+        }
     }
 
     /// Whether anything was answered since this was last asked.

@@ -1,0 +1,257 @@
+//! HTTP headers that tell a client of its limits.
+//!
+//! ```text
+//! retry-after: 12                          only if it is denied, and not for ever
+//! x-ratelimit-limit: 100                   of the limit that decided
+//! x-ratelimit-remaining: 0                 the least of all limits
+//! x-ratelimit-reset: 31                    seconds until all of them are as if never used
+//! x-ratelimit-retry-after: 12              as `retry-after`
+//! ratelimit-policy: "login";q=100;w=60     draft-ietf-httpapi-ratelimit-headers
+//! ratelimit: "login";r=0;t=12
+//! ```
+//!
+//! Times are whole seconds, rounded up, so that no client comes back too early.
+//!
+//! ```
+//! # use tidegate_core::{Decision, Limit, LimitError, Nanos, Outcome, Verdict, Wait};
+//! use tidegate_core::headers::LimitHeader;
+//!
+//! let limit: Limit = "{algorithm: sliding_log, limit: 100, per: 60s, name: burst}".parse()?;
+//! # let outcome = Outcome {
+//! #     verdict: Verdict::Denied,
+//! #     remaining: 0,
+//! #     retry_after: Wait::of(Nanos::new(11_200_000_000)),
+//! #     reset_after: Nanos::new(31_000_000_000),
+//! #     delay: Nanos::ZERO,
+//! # };
+//! # let decision = Decision::of_one(outcome);
+//! // `limiter.limits()` has the limits of a limiter.
+//! let headers = decision.headers([&limit]);
+//! for (name, value) in &headers {
+//!     println!("{name}: {value}");
+//! }
+//! assert_eq!(headers.get(LimitHeader::RetryAfter), Some("12"));
+//! assert_eq!(headers.get(LimitHeader::Policy), Some(r#""burst";q=100;w=60"#));
+//! assert_eq!(headers.get(LimitHeader::State), Some(r#""burst";r=0;t=12"#));
+//! # Ok::<(), LimitError>(())
+//! ```
+
+use std::iter::Map;
+use std::slice;
+
+use crate::decimal::Decimal;
+use crate::{AlgorithmName, Decision, Limit, Verdict, Wait};
+
+/// A header that tells of limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LimitHeader {
+    /// Seconds after which to come again.
+    RetryAfter,
+    /// As [`RetryAfter`](Self::RetryAfter).
+    XRetryAfter,
+    /// What the limit admits per window.
+    Limit,
+    /// What is left.
+    Remaining,
+    /// Seconds until it is as if never used.
+    Reset,
+    /// What each limit is.
+    Policy,
+    /// What limits have left.
+    State,
+}
+
+impl LimitHeader {
+    /// Its name, in lower case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RetryAfter => "retry-after",
+            Self::XRetryAfter => "x-ratelimit-retry-after",
+            Self::Limit => "x-ratelimit-limit",
+            Self::Remaining => "x-ratelimit-remaining",
+            Self::Reset => "x-ratelimit-reset",
+            Self::Policy => "ratelimit-policy",
+            Self::State => "ratelimit",
+        }
+    }
+}
+
+/// The most limits that one header lists. The one that decided is always among them.
+pub const LISTED_MAX: usize = 8;
+
+/// The largest whole number of a structured field. No limit is larger; a time may be.
+const INTEGER_MAX: u64 = 999_999_999_999_999;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// What a limit is called in headers: `"login/per-ip"`, or `"login/1"` if the limit has no name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PolicyName<'a> {
+    /// The name of its rule, in front of its own; none for the limits of a limiter.
+    pub rule: Option<&'a str>,
+    /// Its own name.
+    pub name: Option<&'a str>,
+    /// Its index among the limits of its rule, from 0. Stands for a name that is missing, counted from 1.
+    pub index: usize,
+}
+
+/// The policy of one limit as `ratelimit-policy` has it: `"login/per-ip";q=100;w=60`.
+#[derive(Clone, Copy, Debug)]
+pub struct Policy<'a> {
+    /// What it is called.
+    pub name: PolicyName<'a>,
+    /// The limit.
+    pub limit: &'a Limit,
+    /// L as it is now.
+    pub quota: u64,
+}
+
+/// The state of one limit as `ratelimit` has it: `"login/per-ip";r=0;t=12`.
+#[derive(Clone, Copy, Debug)]
+pub struct PolicyState<'a> {
+    /// What it is called.
+    pub name: PolicyName<'a>,
+    /// The units that are left.
+    pub remaining: u64,
+    /// When to come again, or when all units are back.
+    pub until: Wait,
+}
+
+impl Policy<'_> {
+    /// Writes it at the end of a list. A window that is not whole seconds, or is none, is left out.
+    pub fn push_to(&self, list: &mut String) {
+        push_name(list, &self.name);
+        list.push_str(";q=");
+        list.push_str(Decimal::of(self.quota).as_str());
+        let window_ns = self.limit.rate().window_ns();
+        let is_window = self.limit.algorithm_name() != AlgorithmName::Concurrency;
+        if is_window && window_ns.is_multiple_of(SECOND_NS) {
+            list.push_str(";w=");
+            list.push_str(Decimal::of(window_ns / SECOND_NS).as_str());
+        }
+    }
+}
+
+impl PolicyState<'_> {
+    /// Writes it at the end of a list. A wait that never ends is left out.
+    pub fn push_to(&self, list: &mut String) {
+        push_name(list, &self.name);
+        list.push_str(";r=");
+        list.push_str(Decimal::of(self.remaining).as_str());
+        if let Some(until) = self.until.span() {
+            list.push_str(";t=");
+            list.push_str(Decimal::of(until.seconds_rounded_up().min(INTEGER_MAX)).as_str());
+        }
+    }
+}
+
+/// The headers of a decision. Made by [`Decision::headers`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LimitHeaders {
+    headers: Vec<(LimitHeader, String)>,
+}
+
+impl Decision {
+    /// The headers that tell a client of this decision, by the limits that made it, in the order of
+    /// [`decided_by`](Self::decided_by). None if there are no limits.
+    ///
+    /// `ratelimit-policy` lists all limits, the one that decided first. `ratelimit` has the state of that one alone, for
+    /// a decision does not say what each of the others has left: the least that is left of all of them, and the time
+    /// until the request would pass, or until nothing of any of them is used.
+    pub fn headers<'a>(&self, limits: impl IntoIterator<Item = &'a Limit>) -> LimitHeaders {
+        let limits: Vec<&Limit> = limits.into_iter().collect();
+        let decider = if self.decided_by < limits.len() { self.decided_by } else { 0 };
+        let Some(limit) = limits.get(decider) else { return LimitHeaders::default() };
+        let name = |index: usize| PolicyName { rule: None, name: limits[index].name(), index };
+        let others = (0..limits.len()).filter(|index| *index != decider);
+        let listed = std::iter::once(decider).chain(others).take(LISTED_MAX);
+        let policy = |index: usize| Policy {
+            name: name(index),
+            limit: limits[index],
+            quota: limits[index].rate().limit(),
+        };
+        let until = match self.verdict {
+            Verdict::Denied => self.retry_after,
+            Verdict::Allowed => Wait::of(self.reset_after),
+        };
+
+        let mut headers = Vec::with_capacity(7);
+        let mut add = |header, value: String| headers.push((header, value));
+        if let Some(seconds) = self.retry_after_seconds() {
+            add(LimitHeader::RetryAfter, seconds.to_string());
+            add(LimitHeader::XRetryAfter, seconds.to_string());
+        }
+        add(LimitHeader::Limit, limit.rate().limit().to_string());
+        add(LimitHeader::Remaining, self.remaining.to_string());
+        add(LimitHeader::Reset, self.reset_after.seconds_rounded_up().to_string());
+        add(LimitHeader::Policy, list(listed, |index, text| policy(index).push_to(text)));
+        let state = PolicyState { name: name(decider), remaining: self.remaining, until };
+        add(LimitHeader::State, list([state], |state, text| state.push_to(text)));
+        LimitHeaders { headers }
+    }
+}
+
+impl LimitHeaders {
+    /// The value of a header, if it is one of these.
+    pub fn get(&self, header: LimitHeader) -> Option<&str> {
+        self.headers.iter().find(|(other, _)| *other == header).map(|(_, value)| value.as_str())
+    }
+
+    /// Names, in lower case, and values.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'static str, &str)> {
+        self.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a LimitHeaders {
+    type Item = (&'static str, &'a str);
+    type IntoIter = Map<slice::Iter<'a, (LimitHeader, String)>, fn(&'a (LimitHeader, String)) -> Self::Item>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.headers.iter().map(|(header, value)| (header.name(), value.as_str()))
+    }
+}
+
+/// Lists items with commas between them.
+fn list<T>(items: impl IntoIterator<Item = T>, mut push: impl FnMut(T, &mut String)) -> String {
+    let mut text = String::with_capacity(LIST_BYTES);
+    for (place, item) in items.into_iter().enumerate() {
+        if place > 0 {
+            text.push_str(", ");
+        }
+        push(item, &mut text);
+    }
+    text
+}
+
+/// What a header that lists limits takes, in bytes, about.
+const LIST_BYTES: usize = 128;
+
+/// The name as a structured field's string, which has no other characters than those of ASCII that can be seen.
+fn push_name(text: &mut String, name: &PolicyName<'_>) {
+    text.push('"');
+    if let Some(rule) = name.rule {
+        push_quoted(text, rule);
+        text.push('/');
+    }
+    match name.name {
+        Some(name) => push_quoted(text, name),
+        None => text.push_str(Decimal::of(name.index as u64 + 1).as_str()),
+    }
+    text.push('"');
+}
+
+fn push_quoted(text: &mut String, name: &str) {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') & (byte != b'"') & (byte != b'\\');
+    // Every byte is looked at, without leaving early, so that the compiler can look at many at once.
+    if name.bytes().fold(true, |plain, byte| plain & is_plain(byte)) {
+        return text.push_str(name);
+    }
+    for c in name.chars() {
+        match c {
+            '"' | '\\' => text.extend(['\\', c]),
+            ' '..='~' => text.push(c),
+            _ => text.push('?'),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The headers of a decision.
+
+use tidegate_core::headers::LimitHeader;
+use tidegate_core::{Decision, Limit, Nanos, Outcome, Verdict, Wait};
+
+const SECOND: u128 = 1_000_000_000;
+
+fn limits(texts: &[&str]) -> Vec<Limit> {
+    texts.iter().map(|text| text.parse().expect(text)).collect()
+}
+
+fn outcome(remaining: u64, retry_after: Wait, reset_after_ns: u128) -> Outcome {
+    let verdict = if retry_after == Wait::NONE { Verdict::Allowed } else { Verdict::Denied };
+    Outcome { verdict, remaining, retry_after, reset_after: Nanos::new(reset_after_ns), delay: Nanos::ZERO }
+}
+
+fn headers(decision: &Decision, limits: &[Limit]) -> Vec<String> {
+    decision.headers(limits).iter().map(|(name, value)| format!("{name}: {value}")).collect()
+}
+
+#[test]
+fn of_a_request_that_passes() {
+    let limits = limits(&["{limit: 100, per: 1m, name: burst}", "1000 per 1500ms"]);
+    let decision =
+        Decision::merge(&[outcome(50, Wait::NONE, 29 * SECOND + 1), outcome(900, Wait::NONE, SECOND / 2)]);
+    assert_eq!(decision.retry_after_seconds(), None);
+    assert_eq!(
+        headers(&decision, &limits),
+        [
+            "x-ratelimit-limit: 100",
+            "x-ratelimit-remaining: 50",
+            "x-ratelimit-reset: 30",
+            // A window of a second and a half is no whole number of seconds.
+            r#"ratelimit-policy: "burst";q=100;w=60, "2";q=1000"#,
+            r#"ratelimit: "burst";r=50;t=30"#,
+        ]
+    );
+}
+
+#[test]
+fn of_one_that_is_denied() {
+    let limits = limits(&["{limit: 100, per: 1m}", "{limit: 5, per: 1d, name: täglich}"]);
+    let decision = Decision::merge(&[
+        outcome(0, Wait::of(Nanos::new(SECOND)), 60 * SECOND),
+        outcome(0, Wait::of(Nanos::new(11 * SECOND + 1)), 86_400 * SECOND),
+    ]);
+    assert_eq!(decision.retry_after_seconds(), Some(12));
+    assert_eq!(
+        headers(&decision, &limits),
+        [
+            "retry-after: 12",
+            "x-ratelimit-retry-after: 12",
+            "x-ratelimit-limit: 5",
+            "x-ratelimit-remaining: 0",
+            "x-ratelimit-reset: 86400",
+            r#"ratelimit-policy: "t?glich";q=5;w=86400, "1";q=100;w=60"#,
+            r#"ratelimit: "t?glich";r=0;t=12"#,
+        ]
+    );
+}
+
+#[test]
+fn of_one_that_never_passes() {
+    let limits = limits(&["{algorithm: concurrency, limit: 3, ttl: 90s}"]);
+    let decision = Decision::of_one(outcome(3, Wait::NEVER, 0));
+    assert_eq!(decision.retry_after_seconds(), None);
+    assert_eq!(
+        headers(&decision, &limits),
+        [
+            "x-ratelimit-limit: 3",
+            "x-ratelimit-remaining: 3",
+            "x-ratelimit-reset: 0",
+            // A ttl is not a window.
+            r#"ratelimit-policy: "1";q=3"#,
+            r#"ratelimit: "1";r=3"#,
+        ]
+    );
+}
+
+#[test]
+fn no_limits_have_no_headers() {
+    assert_eq!(headers(&Decision::merge(&[]), &[]), [""; 0]);
+}
+
+#[test]
+fn many_limits_are_cut_and_the_one_that_decided_is_kept() {
+    let limits = limits(&["10/s"; 12]);
+    let mut outcomes = vec![outcome(9, Wait::NONE, 0); 12];
+    outcomes[11].remaining = 1;
+    let headers = Decision::merge(&outcomes).headers(&limits);
+    let policy = headers.get(LimitHeader::Policy).unwrap();
+    assert!(policy.starts_with(r#""12";q=10;w=1, "1";q=10"#), "{policy}");
+    assert_eq!(policy.split(", ").count(), tidegate_core::headers::LISTED_MAX);
+}
+
+/// A time that no structured field can hold is the largest that one can.
+#[test]
+fn times_are_whole_numbers_of_structured_fields() {
+    let limits = limits(&["1 per 3650d burst 1099511627775"]);
+    let decision = Decision::of_one(outcome(0, Wait::of(Nanos::new(u128::MAX / 2)), 0));
+    assert_eq!(decision.retry_after_seconds(), Some(u64::MAX));
+    let headers = decision.headers(&limits);
+    assert_eq!(headers.get(LimitHeader::State), Some(r#""1";r=0;t=999999999999999"#));
+}
