@@ -30,10 +30,12 @@ mod deciding;
 mod error;
 mod explain;
 mod in_memory;
+mod judge;
 mod operations;
 mod queue_slot;
 mod stages;
 mod wait;
+mod wait_task;
 
 pub use active::ActiveRules;
 pub use deciding::Deciding;

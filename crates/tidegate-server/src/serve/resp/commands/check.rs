@@ -60,7 +60,6 @@ pub(super) fn check<'s>(arguments: &Arguments<'_>, context: &mut Context<'s, '_>
     }
 }
 
-#[cold]
 fn check_later<'s>(context: &Context<'s, '_>, arguments: &Arguments<'_>, started: Started) -> Step<'s> {
     let (server, kept, version) = (context.server, arguments.kept(), context.replies.version());
     let bytes = kept.bytes();
