@@ -101,7 +101,9 @@ pub use memory::{
     Outcomes, OutcomesIntoIter, Release, Renewal, Restored, SNAPSHOT_EVERY_MIN, SnapshotAttempts,
     SnapshotError, SnapshotReport, SnapshotWriter,
 };
-pub use pacer::{Acquisition, COLD_FACTOR_TERM_MAX, ColdFactor, IntoRate, Pacer, PacerBuilder, PacerError};
+pub use pacer::{
+    COLD_FACTOR_TERM_MAX, ColdFactor, IntoRate, Pacer, PacerBuilder, PacerError, PermitsRefused,
+};
 pub use shared::{Cacheable, Later, Settled, SharedStore, StoreFailure};
 pub use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
 pub use tidegate_core::headers;
