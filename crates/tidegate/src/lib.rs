@@ -114,7 +114,9 @@ pub use memory::{
     OutcomesIntoIter, Release, Renewal, Restored, SNAPSHOT_EVERY_MIN, SnapshotAttempts, SnapshotError,
     SnapshotReport, SnapshotWriter,
 };
-pub use pacer::{Acquisition, COLD_FACTOR_TERM_MAX, ColdFactor, IntoRate, Pacer, PacerBuilder, PacerError};
+pub use pacer::{
+    COLD_FACTOR_TERM_MAX, ColdFactor, IntoRate, Pacer, PacerBuilder, PacerError, PermitsRefused,
+};
 pub use store::{Fallback, NodeStore, Store, StoreFailure};
 pub use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
 pub use tidegate_core::headers;

@@ -4,9 +4,13 @@
 
 mod edges;
 mod golden;
+mod headers;
+mod key_bytes;
 mod ledger;
+#[cfg(feature = "rules")]
 mod levels;
 mod limit_text;
+#[cfg(feature = "rules")]
 mod matching;
 mod models;
 mod plan_and_decision;

@@ -63,7 +63,7 @@ impl Paced {
             Form::Bursty => format!("max_burst_seconds {BURST_S}"),
             Form::WarmingUp => format!("warm_up {WARM_UP_MS}ms"),
         };
-        format!("Pacer {LIMIT}/s, {form}, try_acquire(1, {TIMEOUT_MS}ms)")
+        format!("Pacer {LIMIT}/s, {form}, acquire_within(1, {TIMEOUT_MS}ms)")
     }
 
     /// The pacer, on a clock that begins with the trace.

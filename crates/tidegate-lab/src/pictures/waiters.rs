@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use tidegate::{Acquisition, ManualClock, Pacer, PacerError};
+use tidegate::{ManualClock, Pacer, PacerError, PermitsRefused};
 
 use super::paced::Paced;
 use super::run::{Fate, Request, Run, instant};
@@ -40,7 +41,7 @@ struct Waiters<'a> {
 struct Waiter<'a> {
     number: u64,
     came_ns: u64,
-    future: Pin<Box<dyn Future<Output = Acquisition> + 'a>>,
+    future: Pin<Box<dyn Future<Output = Result<Duration, PermitsRefused>> + 'a>>,
 }
 
 impl<'a> Waiters<'a> {
@@ -69,13 +70,11 @@ impl<'a> Waiters<'a> {
 }
 
 impl Fate {
-    fn of_acquisition(acquisition: Acquisition) -> Self {
+    fn of_acquisition(acquisition: Result<Duration, PermitsRefused>) -> Self {
         match acquisition {
-            Acquisition::Refused { .. } => Self::Denied,
-            Acquisition::Acquired { waited } if waited.is_zero() => Self::Admitted,
-            Acquisition::Acquired { waited } => {
-                Self::Delayed { by_ns: u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX) }
-            }
+            Err(_) => Self::Denied,
+            Ok(waited) if waited.is_zero() => Self::Admitted,
+            Ok(waited) => Self::Delayed { by_ns: u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX) },
         }
     }
 }
@@ -83,6 +82,6 @@ impl Fate {
 fn asking<'a>(
     pacer: &'a Pacer<ManualClock>,
     paced: &Paced,
-) -> Pin<Box<dyn Future<Output = Acquisition> + 'a>> {
-    Box::pin(pacer.try_acquire(1, paced.timeout()))
+) -> Pin<Box<dyn Future<Output = Result<Duration, PermitsRefused>> + 'a>> {
+    Box::pin(pacer.acquire_within(1, paced.timeout()))
 }

@@ -23,6 +23,13 @@ impl<'a, C> Held<'a, C> {
     }
 }
 
+impl<C> Held<'_, C> {
+    /// The permits are used at once.
+    pub(super) fn keep(mut self) {
+        self.reservation = None;
+    }
+}
+
 impl<C: Timer> Held<'_, C> {
     pub(super) async fn wait(mut self) -> Duration {
         let wait = self.reservation.as_ref().map_or(Nanos::ZERO, |reservation| reservation.wait);

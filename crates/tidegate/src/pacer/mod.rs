@@ -17,13 +17,13 @@ mod schedule;
 mod shape;
 
 pub use builder::PacerBuilder;
-pub use error::PacerError;
+pub use error::{PacerError, PermitsRefused};
 pub use into_rate::IntoRate;
 pub use shape::{COLD_FACTOR_TERM_MAX, ColdFactor};
 
 use std::time::Duration;
 
-use tidegate_core::{Nanos, Rate};
+use tidegate_core::Rate;
 
 use crate::blocking::block_on;
 use crate::sync::{Mutex, lock};
@@ -69,45 +69,35 @@ use schedule::Schedule;
 ///
 /// # Waiting
 ///
-/// [`acquire`](Self::acquire) and [`try_acquire`](Self::try_acquire) are for tasks of any runtime,
-/// [`acquire_blocking`](Self::acquire_blocking) and [`try_acquire_blocking`](Self::try_acquire_blocking) for
-/// threads, side by side on the same pacer. Time is a [`Timer`]'s; on a [`ManualClock`](crate::ManualClock) a test
-/// moves it:
+/// | | waits | may be refused |
+/// |---|---|---|
+/// | [`try_acquire`](Self::try_acquire) | never | yes |
+/// | [`acquire`](Self::acquire) | as long as it takes | no |
+/// | [`acquire_within`](Self::acquire_within) | for a maximum time | yes, at once |
+///
+/// Those that wait are for tasks of any runtime; [`acquire_blocking`](Self::acquire_blocking) and
+/// [`acquire_within_blocking`](Self::acquire_within_blocking) are for threads. Tasks and threads can share a pacer. Time is
+/// a [`Timer`]'s; on a [`ManualClock`](crate::ManualClock) a test moves it:
 ///
 /// ```
 /// use std::time::Duration;
-/// use tidegate::{Acquisition, ManualClock, Pacer};
+/// use tidegate::{ManualClock, Pacer, PermitsRefused};
 ///
 /// let clock = ManualClock::default();
 /// let pacer = Pacer::builder().rate("5/s").clock(clock.clone()).build()?;
 ///
 /// assert_eq!(pacer.acquire_blocking(10), Duration::ZERO);
-/// let refused = Acquisition::Refused { would_wait: Duration::from_secs(2) };
-/// assert_eq!(pacer.try_acquire_blocking(1, Duration::from_secs(1)), refused);
+/// let refused = PermitsRefused { would_wait: Duration::from_secs(2) };
+/// assert_eq!(pacer.try_acquire(1), Err(refused));
+/// assert_eq!(pacer.acquire_within_blocking(1, Duration::from_secs(1)), Err(refused));
 /// clock.advance(Duration::from_secs(2));
-/// assert_eq!(pacer.acquire_blocking(1), Duration::ZERO);
+/// assert_eq!(pacer.try_acquire(1), Ok(()));
 /// # Ok::<(), tidegate::PacerError>(())
 /// ```
 #[derive(Debug)]
 pub struct Pacer<C = SystemClock> {
     schedule: Mutex<Schedule>,
     clock: C,
-}
-
-/// What came of [`Pacer::try_acquire`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Acquisition {
-    /// The permits are the caller's.
-    Acquired {
-        /// How long it waited for them.
-        waited: Duration,
-    },
-    /// They would have come too late. Nothing was taken.
-    Refused {
-        /// How long it would have had to wait.
-        would_wait: Duration,
-    },
 }
 
 impl Pacer {
@@ -138,16 +128,13 @@ impl<C: Timer> Pacer<C> {
         self.reserve(permits).wait().await
     }
 
-    /// As [`acquire`](Self::acquire), unless that would wait for longer than `timeout`: then it takes nothing and
-    /// says so at once.
-    pub async fn try_acquire(&self, permits: u64, timeout: Duration) -> Acquisition {
+    /// As [`acquire`](Self::acquire), if that waits no longer than `max_wait`. Otherwise it is refused at once, and takes
+    /// nothing.
+    pub async fn acquire_within(&self, permits: u64, max_wait: Duration) -> Result<Duration, PermitsRefused> {
         if permits == 0 {
-            return Acquisition::Acquired { waited: Duration::ZERO };
+            return Ok(Duration::ZERO);
         }
-        match self.reserve_within(permits, timeout) {
-            Ok(held) => Acquisition::Acquired { waited: held.wait().await },
-            Err(TooLate { would_wait }) => Acquisition::Refused { would_wait: would_wait.as_duration() },
-        }
+        Ok(self.reserve_within(permits, max_wait)?.wait().await)
     }
 
     /// As [`acquire`](Self::acquire), with the thread at hand.
@@ -155,9 +142,22 @@ impl<C: Timer> Pacer<C> {
         block_on(self.acquire(permits))
     }
 
-    /// As [`try_acquire`](Self::try_acquire), with the thread at hand.
-    pub fn try_acquire_blocking(&self, permits: u64, timeout: Duration) -> Acquisition {
-        block_on(self.try_acquire(permits, timeout))
+    /// As [`acquire_within`](Self::acquire_within), with the thread at hand.
+    pub fn acquire_within_blocking(
+        &self,
+        permits: u64,
+        max_wait: Duration,
+    ) -> Result<Duration, PermitsRefused> {
+        block_on(self.acquire_within(permits, max_wait))
+    }
+
+    /// Takes the permits if they are there. Otherwise it is refused, and takes nothing. Never waits.
+    pub fn try_acquire(&self, permits: u64) -> Result<(), PermitsRefused> {
+        if permits == 0 {
+            return Ok(());
+        }
+        self.reserve_within(permits, Duration::ZERO)?.keep();
+        Ok(())
     }
 
     /// Changes the rate from now on.
@@ -184,17 +184,13 @@ impl<C: Timer> Pacer<C> {
         Held::new(self, schedule.reserve(permits, now), now)
     }
 
-    fn reserve_within(&self, permits: u64, timeout: Duration) -> Result<Held<'_, C>, TooLate> {
+    fn reserve_within(&self, permits: u64, max_wait: Duration) -> Result<Held<'_, C>, PermitsRefused> {
         let mut schedule = lock(&self.schedule);
         let now = self.clock.now();
         let would_wait = schedule.wait(now);
-        if would_wait.get() > timeout.as_nanos() {
-            return Err(TooLate { would_wait });
+        if would_wait.get() > max_wait.as_nanos() {
+            return Err(PermitsRefused { would_wait: would_wait.as_duration() });
         }
         Ok(Held::new(self, schedule.reserve(permits, now), now))
     }
-}
-
-struct TooLate {
-    would_wait: Nanos,
 }

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tidegate::{Acquisition, Clock, ColdFactor, ManualClock, Pacer, PacerBuilder, Timestamp};
+use tidegate::{Clock, ColdFactor, ManualClock, Pacer, PacerBuilder, PermitsRefused, Timestamp};
 
-use crate::pacer::cases;
 use crate::pacer::model::{Form, Fractions, Model, PerSecond};
 use crate::pacer::polling::Task;
+use crate::pacer::{Acquired, cases};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -108,7 +108,7 @@ struct Pair<'a> {
 }
 
 struct Waiting<'a> {
-    task: Task<'a, Acquisition>,
+    task: Task<'a, Acquired>,
     expected: Expected,
 }
 
@@ -135,7 +135,7 @@ impl<'a> Pair<'a> {
                 Ok(())
             }
             Step::Acquire(permits) => {
-                let call = async move { Acquisition::Acquired { waited: pacer.acquire(permits).await } };
+                let call = async move { Ok(pacer.acquire(permits).await) };
                 self.start(Task::new(call), permits, now_us)
             }
             Step::Try { permits, sixteenths } => {
@@ -145,12 +145,12 @@ impl<'a> Pair<'a> {
                     return Ok(());
                 }
                 let timeout = Duration::from_secs_f64(model_us / 1_000_000.0) * sixteenths / 16;
-                let mut task = Task::new(pacer.try_acquire(permits, timeout));
+                let mut task = Task::new(pacer.acquire_within(permits, timeout));
                 if sixteenths > 16 {
                     return self.start(task, permits, now_us);
                 }
                 match task.poll() {
-                    Poll::Ready(Acquisition::Refused { would_wait }) => {
+                    Poll::Ready(Err(PermitsRefused { would_wait })) => {
                         self.expected(model_us).compare(would_wait)
                     }
                     other => {
@@ -161,7 +161,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    fn start(&mut self, task: Task<'a, Acquisition>, permits: u64, now_us: f64) -> Result<(), TestCaseError> {
+    fn start(&mut self, task: Task<'a, Acquired>, permits: u64, now_us: f64) -> Result<(), TestCaseError> {
         let model_us = self.model.acquire(permits, now_us);
         self.waiting.push(Waiting { task, expected: self.expected(model_us) });
         self.costs += 1;
@@ -188,7 +188,7 @@ impl<'a> Pair<'a> {
         for mut one in std::mem::take(&mut self.waiting) {
             match one.task.poll() {
                 Poll::Pending => self.waiting.push(one),
-                Poll::Ready(Acquisition::Acquired { waited }) => one.expected.compare(waited)?,
+                Poll::Ready(Ok(waited)) => one.expected.compare(waited)?,
                 Poll::Ready(refused) => return Err(TestCaseError::fail(format!("{refused:?}"))),
             }
         }

@@ -24,7 +24,13 @@ mod threads;
 mod timeouts;
 mod warming_up;
 
+use std::time::Duration;
+
 use proptest::test_runner::Config;
+use tidegate::PermitsRefused;
+
+/// What a call that may be refused comes to: how long it waited.
+type Acquired = Result<Duration, PermitsRefused>;
 
 /// So many cases, unless the environment asks for another number.
 fn cases(number: u32) -> Config {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::{Acquisition, COLD_FACTOR_TERM_MAX, Clock, ColdFactor, ManualClock, Pacer, Timestamp};
+use tidegate::{COLD_FACTOR_TERM_MAX, Clock, ColdFactor, ManualClock, Pacer, PermitsRefused, Timestamp};
 
 use crate::pacer::polling::{Task, nanos};
 use crate::pacer::table::check;
@@ -150,14 +150,14 @@ fn nothing_is_too_large() {
             clock.set(Timestamp::from_nanos(u64::MAX));
             let _waiting = [(); 3].map(|()| Task::new(pacer.acquire(u64::MAX)).begun());
             pacer.set_rate("7 per 1ms").unwrap();
-            let _ = Task::new(pacer.try_acquire(1, Duration::MAX)).poll();
+            let _ = Task::new(pacer.acquire_within(1, Duration::MAX)).poll();
             pacer.set_rate(rate).unwrap();
             // All that was handed out is at the end of time or after it.
             clock.set(Timestamp::from_nanos(0));
             assert!(Task::new(pacer.acquire(1)).is_pending());
             let refused =
-                Task::new(pacer.try_acquire(1, Duration::from_secs(500 * 365 * 86_400))).finish(&clock);
-            assert!(matches!(refused, Acquisition::Refused { .. }), "{rate}: {refused:?}");
+                Task::new(pacer.acquire_within(1, Duration::from_secs(500 * 365 * 86_400))).finish(&clock);
+            assert!(matches!(refused, Err(PermitsRefused { .. })), "{rate}: {refused:?}");
             assert_eq!(clock.now(), Timestamp::from_nanos(0));
         }
     }

@@ -14,8 +14,9 @@
 use std::task::Poll;
 use std::time::Duration;
 
-use tidegate::{Acquisition, Clock, ManualClock, Pacer, PacerBuilder, Timestamp};
+use tidegate::{Clock, ManualClock, Pacer, PacerBuilder, PermitsRefused, Timestamp};
 
+use crate::pacer::Acquired;
 use crate::pacer::polling::Task;
 
 /// Makes all calls of the table and compares.
@@ -42,7 +43,7 @@ struct Calls<'a> {
 }
 
 struct Waiting<'a> {
-    task: Task<'a, Acquisition>,
+    task: Task<'a, Acquired>,
     since: Timestamp,
     expected: Expected,
 }
@@ -91,11 +92,11 @@ impl<'a> Calls<'a> {
         let task = match words[..] {
             ["acquire", permits] => {
                 let permits = number(permits);
-                Task::new(async move { Acquisition::Acquired { waited: pacer.acquire(permits).await } })
+                Task::new(async move { Ok(pacer.acquire(permits).await) })
             }
             ["try", permits, "within", timeout_us] => {
                 let timeout = Duration::from_micros(number(timeout_us));
-                Task::new(pacer.try_acquire(number(permits), timeout))
+                Task::new(pacer.acquire_within(number(permits), timeout))
             }
             ["rate", ..] => {
                 self.last_done = since;
@@ -122,13 +123,13 @@ impl<'a> Calls<'a> {
 
 impl Expected {
     /// `took` is what really passed on the clock.
-    fn compare(&self, answer: Acquisition, took: Duration) {
+    fn compare(&self, answer: Acquired, took: Duration) {
         let found = match answer {
-            Acquisition::Acquired { waited } => {
+            Ok(waited) => {
                 assert_eq!(waited, took, "waited as long as it says: {}", self.line);
                 ("waits", waited)
             }
-            Acquisition::Refused { would_wait } => {
+            Err(PermitsRefused { would_wait }) => {
                 assert_eq!(took, Duration::ZERO, "a refusal does not wait: {}", self.line);
                 ("refused", would_wait)
             }

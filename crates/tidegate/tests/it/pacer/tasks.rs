@@ -3,7 +3,7 @@
 use std::task::Poll;
 use std::time::Duration;
 
-use tidegate::{Acquisition, Clock, ManualClock, Pacer, PacerBuilder};
+use tidegate::{Clock, ManualClock, Pacer, PacerBuilder, PermitsRefused};
 
 use crate::pacer::polling::{Task, micros, take_at_once};
 
@@ -19,8 +19,8 @@ fn five_a_second() -> (ManualClock, Pacer<ManualClock>) {
 
 /// The wait of a call made now, which is taken back.
 fn wait_now(pacer: &Pacer<ManualClock>) -> Duration {
-    match Task::new(pacer.try_acquire(1, Duration::ZERO)).poll() {
-        Poll::Ready(Acquisition::Refused { would_wait }) => would_wait,
+    match Task::new(pacer.acquire_within(1, Duration::ZERO)).poll() {
+        Poll::Ready(Err(PermitsRefused { would_wait })) => would_wait,
         answer => panic!("nothing is kept, and yet {answer:?}"),
     }
 }
@@ -156,11 +156,11 @@ fn a_pacer_that_warms_up_takes_back_cold_permits() {
 fn a_try_waits_like_an_acquire() {
     let (clock, pacer) = five_a_second();
     take_at_once(&pacer, 1);
-    let mut task = Task::new(pacer.try_acquire(1, 200 * MS));
+    let mut task = Task::new(pacer.acquire_within(1, 200 * MS));
     assert!(task.is_pending());
     clock.advance(200 * MS);
     assert_eq!(task.wakes(), 1);
-    assert_eq!(task.poll(), Poll::Ready(Acquisition::Acquired { waited: 200 * MS }));
+    assert_eq!(task.poll(), Poll::Ready(Ok(200 * MS)));
     assert_eq!(clock.now(), micros(200_000));
 }
 

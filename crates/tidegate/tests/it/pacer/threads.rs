@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tidegate::{Acquisition, Clock, ManualClock, Pacer, SystemClock, Timestamp};
+use tidegate::{Clock, ManualClock, Pacer, PermitsRefused, SystemClock, Timestamp};
 
 use crate::pacer::polling::{Task, nanos, take_at_once};
 
@@ -54,15 +54,15 @@ fn a_thread_waits_until_the_clock_is_there() {
 fn a_try_in_a_thread() {
     let clock = ManualClock::default();
     let pacer = five_a_second(&clock);
-    let try_now = |timeout| pacer.try_acquire_blocking(1, timeout);
-    assert_eq!(try_now(Duration::ZERO), Acquisition::Acquired { waited: Duration::ZERO });
+    let try_now = |timeout| pacer.acquire_within_blocking(1, timeout);
+    assert_eq!(try_now(Duration::ZERO), Ok(Duration::ZERO));
     // Were it not refused, this would hang, and the table of timeouts fails as well.
-    assert_eq!(try_now(INTERVAL / 2), Acquisition::Refused { would_wait: INTERVAL });
+    assert_eq!(try_now(INTERVAL / 2), Err(PermitsRefused { would_wait: INTERVAL }));
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| try_now(INTERVAL));
         until_asleep(&clock, 1);
         clock.advance(INTERVAL);
-        assert_eq!(waiting.join().unwrap(), Acquisition::Acquired { waited: INTERVAL });
+        assert_eq!(waiting.join().unwrap(), Ok(INTERVAL));
     });
 }
 
@@ -112,8 +112,8 @@ fn many_threads_and_many_calls_take_exactly_what_they_ask_for() {
     let total = CALLS * u32::try_from(THREADS).unwrap();
     // One went at once.
     assert_eq!(clock.sleepers(), total as usize - 1);
-    let refused = pacer.try_acquire_blocking(1, Duration::ZERO);
-    assert_eq!(refused, Acquisition::Refused { would_wait: INTERVAL * total });
+    let refused = pacer.acquire_within_blocking(1, Duration::ZERO);
+    assert_eq!(refused, Err(PermitsRefused { would_wait: INTERVAL * total }));
     let mut waits: Vec<_> =
         all_tasks.into_inner().unwrap().into_iter().map(|task| task.finish(&clock)).collect();
     waits.sort_unstable();

@@ -1,9 +1,9 @@
-//! `try_acquire`: yes if the wait fits the timeout; else no, at once, and nothing is taken.
+//! `acquire_within`: yes if the wait fits the timeout; else no, at once, and nothing is taken.
 
 use std::task::Poll;
 use std::time::Duration;
 
-use tidegate::{Acquisition, ManualClock, Pacer};
+use tidegate::{ManualClock, Pacer, PermitsRefused};
 
 use crate::pacer::polling::{Task, take_at_once};
 use crate::pacer::table::check;
@@ -78,7 +78,25 @@ fn timeouts_are_compared_exactly() {
     let pacer = Pacer::builder().rate("3/s").clock(ManualClock::default()).build().unwrap();
     take_at_once(&pacer, 1);
     let would_wait = Duration::from_nanos(333_333_334);
-    let mut just_too_short = Task::new(pacer.try_acquire(1, Duration::from_nanos(333_333_333)));
-    assert_eq!(just_too_short.poll(), Poll::Ready(Acquisition::Refused { would_wait }));
-    assert!(Task::new(pacer.try_acquire(1, would_wait)).is_pending());
+    let mut just_too_short = Task::new(pacer.acquire_within(1, Duration::from_nanos(333_333_333)));
+    assert_eq!(just_too_short.poll(), Poll::Ready(Err(PermitsRefused { would_wait })));
+    assert!(Task::new(pacer.acquire_within(1, would_wait)).is_pending());
+}
+
+/// As with a timeout of zero, without anything to poll.
+#[test]
+fn trying_never_waits() {
+    let clock = ManualClock::default();
+    let pacer = Pacer::builder().rate("5/s").clock(clock.clone()).build().unwrap();
+    assert_eq!(pacer.try_acquire(3), Ok(()));
+    let refused = PermitsRefused { would_wait: Duration::from_millis(600) };
+    assert_eq!(pacer.try_acquire(1), Err(refused));
+    assert_eq!(pacer.try_acquire(0), Ok(()));
+    assert_eq!(refused.to_string(), "permits are available only after 600ms");
+    clock.advance(Duration::from_nanos(599_999_999));
+    assert_eq!(pacer.try_acquire(1), Err(PermitsRefused { would_wait: Duration::from_nanos(1) }));
+    clock.advance(Duration::from_nanos(1));
+    assert_eq!(pacer.try_acquire(1), Ok(()));
+    // What was taken stays taken.
+    assert_eq!(pacer.try_acquire(1), Err(PermitsRefused { would_wait: Duration::from_millis(200) }));
 }
