@@ -54,6 +54,7 @@ impl Played {
 }
 
 proptest! {
+    #![proptest_config(tidegate_testing::cases(64))]
     #[test]
     fn a_ledger_put_together_again_decides_as_before(
         before in prop::collection::vec(event(), 0..60),

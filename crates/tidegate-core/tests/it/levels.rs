@@ -203,6 +203,7 @@ fn request() -> impl Strategy<Value = Vec<(&'static str, String)>> {
 }
 
 proptest! {
+    #![proptest_config(tidegate_testing::cases(64))]
     #[test]
     fn the_tree_finds_what_the_walk_finds(top in level(), requests in vec(request(), 1..20)) {
         let mut rules = Vec::new();

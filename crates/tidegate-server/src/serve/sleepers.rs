@@ -174,36 +174,38 @@ mod tests {
 
     #[test]
     fn who_is_woken_while_it_is_polled_is_polled_again() {
+        let task = Waker::from(Arc::new(Wakes::default()));
         let mut sleepers = Sleepers::new();
         sleepers.add(1);
-        sleepers.poll(&Context::from_waker(Waker::noop()), |_, context| {
+        sleepers.poll(&Context::from_waker(&task), |_, context| {
             context.waker().wake_by_ref();
             Poll::Pending
         });
-        assert_eq!(numbers(&polled(&mut sleepers, Waker::noop())), [1]);
-        assert!(polled(&mut sleepers, Waker::noop()).is_empty());
+        assert_eq!(numbers(&polled(&mut sleepers, &task)), [1]);
+        assert!(polled(&mut sleepers, &task).is_empty());
     }
 
     #[test]
     fn who_is_ready_is_gone_and_its_place_is_used_again() {
+        let task = Waker::from(Arc::new(Wakes::default()));
         let mut sleepers = Sleepers::new();
         (0..3).for_each(|number| sleepers.add(number));
-        let gone = polled(&mut sleepers, Waker::noop())[1].1.clone();
+        let gone = polled(&mut sleepers, &task)[1].1.clone();
         sleepers.wake_all();
-        sleepers.poll(&Context::from_waker(Waker::noop()), |number, _| match number {
+        sleepers.poll(&Context::from_waker(&task), |number, _| match number {
             1 => Poll::Ready(()),
             _ => Poll::Pending,
         });
         sleepers.add(9);
-        assert_eq!(numbers(&polled(&mut sleepers, Waker::noop())), [9]);
+        assert_eq!(numbers(&polled(&mut sleepers, &task)), [9]);
         assert_eq!(sleepers.sleepers.len(), 3);
         // By the alarm of who had the place before, once.
         gone.wake_by_ref();
-        assert!(numbers(&polled(&mut sleepers, Waker::noop())).len() <= 1);
+        assert!(numbers(&polled(&mut sleepers, &task)).len() <= 1);
         gone.wake_by_ref();
-        assert!(polled(&mut sleepers, Waker::noop()).is_empty());
+        assert!(polled(&mut sleepers, &task).is_empty());
         sleepers.wake_all();
-        sleepers.poll(&Context::from_waker(Waker::noop()), |_, _| Poll::Ready(()));
+        sleepers.poll(&Context::from_waker(&task), |_, _| Poll::Ready(()));
         assert!(sleepers.is_empty());
     }
 

@@ -69,6 +69,7 @@ mod tests {
     use tokio::time::{sleep, timeout};
 
     use super::*;
+    use crate::serve::wakes::Wakes;
 
     #[test]
     fn polled_once_at_first_and_whenever_it_was_woken() {
@@ -81,7 +82,8 @@ mod tests {
                 _ => Poll::Pending,
             }
         }));
-        let mut context = Context::from_waker(Waker::noop());
+        let task = Waker::from(Arc::new(Wakes::default()));
+        let mut context = Context::from_waker(&task);
         for _ in 0..10 {
             assert!(future.poll(&mut context).is_pending());
         }

@@ -159,6 +159,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(tidegate_testing::cases(64))]
         #[test]
         fn the_fullest_window_is_the_fullest(mut events in prop::collection::vec(event(), 0..60), sorted: bool) {
             if sorted {

@@ -1,7 +1,7 @@
 //! The concurrent part of the store under a model checker: every interleaving, with every reordering that the
 //! memory model allows. Pages hold one group and count as full at two keys, so that a split is three keys away.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p tidegate --lib`
+//! `RUSTFLAGS="--cfg loom" cargo test --profile loom -p tidegate --features rules --lib --target-dir target/loom -- loom_tests`
 
 use loom::sync::Arc;
 use loom::thread;

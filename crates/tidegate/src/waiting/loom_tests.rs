@@ -1,7 +1,7 @@
 //! Waiting under a model checker: whatever the threads do in between, nobody who can be admitted sleeps on. A wake-up
 //! that is lost is a deadlock here, which fails the test.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p tidegate --lib`
+//! `RUSTFLAGS="--cfg loom" cargo test --profile loom -p tidegate --features rules --lib --target-dir target/loom -- loom_tests`
 
 use std::future::Future;
 use std::pin::pin;

@@ -18,6 +18,8 @@ mod future;
 mod kin;
 #[cfg(feature = "rules")]
 mod later;
+#[cfg(all(test, loom, feature = "rules"))]
+mod later_loom_tests;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod nap;

@@ -112,6 +112,7 @@ fn role() -> impl Strategy<Value = Role> {
 }
 
 proptest! {
+    #![proptest_config(tidegate_testing::cases(64))]
     /// Whatever the plans, and whatever the order of time, the store answers as a plain map would, and a peek
     /// answers as the check after it.
     #[test]

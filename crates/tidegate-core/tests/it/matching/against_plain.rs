@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use proptest::test_runner::{Config, TestRunner};
+use proptest::test_runner::TestRunner;
 use tidegate_core::rules::{Apply, Descriptor, Index, Matches, Pattern, Rule};
 
 use crate::matching::rulebooks::{
@@ -44,16 +44,8 @@ fn with_borrowed<T>(entries: &OwnedEntries, then: impl FnOnce(&Descriptor<'_>) -
     with_descriptor(&entries, then)
 }
 
-fn cases(number: u32) -> Config {
-    let from_environment = Config::default();
-    if std::env::var_os("PROPTEST_CASES").is_some() {
-        return from_environment;
-    }
-    Config { cases: number, ..from_environment }
-}
-
 proptest! {
-    #![proptest_config(cases(1_000))]
+    #![proptest_config(tidegate_testing::cases(250))]
 
     #[test]
     fn any_rules(rules in rules(), descriptors in prop::collection::vec(descriptor(), 1..6)) {
@@ -83,7 +75,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(300))]
+    #![proptest_config(tidegate_testing::cases(75))]
 
     #[test]
     fn names_that_stand_many_times(

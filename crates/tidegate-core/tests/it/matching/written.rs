@@ -172,6 +172,7 @@ fn net_text() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    #![proptest_config(tidegate_testing::cases(64))]
     #[test]
     fn every_pattern_is_read_back(pattern in patterns(), is_negated: bool) {
         let pattern = if is_negated { pattern.negated() } else { pattern };

@@ -25,7 +25,7 @@ fn agrees(spec: &LimitSpec, requests: Requests) {
 }
 
 proptest! {
-    #![proptest_config(cases(3_000))]
+    #![proptest_config(cases(750))]
 
     #[test]
     fn gcra(spec in limits::of(AlgorithmName::Gcra), requests in requests()) {

@@ -61,7 +61,7 @@ fn window(spec: &CalendarSpec, per_ns: u64, at_ns: u64) -> CalendarWindow {
 }
 
 proptest! {
-    #![proptest_config(cases(6_000))]
+    #![proptest_config(cases(1_500))]
 
     #[test]
     fn windows_are_those_of_the_model((spec, per_ns, at_ns) in calendar_and_instant(calendar())) {

@@ -39,7 +39,7 @@ fn change_of_gcra() -> impl Strategy<Value = (LimitSpec, LimitSpec)> {
 }
 
 proptest! {
-    #![proptest_config(cases(3_000))]
+    #![proptest_config(cases(750))]
 
     /// What was counted under one limit counts under the next as if it had always been the one.
     #[test]

@@ -23,7 +23,7 @@ fn decide_alike(one: &LimitSpec, other: &LimitSpec, requests: Requests) -> Resul
 }
 
 proptest! {
-    #![proptest_config(cases(1_500))]
+    #![proptest_config(cases(400))]
 
     #[test]
     fn a_token_bucket_is_gcra(gcra in limits::of(AlgorithmName::Gcra), requests in requests()) {

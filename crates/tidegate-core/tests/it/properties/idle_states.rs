@@ -24,7 +24,7 @@ fn packed_algorithm() -> impl Strategy<Value = AlgorithmName> {
 }
 
 proptest! {
-    #![proptest_config(cases(1_500))]
+    #![proptest_config(cases(400))]
 
     #[test]
     fn an_idle_state_is_as_good_as_none(

@@ -33,7 +33,7 @@ fn first_that_waits(subject: &mut Subject, ask: Ask) -> Option<Timestamp> {
 }
 
 proptest! {
-    #![proptest_config(cases(3_000))]
+    #![proptest_config(cases(750))]
 
     #[test]
     fn nobody_leaves_sooner_than_the_pace_says(

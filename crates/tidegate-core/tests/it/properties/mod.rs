@@ -14,7 +14,7 @@
 //! | `shares` | what processes have each of a limit adds up to it |
 //! | `no_panics` | any call, with any number, on any state |
 //!
-//! `PROPTEST_CASES=100000 cargo test -p tidegate-core --test it properties` looks longer.
+//! `PROPTEST_CASES=100000 cargo test -p tidegate-core --test it properties` tries more cases.
 
 #![cfg(feature = "calendar")]
 
@@ -32,13 +32,4 @@ mod requests;
 mod shares;
 mod worst_cases;
 
-use proptest::test_runner::Config;
-
-/// So many cases, unless the environment asks for another number.
-fn cases(number: u32) -> Config {
-    let from_environment = Config::default();
-    if std::env::var_os("PROPTEST_CASES").is_some() {
-        return from_environment;
-    }
-    Config { cases: number, ..from_environment }
-}
+use tidegate_testing::cases;

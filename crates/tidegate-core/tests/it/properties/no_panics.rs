@@ -51,7 +51,7 @@ pub fn change_of_limit(algorithm: AlgorithmName) -> impl Strategy<Value = (Limit
 }
 
 proptest! {
-    #![proptest_config(cases(4_000))]
+    #![proptest_config(cases(1_000))]
 
     #[test]
     fn nothing_panics(

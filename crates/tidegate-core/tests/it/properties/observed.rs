@@ -122,7 +122,7 @@ fn counting() -> impl Strategy<Value = LimitSpec> {
 }
 
 proptest! {
-    #![proptest_config(cases(1_500))]
+    #![proptest_config(cases(400))]
 
     #[test]
     fn buckets_are_emptied_and_no_further(

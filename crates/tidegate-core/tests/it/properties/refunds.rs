@@ -26,7 +26,7 @@ fn mistaken() -> impl Strategy<Value = Mistaken> {
 }
 
 proptest! {
-    #![proptest_config(cases(3_000))]
+    #![proptest_config(cases(750))]
 
     #[test]
     fn a_refund_undoes_a_charge(
@@ -78,7 +78,7 @@ fn refundable_amid_others() -> impl Strategy<Value = LimitSpec> {
 }
 
 proptest! {
-    #![proptest_config(cases(6_000))]
+    #![proptest_config(cases(1_500))]
 
     /// Others go on between a charge and its refund. After it nobody is admitted who would not have been, had it never
     /// been charged; and where units are told apart by when they were used, everybody is who would have been.

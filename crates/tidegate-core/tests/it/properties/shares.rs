@@ -9,7 +9,7 @@ use crate::properties::{cases, limits};
 use crate::subject::Subject;
 
 proptest! {
-    #![proptest_config(cases(3_000))]
+    #![proptest_config(cases(750))]
 
     #[test]
     fn shares_add_up_to_no_more_than_the_limit(spec in limits::any_algorithm(), nodes in 1..200_u32) {

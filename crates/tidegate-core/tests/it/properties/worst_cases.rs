@@ -45,7 +45,7 @@ fn most_in(window: u128, admitted: &[Event]) -> u128 {
 }
 
 proptest! {
-    #![proptest_config(cases(1_500))]
+    #![proptest_config(cases(400))]
 
     #[test]
     fn gcra_lets_a_burst_and_the_rate_through(

@@ -133,6 +133,7 @@ fn quota(count: impl Strategy<Value = i64>) -> impl Strategy<Value = Quota> {
 }
 
 proptest! {
+    #![proptest_config(tidegate_testing::cases(64))]
     /// Any rate at all, a key with one of them.
     #[test]
     fn each_key_with_its_rate(

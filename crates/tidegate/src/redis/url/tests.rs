@@ -134,6 +134,7 @@ fn an_error_never_repeats_a_password() {
 }
 
 proptest::proptest! {
+    #![proptest_config(tidegate_testing::cases(64))]
     #[test]
     fn nothing_panics(text in ".{0,40}", scheme in "redis(s|)([+]sentinel|-cluster|[+]ring|)://[a-z@:/?%,0-9\\[\\]]{0,20}") {
         let _ = text.parse::<StoreUrl>();

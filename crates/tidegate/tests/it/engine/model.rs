@@ -347,7 +347,7 @@ impl Model<'_> {
 }
 
 fn the_engine_agrees_with_the_model(setup: Setup) {
-    proptest!(cases(2_000), |(rules in rules(), requests in requests(), first: bool)| {
+    proptest!(cases(500), |(rules in rules(), requests in requests(), first: bool)| {
         let file = file(&rules, first);
         let bench = setup.bench(&file);
         let mut model = Model { rules: &rules, first, now: 0, counts: HashMap::new() };

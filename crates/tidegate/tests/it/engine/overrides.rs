@@ -181,7 +181,7 @@ impl Model {
 }
 
 fn requests_with_limits_of_their_own_are_decided_as_the_model_decides(setup: Setup) {
-    proptest!(cases(1_000), |(requests in requests())| {
+    proptest!(cases(250), |(requests in requests())| {
         let bench = setup.bench(RULE);
         let mut model = Model::default();
         for (number, (after, domain, asked)) in requests.iter().enumerate() {

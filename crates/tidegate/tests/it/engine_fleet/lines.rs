@@ -191,6 +191,7 @@ fn run<F: Future>(
 }
 
 proptest! {
+    #![proptest_config(tidegate_testing::cases(64))]
     /// A rule that holds requests does what a limiter does that is waited for; who is refused may hear of it later.
     #[test]
     fn a_fleet_of_one_holds_as_a_limiter_does(requests in requests(), (limit, refuses) in prop::sample::select(&LIMITS[..])) {

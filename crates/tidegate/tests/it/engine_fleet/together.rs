@@ -212,6 +212,7 @@ rules:
 ";
 
 proptest! {
+    #![proptest_config(tidegate_testing::cases(64))]
     /// Whatever is late, and in whichever order it is heard of, all who wait are let go in the end, and nobody asks in vain
     /// for ever.
     #[test]

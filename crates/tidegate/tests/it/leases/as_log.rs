@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use tidegate::{Limiter, ManualClock, Timestamp};
 
 proptest! {
+    #![proptest_config(tidegate_testing::cases(64))]
     #[test]
     fn without_releases_concurrency_decides_as_a_sliding_log(
         limit in 0_u64..8,

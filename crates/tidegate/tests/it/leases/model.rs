@@ -285,7 +285,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(tidegate_testing::cases(150))]
 
     #[test]
     fn leases_are_as_a_list_of_them_would_be(ops in prop::collection::vec(op(), 1..120)) {

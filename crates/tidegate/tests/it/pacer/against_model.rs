@@ -222,7 +222,7 @@ fn run(shape: Shape, fractions: Fractions, rate: Tenths, steps: &[Step]) -> Resu
 }
 
 proptest! {
-    #![proptest_config(cases(2_000))]
+    #![proptest_config(cases(500))]
 
     #[test]
     fn every_wait_is_the_formulas(shape in shapes(), rate in rates(), steps in steps()) {

@@ -88,7 +88,7 @@ fn check(grants: &[Grant], bound: Bound) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(cases(500))]
+    #![proptest_config(cases(125))]
 
     #[test]
     fn a_bursty_pacer_adds_what_it_kept(

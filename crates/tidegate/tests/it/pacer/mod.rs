@@ -8,7 +8,7 @@
 //! | `tasks`, `threads` | waits are waited, given back, and handed out one by one |
 //! | `building` | what is refused, and with which hint |
 //!
-//! `PROPTEST_CASES=100000 cargo test -p tidegate --test it pacer` looks longer.
+//! `PROPTEST_CASES=100000 cargo test -p tidegate --test it pacer` tries more cases.
 
 mod against_model;
 mod building;
@@ -26,17 +26,8 @@ mod warming_up;
 
 use std::time::Duration;
 
-use proptest::test_runner::Config;
 use tidegate::PermitsRefused;
+use tidegate_testing::cases;
 
 /// What a call that may be refused comes to: how long it waited.
 type Acquired = Result<Duration, PermitsRefused>;
-
-/// So many cases, unless the environment asks for another number.
-fn cases(number: u32) -> Config {
-    let from_environment = Config::default();
-    if std::env::var_os("PROPTEST_CASES").is_some() {
-        return from_environment;
-    }
-    Config { cases: number, ..from_environment }
-}

@@ -185,6 +185,7 @@ fn warnings_come_along() {
 }
 
 proptest! {
+    #![proptest_config(tidegate_testing::cases(64))]
     #[test]
     fn text_is_written_so_that_it_is_read_as_it_was(
         name in "[a\\PC:#'\"\\\\{}*&!|>%@` ,-]{1,6}",

@@ -145,6 +145,7 @@ fn answers(file: &[Node], requests: &[Asked]) -> Vec<[Fate; 3]> {
 }
 
 proptest! {
+    #![proptest_config(tidegate_testing::cases(64))]
     #[test]
     fn both_files_decide_as_the_model_does(file in file().prop_map(plain), requests in vec(asked(), 1..40)) {
         for (at, [model, envoy, native]) in answers(&file, &requests).into_iter().enumerate() {

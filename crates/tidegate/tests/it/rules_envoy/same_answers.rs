@@ -66,6 +66,7 @@ fn entries(request: &Request) -> Vec<Entry<'_>> {
 }
 
 proptest! {
+    #![proptest_config(tidegate_testing::cases(64))]
     #[test]
     fn the_native_file_answers_as_the_first_one(file in file(), requests in vec(request(), 1..30)) {
         let text = text_of(&file, |number| number);

@@ -44,7 +44,7 @@ fn limiter(limits: &[&str], clock: &ManualClock) -> Limiter<ManualClock> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, max_global_rejects: 1_000_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { max_global_rejects: u32::MAX, ..tidegate_testing::cases(100) })]
 
     #[test]
     fn what_is_called_useless_never_denies(

@@ -53,6 +53,7 @@ fn ask(store: &MemoryStore, counters: &[Counter], request: &Request, now: Timest
 }
 
 proptest! {
+    #![proptest_config(tidegate_testing::cases(64))]
     #[test]
     fn decisions_go_on_as_if_nothing_had_happened(
         before in prop::collection::vec(request(), 0..80),

@@ -231,7 +231,7 @@ fn expected(jobs: &[Job], limit: u64) -> Vec<Result<u64, u64>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(tidegate_testing::cases(75))]
 
     #[test]
     fn leases_go_to_the_line_in_order_as_they_come_back(jobs in prop::collection::vec(job(), 1..25)) {

@@ -124,7 +124,7 @@ fn what_is_refunded_or_reset_wakes_the_one_in_front() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(tidegate_testing::cases(25))]
 
     /// Waiting is not an attempt: it is admitted when the window frees, however often it was looked at.
     #[test]

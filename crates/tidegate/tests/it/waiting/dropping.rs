@@ -171,7 +171,7 @@ fn play(limits: &[&str], planned: &[Planned]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(tidegate_testing::cases(150))]
 
     #[test]
     fn whoever_is_dropped_is_as_if_it_had_never_come(

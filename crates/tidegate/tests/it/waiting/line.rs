@@ -63,7 +63,7 @@ pub fn limits() -> impl Strategy<Value = Vec<&'static str>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(tidegate_testing::cases(100))]
 
     #[test]
     fn each_leaves_at_the_first_instant_that_admits_it_after_the_one_in_front(

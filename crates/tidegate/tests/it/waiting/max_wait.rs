@@ -62,7 +62,7 @@ fn too_long(wait_ns: u64) -> Turn {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(tidegate_testing::cases(100))]
 
     /// Two worlds that differ in one request alone.
     #[test]

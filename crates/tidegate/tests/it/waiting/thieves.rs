@@ -35,7 +35,7 @@ fn gap_ns() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(tidegate_testing::cases(150))]
 
     /// Nobody is admitted too late, nobody is refused after its time is over, and those who are admitted are so in
     /// order and as the limits allow.

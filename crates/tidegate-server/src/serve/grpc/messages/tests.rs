@@ -41,6 +41,7 @@ fn request() -> impl Strategy<Value = RateLimitRequest> {
 }
 
 proptest! {
+    #![proptest_config(tidegate_testing::cases(64))]
     #[test]
     fn requests_are_read_as_they_are_meant(sent in request()) {
         let bytes = sent.encode_to_vec();

@@ -68,6 +68,7 @@ fn read(mut fields: Reader<'_>) -> Result<Everything, WireError> {
 }
 
 proptest! {
+    #![proptest_config(tidegate_testing::cases(64))]
     #[test]
     fn what_is_written_is_what_prost_writes(message in everything()) {
         let mut bytes = BytesMut::new();

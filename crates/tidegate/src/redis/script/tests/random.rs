@@ -161,7 +161,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(tidegate_testing::cases(75))]
 
     #[test]
     fn redis_counts_as_memory_does(
@@ -192,7 +192,7 @@ const RATES: &[&str] = &[
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(tidegate_testing::cases(50))]
 
     #[test]
     fn an_arrival_time_means_the_same_under_every_rate(

@@ -115,7 +115,7 @@ fn happen<'a>(
 }
 
 fn everybody_hears_in_time(setup: Setup) {
-    proptest!(ProptestConfig::default(), |(events in events())| {
+    proptest!(tidegate_testing::cases(64), |(events in events())| {
         let bench = setup.bench(RULES[0]);
         let mut tasks = bench.tasks();
         let (mut now_ms, mut came) = (0, Vec::new());

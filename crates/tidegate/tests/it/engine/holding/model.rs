@@ -156,7 +156,7 @@ fn apply(bench: &Bench, model: &mut Model, op: Op) -> Result<(), TestCaseError> 
 }
 
 fn leases_by_rules_agree_with_the_model(setup: Setup) {
-    proptest!(cases(1_000), |(ops in prop::collection::vec(op(), 1..60), looks_on: bool)| {
+    proptest!(cases(250), |(ops in prop::collection::vec(op(), 1..60), looks_on: bool)| {
         let bench = setup.bench(&file(2, looks_on));
         let mut model =
             Model { now: 0, looks_on, user_limit: 2, held: Vec::new(), rates: [(0, 0); 2] };

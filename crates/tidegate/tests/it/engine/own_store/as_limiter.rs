@@ -56,6 +56,7 @@ fn run<F: Future>(
 }
 
 proptest! {
+    #![proptest_config(tidegate_testing::cases(64))]
     /// A rule of one limit that holds requests does what a limiter does that is waited for.
     #[test]
     fn an_engine_holds_as_a_limiter_does(requests in requests(), limit in prop::sample::select(&LIMITS[..])) {

@@ -1,0 +1,50 @@
+//! Any bytes as a request in JSON, of ours or of envoyproxy/ratelimit's `/json`. Nothing panics, what is refused can be
+//! shown, and what is read stays within its bounds.
+
+use tidegate_server::request_json::{
+    self, BATCH_REQUESTS_MAX, DESCRIPTORS_MAX, ENTRIES_MAX, Form, OneOrBatch, ReadRequest,
+};
+use tidegate_server::serve::rls;
+
+const FORMS: [Form; 5] = [Form::Loose, Form::Check, Form::Acquire, Form::Renew, Form::Release];
+
+/// Reads the bytes in every form that a request in JSON has.
+pub fn json_request(bytes: &[u8]) {
+    match request_json::read(bytes) {
+        Ok(request) => assert!(!request.request.descriptors.is_empty()),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    FORMS.into_iter().for_each(|form| match request_json::read_one(bytes, form) {
+        Ok(request) => assert_bounded(&request),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    });
+    match request_json::read_one_or_batch(bytes) {
+        Ok(OneOrBatch::One(request)) => assert_bounded(&request),
+        Ok(OneOrBatch::Batch(requests)) => {
+            assert!(requests.len() <= BATCH_REQUESTS_MAX);
+            requests.iter().for_each(assert_bounded);
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    match rls::json::read(bytes) {
+        Ok(request) => match request.borrowed() {
+            Ok(request) => assert!(!request.domain().is_empty() && !request.descriptors().is_empty()),
+            Err(error) => assert!(!error.to_string().is_empty()),
+        },
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+fn assert_bounded(request: &ReadRequest<'_>) {
+    let entries = request.entries();
+    let descriptors = entries.descriptors();
+    assert!((1..=DESCRIPTORS_MAX).contains(&descriptors.len()));
+    let kept = request.clone().into_owned();
+    assert_eq!(kept.domain.as_deref().unwrap_or_default(), request.domain());
+    for (descriptor, kept) in descriptors.iter().zip(&kept.request.descriptors) {
+        assert!(descriptor.entries.len() <= ENTRIES_MAX);
+        let lent = descriptor.entries.iter().map(|entry| (entry.key, entry.value));
+        assert!(lent.eq(kept.entries.iter().map(|(key, value)| (&**key, &**value))));
+        assert_eq!(descriptor.cost, kept.cost);
+    }
+}

@@ -1,0 +1,13 @@
+//! What the fuzzers in `fuzz/` run on each input, as plain functions that panic where something is wrong.
+//!
+//! `scripts/fuzz` searches for inputs. The tests here replay the inputs that are kept in `fuzz/corpus`, without a fuzzer.
+
+mod json_request;
+mod patterns;
+mod resp;
+mod rules_file;
+
+pub use json_request::json_request;
+pub use patterns::patterns;
+pub use resp::resp;
+pub use rules_file::rules_file;

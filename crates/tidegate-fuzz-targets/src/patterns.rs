@@ -1,0 +1,117 @@
+//! Any text as any kind of pattern, held against any values. Nothing panics, a negated pattern says the opposite, and
+//! rules are found by the index as by looking at each.
+//!
+//! The input is lines: of the first ones each is a kind and a text, up to an empty line; then come values.
+
+use tidegate_core::rules::{
+    Apply, Attribute, Case, Condition, Descriptor, Domain, Entry, Lookup, Matches, Net, PathPattern, Pattern,
+    PatternError, Rule, Ruleset,
+};
+
+/// Enough for the index to have something to choose from, and few enough to be quick.
+const RULES_MAX: usize = 16;
+const VALUES_MAX: usize = 16;
+const NAMES: [&str; 6] = ["path", "host", "method", "ip", "header.x", "other"];
+
+/// Reads the first lines as patterns and matches the others against them.
+pub fn patterns(text: &str) {
+    let (rules, values) = text.split_once("\n\n").unwrap_or((text, text));
+    let conditions: Vec<Condition> = rules.lines().take(RULES_MAX).filter_map(condition).collect();
+    let values: Vec<&str> = values.lines().take(VALUES_MAX).collect();
+    for condition in &conditions {
+        assert!(!condition.pattern.to_string().is_empty() || matches!(condition.pattern, Pattern::Exact(_)));
+        values.iter().for_each(|value| assert_negated(condition, value));
+    }
+    for apply in [Apply::All, Apply::First] {
+        assert_index(&conditions, &values, apply);
+    }
+}
+
+/// A kind, a name and a text, as in `r0v[0-9]+`.
+fn condition(line: &str) -> Option<Condition> {
+    let mut chars = line.chars();
+    let (kind, name) = (chars.next()?, chars.next()?);
+    let name = NAMES[name as usize % NAMES.len()];
+    match pattern(kind, chars.as_str()) {
+        Ok(pattern) => Some(Condition { attribute: Attribute::named(name), pattern }),
+        Err(error) => {
+            assert!(!error.problem().is_empty() && !error.hint().is_empty());
+            None
+        }
+    }
+}
+
+fn pattern(kind: char, text: &str) -> Result<Pattern, PatternError> {
+    let pattern = match kind.to_ascii_lowercase() {
+        'e' => Pattern::exact(text),
+        'o' => Pattern::one_of(text.split(',')),
+        'p' => Pattern::prefix(text),
+        'w' => Pattern::wildcard(text),
+        'r' => Pattern::regex(text, Case::Kept),
+        'i' => Pattern::regex(text, Case::Ignored),
+        'n' => text.split(',').map(Net::parse).collect::<Result<Vec<_>, _>>().and_then(Pattern::nets),
+        's' => {
+            text.split(',').map(PathPattern::parse).collect::<Result<Vec<_>, _>>().and_then(Pattern::paths)
+        }
+        'a' => Ok(Pattern::Any),
+        'x' => Ok(Pattern::Absent),
+        _ => Pattern::path(text),
+    };
+    // In upper case it is negated.
+    pattern.map(|pattern| if kind.is_ascii_uppercase() { pattern.negated() } else { pattern })
+}
+
+/// A descriptor matches a pattern or its negation.
+fn assert_negated(condition: &Condition, value: &str) {
+    let negated =
+        Condition { attribute: condition.attribute.clone(), pattern: condition.pattern.clone().negated() };
+    let name = condition.attribute.to_string();
+    let entries = [Entry { key: &name, value }];
+    let descriptor = Descriptor::new(&entries, 1);
+    let matches = |condition: &Condition| {
+        let mismatch = condition.mismatch(&descriptor);
+        assert!(mismatch.as_ref().is_none_or(|mismatch| !mismatch.to_string().is_empty()));
+        mismatch.is_none()
+    };
+    assert_ne!(matches(condition), matches(&negated), "{condition:?} {value:?}");
+}
+
+fn assert_index(conditions: &[Condition], values: &[&str], apply: Apply) {
+    // Each alone, and each with the one after it.
+    let alone = conditions.iter().map(|condition| vec![condition.clone()]);
+    let pairs = conditions.windows(2).map(<[Condition]>::to_vec);
+    let named = |(number, conditions): (usize, Vec<Condition>)| Rule {
+        name: number.to_string().into(),
+        conditions,
+        ..Rule::default()
+    };
+    let rules: Vec<Rule> = alone.chain(pairs).enumerate().map(named).collect();
+    let domain = Domain {
+        name: "d".into(),
+        apply,
+        pools: Vec::new(),
+        rules: rules.clone(),
+        lookup: Lookup::Conditions,
+    };
+    let ruleset = Ruleset::compile(vec![domain]).expect("names differ");
+    let compiled = ruleset.domain("d").expect("it was compiled");
+    for (number, value) in values.iter().enumerate() {
+        // Names that are there, that are not, and that are there twice.
+        let other = values[(number * 7 + 3) % values.len()];
+        let all: Vec<Entry<'_>> = NAMES.iter().map(|name| Entry { key: name, value }).collect();
+        let twice = [
+            Entry { key: "path", value },
+            Entry { key: "path", value: other },
+            Entry { key: "ip", value: other },
+        ];
+        for entries in [all.as_slice(), &all[..1], &twice, &[]] {
+            let descriptor = Descriptor::new(entries, 1);
+            let mut found = Matches::new();
+            compiled.matching(&descriptor, &mut found);
+            let matching = (0..).zip(&rules).filter(|(_, rule)| rule.mismatch(&descriptor).is_none());
+            let most = if apply == Apply::First { 1 } else { usize::MAX };
+            let looked_at: Vec<u32> = matching.map(|(number, _)| number).take(most).collect();
+            assert_eq!(found.as_slice(), looked_at, "{rules:?} {descriptor:?}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Every input that is kept, on its target.
+
+use std::path::{Path, PathBuf};
+use std::{fs, str};
+
+use tidegate_fuzz_targets::{json_request, patterns, resp, rules_file};
+
+/// The files of a directory of the project, by name.
+fn files(directory: &str) -> Vec<(PathBuf, Vec<u8>)> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(directory);
+    let entries = fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| path.is_file());
+    paths.sort();
+    assert!(!paths.is_empty(), "{} has no files", directory.display());
+    paths.into_iter().map(|path| (path.clone(), fs::read(path).expect("a file"))).collect()
+}
+
+fn replay(directory: &str, target: impl Fn(&[u8])) {
+    for (path, bytes) in files(directory) {
+        // The output of a test is shown if it fails: the last line is the input.
+        println!("{}", path.display());
+        target(&bytes);
+    }
+}
+
+/// Targets of text reject other bytes, as their fuzzers do.
+fn replay_text(directory: &str, target: impl Fn(&str)) {
+    replay(directory, |bytes| {
+        if let Ok(text) = str::from_utf8(bytes) {
+            target(text);
+        }
+    });
+}
+
+#[test]
+fn commands_of_the_redis_protocol() {
+    replay("fuzz/corpus/resp", resp);
+}
+
+#[test]
+fn requests_in_json() {
+    replay("fuzz/corpus/json_request", json_request);
+}
+
+#[test]
+fn patterns_and_values() {
+    replay_text("fuzz/corpus/patterns", patterns);
+}
+
+/// The fuzzer starts from the examples too.
+#[test]
+fn files_of_rules() {
+    for directory in ["fuzz/corpus/rules_file", "examples/rules", "examples/rules/tests"] {
+        replay_text(directory, rules_file);
+    }
+}
