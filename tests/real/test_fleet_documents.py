@@ -111,6 +111,11 @@ def assert_shows(section, said):
     assert [line for line in said.splitlines() if line.endswith(" left")] == shown, said
 
 
+# The two that choose ports by number run on one worker, so that they do not choose the same.
+BY_NUMBER = pytest.mark.xdist_group("ports by number")
+
+
+@BY_NUMBER
 def test_three_servers_on_a_cluster(page, shell):
     section = section_of(page, "Three servers on a Redis Cluster")
     said = shell(commands_of(section))
@@ -120,6 +125,7 @@ def test_three_servers_on_a_cluster(page, shell):
     assert said.splitlines().count('"degraded":false') == 5, "all users are decided by Redis again"
 
 
+@BY_NUMBER
 def test_sticky_routing(page, shell):
     section = section_of(page, "Sticky routing, without Redis")
     assert_shows(section, shell(commands_of(section)))

@@ -25,7 +25,13 @@ const ATTEMPTS_MAX: usize = 20;
 
 impl RedisServer {
     /// Starts one with these arguments besides, and waits until it can be connected to.
+    ///
+    /// # Panics
+    ///
+    /// If no server can be started, and in a run that is to start none.
     pub fn start(arguments: &[&str]) -> Self {
+        let is_without = std::env::var_os("TEST_WITHOUT_SERVERS").is_some();
+        assert!(!is_without, "this test starts a Redis: add its module to the list in scripts/check");
         let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         let start = |_| {
             let (port, scratch) = (free_port(), Scratch::new());

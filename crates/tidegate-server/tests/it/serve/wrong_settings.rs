@@ -165,9 +165,15 @@ fn several_of_them_are_said_at_once() {
 fn an_address_that_is_in_use_says_whose_it_is_and_how_to_choose_another() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let error = refused(&["--http", "127.0.0.1:0", "--grpc", &address, "--resp", "off", "--admin", "off"]);
-    assert!(error.contains(&format!("grpc: cannot listen on {address}: it is in use")), "{error}");
-    assert!(error.contains("--grpc 127.0.0.1:0"), "{error}");
+    let listeners = ["--http", "--grpc", "--resp", "--admin"];
+    for flag in listeners {
+        let at = |one: &str| if one == flag { &*address } else { "127.0.0.1:0" };
+        let args: Vec<&str> = listeners.iter().flat_map(|one| [*one, at(one)]).collect();
+        let error = refused(&args);
+        let protocol = &flag["--".len()..];
+        assert!(error.contains(&format!("{protocol}: cannot listen on {address}: it is in use")), "{error}");
+        assert!(error.contains(&format!("{flag} 127.0.0.1:0")), "{error}");
+    }
 }
 
 #[test]
