@@ -55,12 +55,14 @@ pub(super) struct Parked {
 }
 
 /// A decision that was made at once, or goes on later.
+#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each decision")]
 pub(super) enum Started {
     Now(Result<Decided, EngineError>),
-    Later(Continuation),
+    Later(Box<Continuation>),
 }
 
 /// Where a decision goes on.
+#[allow(clippy::large_enum_variant, reason = "it is in a box")]
 pub(super) enum Continuation {
     Ask(DecideTask, ActiveRules, Parked),
     Candidates(DecideTask, Decided, SmallVec<[Candidate; 1]>),
@@ -100,10 +102,12 @@ impl DecideTask {
                 let (decided, candidates) = self.conclude(engine, rules, &parts, &outcomes, Waited::NOT);
                 match candidates.is_empty() {
                     true => Started::Now(Ok(decided)),
-                    false => Started::Later(Continuation::Candidates(self, decided, candidates)),
+                    false => Started::Later(Box::new(Continuation::Candidates(self, decided, candidates))),
                 }
             }
-            Ok(Step::Later(parked)) => Started::Later(Continuation::Ask(self, rules.counted(), parked)),
+            Ok(Step::Later(parked)) => {
+                Started::Later(Box::new(Continuation::Ask(self, rules.counted(), parked)))
+            }
             Err(error) => Started::Now(Err(error)),
         }
     }

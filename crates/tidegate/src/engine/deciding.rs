@@ -13,6 +13,7 @@ use super::{Decided, EngineError};
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Deciding(State);
 
+#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each decision")]
 enum State {
     /// Taken when it is polled.
     Now(Option<Result<Decided, EngineError>>),
@@ -31,6 +32,7 @@ impl Deciding {
 
     /// The decision, if it was made at once; else the future of it.
     #[inline]
+    #[allow(clippy::result_large_err, reason = "what is not decided yet is small")]
     pub fn try_now(self) -> Result<Result<Decided, EngineError>, Self> {
         match self.0 {
             State::Now(Some(decided)) => Ok(decided),

@@ -192,7 +192,6 @@ impl<'e, C: Timer, S: Store> QueueSlot<'e, C, S> {
         // Only a shared store has to be polled.
         let poll_at = now.saturating_add(Nanos::new(POLL_EVERY_NS));
         let due = if forecaster.is_some() { put_off.due } else { put_off.due.min(poll_at) };
-        drop(forecaster);
         let mut nap = Nap::none();
         poll_fn(|context| {
             loop {

@@ -85,6 +85,7 @@ pub struct Ask<'a, 'p> {
 
 /// What a store answers.
 #[must_use]
+#[allow(clippy::large_enum_variant, reason = "memory answers at once, and a box would be an allocation")]
 pub enum Response {
     /// The reply.
     Now(Result<Reply, StoreFailure>),

@@ -88,6 +88,14 @@ pub(crate) struct Forecast<'a, F> {
     pub now: Timestamp,
 }
 
+impl<F> Clone for Forecast<'_, F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F> Copy for Forecast<'_, F> {}
+
 /// A place that somebody got in a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stood {

@@ -19,8 +19,8 @@ pub struct RlsDecided {
 enum Refunded {
     /// There were none.
     None,
-    /// How their limits stand now.
-    Stand(Decided),
+    /// How their limits stand now. Boxed, because few requests give hits back.
+    Stand(Box<Decided>),
     /// The store did not say how they stand, or did not take them back.
     Failed(EngineError),
 }
@@ -59,7 +59,7 @@ pub async fn decide(app: &App, by: Protocol, request: &RlsRequest<'_>) -> Result
         .map(|timeout| since.saturating_add(waited).saturating_add(Nanos::new(timeout.as_nanos())));
     let refunded = match given_back.give(app, deadline).await {
         Ok(()) => match given_back.look(app, deadline).await {
-            Ok(stand) => Refunded::Stand(stand),
+            Ok(stand) => Refunded::Stand(Box::new(stand)),
             Err(error) => Refunded::Failed(error),
         },
         Err(error) => Refunded::Failed(error),
