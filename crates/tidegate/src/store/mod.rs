@@ -145,6 +145,7 @@ impl Reply {
     }
 
     /// The reply, if it has an outcome for every charge of the plan.
+    #[cfg(feature = "rules")]
     pub(crate) fn checked(self, ask: &Ask<'_, '_>) -> Result<Self, StoreFailure> {
         let is_decided = ask.op.charges() || ask.op == Op::Peek;
         match !is_decided || self.outcomes.len() == ask.plan.charges().len() {
@@ -186,6 +187,7 @@ impl LeaseReply {
 
     /// The same, with a lease of another clock as one of the caller's. It was asked for at `asked`, so it ends for its holder no
     /// later than in the store.
+    #[cfg(feature = "rules")]
     #[must_use]
     pub(crate) fn by_clock_of(self, asked: Timestamp) -> Self {
         match self {

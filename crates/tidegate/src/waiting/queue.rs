@@ -80,6 +80,10 @@ pub(super) struct Queue {
     /// Whether the head asks at this moment, without the lock: its units may be counted already, and it is still here.
     pub(super) is_asking: bool,
     /// Whether a request entered meanwhile, for which no forecast was made.
+    #[cfg_attr(
+        not(feature = "rules"),
+        allow(dead_code, reason = "a limiter has its queue locked while it asks")
+    )]
     pub(super) is_unforecast: bool,
     /// Who is to be woken once the lock is released.
     pub(super) woken: Vec<Waker>,
