@@ -143,6 +143,15 @@ impl Connection<'_> {
             let has_room = output.waiting() < server.bounds.output_bytes_max && together.room() == Room::Some;
             // What comes when the server is about to stop comes too late for those that are waited for.
             let is_last = !together.is_empty() && server.app.drain.is_on();
+            // When the server is about to stop, a client that sends without a pause always has half a command here. It is waited
+            // for no longer than one that does not finish its command.
+            if server.app.drain.is_on()
+                && together.is_empty()
+                && let Some(late) = late
+                && late.as_mut().poll(context).is_ready()
+            {
+                return Poll::Ready(Err(End::Due));
+            }
             if has_room
                 && !is_last
                 && let Poll::Ready(read) = input.poll_read(stream, context)
