@@ -5,7 +5,7 @@
 //! queue asks, sleeps, and asks again. A request keeps its position when it moves to another queue: positions are by when a request
 //! came.
 //!
-//! No lock is held while a store is asked. Units may come back meanwhile, so whoever gives units back counts that in the queue, and a
+//! No lock is held while a store is asked. Units may come back meanwhile, so a refund or a release counts that in the queue, and a
 //! request compares the count before it sleeps. A request that asks before it is in a queue compares the count of all queues.
 //!
 //! The rules and signals may change while a request waits. A change is counted before the heads of all queues are woken, and a
