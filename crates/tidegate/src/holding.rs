@@ -104,7 +104,7 @@ impl<C: Clock> Limiter<C> {
         let (key, now) = (key.as_ref(), self.clock().now());
         let release = self.store().release(&self.plan(key, 0, now), token, now);
         if release == Release::Released {
-            self.kin().nudge(key, now);
+            self.queue_group().wake(key, now);
         }
         release
     }

@@ -125,7 +125,7 @@ pub use tidegate_core::{
     KeyDigits, LeaseToken, Limit, LimitBuilder, LimitError, LimitSpec, Nanos, NotAToken, OnStoreFailure, Op,
     Outcome, Plan, PlanFull, Policy, Rate, Role, Timestamp, Verdict, Wait,
 };
-pub use waiting::{LATE_NS_MAX, QUEUE_MAX_DEFAULT, Refusal, Turn, UntilAcquired, UntilReady, WAITERS_MAX};
+pub use waiting::{LATE_NS_MAX, QUEUE_MAX_DEFAULT, Refusal, Turn, WAITERS_MAX};
 
 /// The examples of the README are compiled, and most of them run, like any other.
 #[cfg(all(doctest, feature = "calendar", feature = "rules"))]

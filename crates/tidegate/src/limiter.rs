@@ -15,7 +15,7 @@ use tidegate_core::{
 };
 
 use crate::memory::{MemoryStats, MemoryStore};
-use crate::waiting::{Kin, Queues};
+use crate::waiting::{QueueGroup, Queues};
 use crate::{Clock, SystemClock};
 use error::Kind;
 
@@ -46,7 +46,7 @@ pub struct Limiter<C = SystemClock> {
     retiring: Vec<Retiring>,
     store: Arc<MemoryStore>,
     queues: Arc<Queues>,
-    kin: Kin,
+    queue_group: QueueGroup,
     clock: C,
 }
 
@@ -112,7 +112,7 @@ impl<C: Clock> Limiter<C> {
         let key = key.key_bytes();
         let (key, now) = (key.as_ref(), self.clock.now());
         self.store.refund(&self.plan(key, cost, now), now);
-        self.kin.nudge(key, now);
+        self.queue_group.wake(key, now);
     }
 
     /// Forgets all that `key` used.
@@ -120,7 +120,7 @@ impl<C: Clock> Limiter<C> {
         let key = key.key_bytes();
         let (key, now) = (key.as_ref(), self.clock.now());
         self.store.reset(&self.plan(key, 0, now));
-        self.kin.nudge(key, now);
+        self.queue_group.wake(key, now);
     }
 
     /// The limits in force, in the order of [`Decision::decided_by`].
@@ -154,8 +154,8 @@ impl<C: Clock> Limiter<C> {
         }
         let (store, clock) = (Arc::clone(&self.store), self.clock.clone());
         let queues = Arc::new(Queues::new(self.queues.queue_max()));
-        let kin = self.store.kins().join(&self.rule, &queues);
-        Ok(Self { rule: self.rule.clone(), counters, retiring, store, queues, kin, clock })
+        let queue_group = self.store.queue_groups().join(&self.rule, &queues);
+        Ok(Self { rule: self.rule.clone(), counters, retiring, store, queues, queue_group, clock })
     }
 
     pub(crate) fn store(&self) -> &MemoryStore {
@@ -166,8 +166,8 @@ impl<C: Clock> Limiter<C> {
         &self.queues
     }
 
-    pub(crate) fn kin(&self) -> &Kin {
-        &self.kin
+    pub(crate) fn queue_group(&self) -> &QueueGroup {
+        &self.queue_group
     }
 
     pub(crate) fn clock(&self) -> &C {

@@ -8,7 +8,7 @@ use tidegate_core::{AlgorithmName, Decision, IntoKey, LimitSpec, WINDOW_NS_MAX};
 
 use crate::blocking::block_on;
 use crate::holding::span;
-use crate::waiting::{OfLimiter, Refusal, UntilAcquired};
+use crate::waiting::{LimiterRequest, Refusal};
 use crate::{
     Clock, Holding, Lease, LeaseToken, Limiter, MemoryStats, MemoryStore, Release, Renewal, SystemClock,
     Timer,
@@ -108,13 +108,22 @@ impl<C: Clock> Locks<C> {
 
 impl<C: Timer> Locks<C> {
     /// Waits until nobody holds `key`, first come first served, and locks it for `ttl`.
-    pub fn until_locked(&self, key: impl IntoKey, ttl: Duration) -> UntilAcquired<'_, C> {
-        UntilAcquired::new(self.request(key.key_bytes().as_ref(), ttl), None)
+    pub fn until_locked(
+        &self,
+        key: impl IntoKey,
+        ttl: Duration,
+    ) -> impl Future<Output = Result<Holding<'_, C>, Refusal>> {
+        self.request(key.key_bytes().as_ref(), ttl).holding(None)
     }
 
     /// As [`until_locked`](Self::until_locked), waiting no longer than `max_wait`.
-    pub fn lock_within(&self, key: impl IntoKey, ttl: Duration, max_wait: Duration) -> UntilAcquired<'_, C> {
-        UntilAcquired::new(self.request(key.key_bytes().as_ref(), ttl), Some(max_wait))
+    pub fn lock_within(
+        &self,
+        key: impl IntoKey,
+        ttl: Duration,
+        max_wait: Duration,
+    ) -> impl Future<Output = Result<Holding<'_, C>, Refusal>> {
+        self.request(key.key_bytes().as_ref(), ttl).holding(Some(max_wait))
     }
 
     /// As [`until_locked`](Self::until_locked), with the thread at hand.
@@ -132,8 +141,8 @@ impl<C: Timer> Locks<C> {
         block_on(self.lock_within(key, ttl, max_wait))
     }
 
-    fn request(&self, key: &[u8], ttl: Duration) -> OfLimiter<'_, C> {
-        OfLimiter::new(&self.limiter, key, 1).held_for(span(ttl))
+    fn request(&self, key: &[u8], ttl: Duration) -> LimiterRequest<'_, C> {
+        LimiterRequest::new(&self.limiter, key, 1).held_for(span(ttl))
     }
 }
 

@@ -91,8 +91,8 @@ impl<C: Clock> LimiterBuilder<C> {
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::bounded(MEMORY_BYTES_DEFAULT)));
         let clock = self.clock.clock();
         let queues = Arc::new(Queues::new(self.queue_max));
-        let kin = store.kins().join(&self.rule, &queues);
-        Ok(Limiter { rule: self.rule, counters, retiring: Vec::new(), store, queues, kin, clock })
+        let queue_group = store.queue_groups().join(&self.rule, &queues);
+        Ok(Limiter { rule: self.rule, counters, retiring: Vec::new(), store, queues, queue_group, clock })
     }
 }
 
