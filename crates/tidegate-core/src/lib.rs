@@ -30,6 +30,7 @@
 #![warn(missing_debug_implementations)]
 
 pub mod algorithm;
+mod charged_at;
 mod decimal;
 mod decision;
 pub mod headers;
@@ -51,6 +52,7 @@ pub mod succession;
 pub mod text;
 mod time;
 
+pub use charged_at::ChargedAt;
 pub use decision::Decision;
 pub use key::{IntoKey, IpKey, KeyBuf, KeyDigits};
 pub use key_values::{KeyValue, key_values};

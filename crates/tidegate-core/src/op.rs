@@ -1,6 +1,6 @@
 //! What a store is asked to do with a plan.
 
-use crate::{LeaseToken, Nanos};
+use crate::{ChargedAt, LeaseToken, Nanos};
 
 /// What a store is asked to do with a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +27,11 @@ pub enum Op {
         /// The lease.
         token: LeaseToken,
     },
-    /// Give back what the plan charged: the newest units of each key, no more than it used.
-    Refund,
+    /// Give back what the plan charged, no more than each key used.
+    Refund {
+        /// When it was charged, so that nothing is taken from what was charged later; the newest units if none.
+        charged_at: Option<ChargedAt>,
+    },
     /// Forget what the plan's keys used.
     Reset,
 }

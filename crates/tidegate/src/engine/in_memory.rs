@@ -111,7 +111,7 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
     /// Gives back what a request was charged and did not use. Of an elastic limit with a pool, what is always granted gets it,
     /// even if the pool was charged.
     pub fn refund(&self, request: &Request<'_>) -> Result<(), PlanFull> {
-        in_memory(done(self.change(request, Op::Refund, None))).map(drop)
+        in_memory(done(self.change(request, Op::Refund { charged_at: None }, None))).map(drop)
     }
 
     /// Forgets all that the keys of a request used.

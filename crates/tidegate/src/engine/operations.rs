@@ -89,7 +89,7 @@ where
         request: &Request<'_>,
         deadline: Option<Timestamp>,
     ) -> Result<(), EngineError> {
-        self.change(request, Op::Refund, deadline).await.map(drop)
+        self.change(request, Op::Refund { charged_at: None }, deadline).await.map(drop)
     }
 
     /// Forgets all that the keys of a request used, in the shared store and in this process.
@@ -202,7 +202,7 @@ impl<C: Clock, S: Store> Engine<C, S> {
         }
         let wakes = match op {
             Op::Release { .. } => Release::from(reply.lease) == Release::Released,
-            Op::Refund | Op::Reset => true,
+            Op::Refund { .. } | Op::Reset => true,
             _ => false,
         };
         if wakes {

@@ -34,8 +34,8 @@ use std::fmt;
 
 use tidegate_core::algorithm::{Concurrency, Counting, LedgerAlgorithm, PackedAlgorithm};
 use tidegate_core::{
-    Algorithm, Ask, Charge, Decision, Fence, Grant, Leases, Ledger, Outcome, Packed, Plan, Role, Ruling,
-    Timestamp,
+    Algorithm, Ask, Charge, ChargedAt, Decision, Fence, Grant, Leases, Ledger, Outcome, Packed, Plan, Role,
+    Ruling, Timestamp,
 };
 
 use crate::sync::{AtomicU64, Ordering};
@@ -233,9 +233,15 @@ impl MemoryStore {
         }
     }
 
-    /// As [`refund`](Self::refund) of a plan of one charge, whose units are known to count from an instant on: what the
-    /// store on Redis is held to.
-    #[cfg(all(test, feature = "calendar", feature = "redis"))]
+    /// As [`refund`](Self::refund) of a plan that is known to have been charged at an instant: nothing is taken from what was
+    /// charged later.
+    pub(crate) fn refund_as_of(&self, plan: &Plan<'_>, charged_at: ChargedAt, now: Timestamp) {
+        for charge in plan.charges() {
+            self.refund_counted(charge, charged_at.counts_from(charge.counter.algorithm()), now);
+        }
+    }
+
+    /// As [`refund`](Self::refund) of a plan of one charge, whose units are known to count from an instant on.
     pub(crate) fn refund_counted(&self, charge: &Charge<'_>, from: Timestamp, now: Timestamp) {
         let (tag, ask) = (self.seed.tag(charge), Ask { now, cost: charge.cost });
         match charge.counter.algorithm() {

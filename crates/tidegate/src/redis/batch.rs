@@ -151,7 +151,7 @@ fn learn(order: &Order, ticket: &Ticket, seen: &Seen, when: SeenAt, deny_cache: 
                 deny_cache.keep(&order.charges, states, when);
             }
         }
-        (Op::Refund | Op::Reset, _) => deny_cache.given_back(&order.charges, when),
+        (Op::Refund { .. } | Op::Reset, _) => deny_cache.given_back(&order.charges, when),
         _ => {}
     }
 }

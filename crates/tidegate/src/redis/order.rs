@@ -67,7 +67,7 @@ pub(super) fn number(order: &Order) -> u8 {
     match order.op {
         Op::Check => 1,
         Op::Peek => 2,
-        Op::Refund => 3,
+        Op::Refund { .. } => 3,
         Op::Reset => 4,
         Op::Acquire { .. } => 5,
         Op::Renew { .. } => match order.fence {

@@ -86,7 +86,8 @@ impl Split {
 
     /// What comes of it if every part was answered, and what gives back the lease in it if nobody takes that.
     async fn settle(&self, answers: Vec<Answered>) -> Result<(Reply, Vec<GivenBack>), StoreFailure> {
-        let at = answers.iter().map(|answer| answer.seen.at).max().unwrap_or_default();
+        // Each server has a clock of its own. The earliest instant is the one that a refund can trust in every part.
+        let at = answers.iter().map(|answer| answer.seen.at).min().unwrap_or_default();
         if answers.iter().all(is_admitted) {
             let outcomes = self.in_order(answers.iter().map(|answer| answer.seen.outcomes.clone()));
             return match self.one_lease(&answers).await {
@@ -145,7 +146,7 @@ impl Split {
         let charges = matches!(self.order.op, Op::Check | Op::Acquire { .. });
         let charged = answered.filter(|(_, answer)| charges && is_admitted(answer));
         let orders = charged.flat_map(|(part, answer)| {
-            let order = Order::new(Op::Refund, self.refunded(part, &answer.seen));
+            let order = Order::new(Op::Refund { charged_at: None }, self.refunded(part, &answer.seen));
             // Denials are kept only of plans of which every charge is refunded, so there is a state for each.
             let states = answer.seen.states.clone().filter(|_| self.patience.denials == Denials::Kept);
             let before = states.map(|states| (states, answer.when));

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
-use tidegate_core::{Charge, Op, Plan, Role};
+use tidegate_core::{Algorithm, Charge, Op, Plan, Role};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -24,7 +24,7 @@ use super::key_name::{hash_tag, key_name};
 use super::leasing::Unclaimed;
 use super::order::{Order, OrderCharge, number};
 use super::parts::{Parted, after_hash_tag};
-use super::script::owner_for;
+use super::script::{owner_for, whole_micros};
 use super::servers::{Place, ServerId};
 use super::split::Split;
 use super::stats::{Counters, StoreStats};
@@ -151,7 +151,7 @@ impl Store for RedisStore {
             Op::Peek => inner.decide(order, not_kept()),
             Op::Acquire { ttl } => inner.acquire(Order { op: Op::Check, ..order }, ttl, not_kept()),
             Op::Renew { token, .. } | Op::Release { token } => inner.change_lease(order, &token, not_kept()),
-            Op::Refund | Op::Reset => inner.change(order, not_kept()),
+            Op::Refund { .. } | Op::Reset => inner.change(order, not_kept()),
             op => {
                 let message = format!("it does not know the operation {op:?}");
                 return Response::Now(Err(StoreFailure::Refused(message.into())));
@@ -170,12 +170,18 @@ impl Store for RedisStore {
 
 impl Inner {
     fn order(&self, op: Op, plan: &Plan<'_>) -> Order {
+        let counts_from = |algorithm: &Algorithm| match op {
+            Op::Refund { charged_at: Some(charged_at) } => {
+                Some(whole_micros(charged_at.counts_from(algorithm)))
+            }
+            _ => None,
+        };
         let charge = |charge: &Charge<'_>| OrderCharge {
             key: key_name(&self.settings.namespace, charge),
             algorithm: charge.counter.algorithm().clone(),
             cost: charge.cost,
             role: charge.role,
-            counts_from: None,
+            counts_from: counts_from(charge.counter.algorithm()),
             deny_cache: charge.policy.deny_cache,
         };
         Order::new(op, plan.charges().iter().map(charge).collect())

@@ -42,8 +42,11 @@ impl MemoryStore {
                 Release::Expired => LeaseReply::Expired,
                 Release::WrongOwner => LeaseReply::WrongOwner,
             }),
-            Op::Refund => {
-                self.refund(plan, now);
+            Op::Refund { charged_at } => {
+                match charged_at {
+                    Some(charged_at) => self.refund_as_of(plan, charged_at, now),
+                    None => self.refund(plan, now),
+                }
                 Reply::done(now)
             }
             _ => {

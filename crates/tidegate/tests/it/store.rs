@@ -1,9 +1,13 @@
 //! The memory store against the algorithms it runs, and against its bound.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use proptest::prelude::*;
-use tidegate::{Algorithm, Charge, Counter, MemoryStore, Outcome, Plan, Role, Timestamp, Verdict};
+use tidegate::store::{Ask as StoreAsk, Reply, Response, Store};
+use tidegate::{
+    Algorithm, Charge, ChargedAt, Counter, MemoryStore, Op, Outcome, Plan, Role, Timestamp, Verdict,
+};
 use tidegate_core::algorithm::Counting;
 use tidegate_core::{Ask, Grant, Leases, Ledger, Packed, Ruling};
 
@@ -375,4 +379,62 @@ fn arrival_times_are_kept_over_any_change_of_the_rate() {
         Verdict::Allowed
     );
     assert_eq!(check("{algorithm: gcra, limit: 1099511627775, per: 1ms}", 0).verdict, Verdict::Denied);
+}
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+fn ask_memory(store: &Arc<MemoryStore>, op: Op, plan: &Plan<'_>, now_s: u64) -> Reply {
+    let now = Timestamp::from_nanos(now_s * SECOND_NS);
+    match store.ask(&StoreAsk { op, plan, now, deadline: None }) {
+        Response::Now(reply) => reply.unwrap(),
+        Response::Later(_) => unreachable!("memory answers at once"),
+    }
+}
+
+/// Under a limit of 2, one unit is charged, its window passes, two others are charged, and the one comes back.
+#[test]
+fn a_late_refund_admits_no_third_unit_under_a_limit_of_two() {
+    for limit in [
+        "{algorithm: gcra, limit: 2, per: 60s}",
+        "{algorithm: token_bucket, limit: 2, per: 60s}",
+        "{algorithm: leaky_bucket, limit: 2, per: 60s, queue: 1}",
+        "{algorithm: fixed_window, limit: 2, per: 60s}",
+        "{algorithm: fixed_window, limit: 2, per: 60s, align: first_hit}",
+        "{algorithm: sliding_window, limit: 2, per: 60s}",
+        "{algorithm: sub_windows, limit: 2, per: 60s}",
+        "{algorithm: sliding_log, limit: 2, per: 60s}",
+    ] {
+        let store = Arc::new(MemoryStore::unbounded());
+        let counter = Counter::new("late", 0, limit.parse().unwrap());
+        let plan = Plan::of_one(Charge::new(b"key", &counter, 1));
+        let charged = ask_memory(&store, Op::Check, &plan, 6_000);
+        let charged_at = ChargedAt::of(&plan, &charged.outcomes, charged.at);
+        for _ in 0..2 {
+            let other = ask_memory(&store, Op::Check, &plan, 6_200);
+            assert_eq!(other.outcomes[0].verdict, Verdict::Allowed, "{limit}");
+        }
+        ask_memory(&store, Op::Refund { charged_at: Some(charged_at) }, &plan, 6_200);
+        let third = ask_memory(&store, Op::Check, &plan, 6_200);
+        assert_eq!(third.outcomes[0].verdict, Verdict::Denied, "{limit}");
+    }
+}
+
+/// A bucket that others keep in use gives back all of a charge, however long it took.
+#[test]
+fn a_refund_to_a_bucket_in_use_gives_back_the_whole_charge() {
+    for limit in [
+        "{algorithm: gcra, limit: 60, per: 60s, burst: 10}",
+        "{algorithm: leaky_bucket, limit: 60, per: 60s, queue: 9}",
+    ] {
+        let store = Arc::new(MemoryStore::unbounded());
+        let counter = Counter::new("in use", 0, limit.parse().unwrap());
+        let others = Plan::of_one(Charge::new(b"key", &counter, 8));
+        let own = Plan::of_one(Charge::new(b"key", &counter, 1));
+        let _ = ask_memory(&store, Op::Check, &others, 6_000);
+        let charged = ask_memory(&store, Op::Check, &own, 6_000);
+        let charged_at = ChargedAt::of(&own, &charged.outcomes, charged.at);
+        assert_eq!(charged.outcomes[0].remaining, 1, "{limit}");
+        let _ = ask_memory(&store, Op::Refund { charged_at: Some(charged_at) }, &own, 6_003);
+        assert_eq!(ask_memory(&store, Op::Peek, &own, 6_003).outcomes[0].remaining, 4, "{limit}");
+    }
 }

@@ -8,7 +8,9 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tidegate_core::algorithm::Align;
-use tidegate_core::{AlgorithmName, Ask, LimitSpec, Timestamp, Verdict};
+use tidegate_core::{
+    AlgorithmName, Ask, Charge, ChargedAt, Counter, LimitSpec, Plan, Ruling, Timestamp, Verdict,
+};
 
 use crate::properties::requests::requests;
 use crate::properties::{cases, limits};
@@ -87,6 +89,7 @@ proptest! {
         spec in refundable_amid_others(),
         requests in requests(),
         mistakes in vec((any::<u8>(), 0..6_u8), 48),
+        by_outcome in any::<bool>(),
     ) {
         let mut plain = Subject::of(&spec);
         let mut refunded = plain.clone();
@@ -118,9 +121,18 @@ proptest! {
                 if cost > 0 && refunded.weigh(mistake) == Verdict::Allowed {
                     let from = refunded.counts_from(ask.now);
                     refunded.charge(mistake);
+                    let from = if by_outcome { charged_from(&refunded, mistake) } else { from };
                     lent = Some(Lent { ask: mistake, from, requests });
                 }
             }
         }
     }
+}
+
+/// From when on a charge counts, as far as its outcome says.
+fn charged_from(subject: &Subject, charged: Ask) -> Timestamp {
+    let outcome = subject.report(charged, Ruling::alone(Verdict::Allowed));
+    let counter = Counter::new("refunds", 0, subject.limit().clone());
+    let plan = Plan::of_one(Charge::new(b"key", &counter, charged.cost));
+    ChargedAt::of(&plan, &[outcome], charged.now).counts_from(counter.algorithm())
 }

@@ -121,7 +121,10 @@ impl Group {
 fn is_same(one: &Op, other: &Op) -> bool {
     matches!(
         (one, other),
-        (Op::Check, Op::Check) | (Op::Peek, Op::Peek) | (Op::Refund, Op::Refund) | (Op::Reset, Op::Reset)
+        (Op::Check, Op::Check)
+            | (Op::Peek, Op::Peek)
+            | (Op::Refund { .. }, Op::Refund { .. })
+            | (Op::Reset, Op::Reset)
     )
 }
 
@@ -129,7 +132,7 @@ fn is_same(one: &Op, other: &Op) -> bool {
 fn write_needs(order: &Order, charges: &[GroupCharge], bytes: &mut Vec<u8>) {
     match &order.op {
         Op::Check | Op::Peek | Op::Reset => {}
-        Op::Refund => {
+        Op::Refund { .. } => {
             // Zero is not known. What is later than a double can say is later than any time.
             let from_us =
                 |charge: &GroupCharge| charge.counts_from.map(|from| from.as_nanos() / NANOS_PER_MICRO);

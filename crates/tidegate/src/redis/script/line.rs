@@ -59,7 +59,12 @@ pub(in crate::redis) fn counts_from(charge: &OrderCharge, state: &KeyState, at: 
         Some(Line::Ledger(one, state)) => one.counts_from(state, at),
         Some(Line::Leases(..)) | None => at,
     };
-    Timestamp::from_nanos(from.as_nanos() / NANOS_PER_MICRO * NANOS_PER_MICRO)
+    whole_micros(from)
+}
+
+/// An instant as the script is told it. An earlier one gives back less.
+pub(in crate::redis) fn whole_micros(instant: Timestamp) -> Timestamp {
+    Timestamp::from_nanos(instant.as_nanos() / NANOS_PER_MICRO * NANOS_PER_MICRO)
 }
 
 /// What the concurrency limits of a plan with this fate say of its lease; none if it takes none.

@@ -25,7 +25,7 @@ mod term;
 use call::{CALL_KEYS_MAX, CALL_PLANS_MAX};
 pub(super) use call::{Call, CallTime};
 pub(super) use leases::{is_owner_of, owner_for};
-pub(super) use line::{counts_from, outcomes_of};
+pub(super) use line::{counts_from, outcomes_of, whole_micros};
 pub(super) use replay::{NotSeen, Seen};
 pub(super) use reply::BadReply;
 pub(super) use states::{KeyState, States};

@@ -117,7 +117,7 @@ impl Replay {
                     _ => self.decide(played),
                 }
             }
-            Op::Refund => self.refund(played),
+            Op::Refund { .. } => self.refund(played),
             Op::Reset => {
                 played.charges().for_each(|(charge, place)| self.keys.reset(charge, place, self.at));
                 Ok(self.done(LeaseReply::None))

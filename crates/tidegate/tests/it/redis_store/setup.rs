@@ -127,7 +127,7 @@ pub trait SharedStore: Store {
     }
 
     fn refund(&self, plan: &Plan<'_>) -> Later<()> {
-        self.start(Op::Refund, plan, drop)
+        self.start(Op::Refund { charged_at: None }, plan, drop)
     }
 
     fn reset(&self, plan: &Plan<'_>) -> Later<()> {

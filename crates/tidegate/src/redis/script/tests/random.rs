@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use tidegate_core::{Charge, Plan, UNITS_MAX};
+use tidegate_core::{Charge, ChargedAt, Plan, UNITS_MAX, Verdict};
 
 use super::*;
 use crate::{MemoryStore, Outcomes};
@@ -109,6 +109,8 @@ enum Kind {
     Peek,
     /// What was charged so many charges of that key ago, if that is known.
     Refund(Option<usize>),
+    /// The plan that was admitted so many plans ago, as of its charge.
+    RefundPlan(usize),
     Reset,
 }
 
@@ -139,6 +141,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         16 => Just(Kind::Check),
         3 => Just(Kind::Peek),
         3 => proptest::option::of(0..4_usize).prop_map(Kind::Refund),
+        3 => (0..6_usize).prop_map(Kind::RefundPlan),
         1 => Just(Kind::Reset),
     ];
     let quarters = prop_oneof![8 => Just(QUARTERS), 1 => 1..12_u64];
@@ -227,6 +230,16 @@ struct Case {
     limits_change: bool,
     /// From when on charges of a key count, the newest last.
     counted: HashMap<String, Vec<Timestamp>>,
+    /// Plans that were admitted, the newest last.
+    charged: Vec<Charged>,
+}
+
+/// A plan that was admitted.
+#[derive(Clone, Debug)]
+struct Charged {
+    at: ChargedAt,
+    counters: Vec<(Counter, String)>,
+    charges: Vec<OrderCharge>,
 }
 
 /// A plan as both stores get it.
@@ -234,6 +247,7 @@ struct Both {
     kind: Kind,
     counters: Vec<(Counter, String)>,
     order: Order,
+    charged_at: Option<ChargedAt>,
 }
 
 impl Case {
@@ -245,6 +259,7 @@ impl Case {
             now_us,
             limits_change: false,
             counted: HashMap::new(),
+            charged: Vec::new(),
         }
     }
 
@@ -262,6 +277,9 @@ impl Case {
             for (both, seen) in plans.iter().zip(seen) {
                 let seen = seen.map_err(|not_seen| TestCaseError::fail(format!("{not_seen:?}")))?;
                 let expected = self.in_memory(both);
+                if matches!(both.kind, Kind::Check) && seen.admitted == Verdict::Allowed {
+                    self.note_charged(both, &expected, seen.at);
+                }
                 prop_assert_eq!(&seen.outcomes, &expected, "{:?} at {}", both.order, self.now_us);
                 // Worked out from the states before it, it comes out the same.
                 if let Some(states) = &seen.states {
@@ -324,6 +342,9 @@ impl Case {
 
     /// The plan that is asked for the nth time; none if there is nothing in it.
     fn plan(&self, asked: &Asked, time: usize) -> Option<Both> {
+        if let Kind::RefundPlan(ago) = asked.kind {
+            return self.refund_of(ago);
+        }
         let mut counters = Vec::new();
         let mut charges: Vec<OrderCharge> = Vec::new();
         for (place, limit) in self.limits.iter().enumerate() {
@@ -355,11 +376,34 @@ impl Case {
         let op = match asked.kind {
             Kind::Check => Op::Check,
             Kind::Peek => Op::Peek,
-            Kind::Refund(_) => Op::Refund,
+            Kind::Refund(_) | Kind::RefundPlan(_) => Op::Refund { charged_at: None },
             Kind::Reset => Op::Reset,
         };
         let order = Order { keeps_states: time.is_multiple_of(2), ..order(op, charges) };
-        (!counters.is_empty()).then_some(Both { kind: asked.kind, counters, order })
+        (!counters.is_empty()).then_some(Both { kind: asked.kind, counters, order, charged_at: None })
+    }
+
+    /// The refund of an earlier plan; none if there was none, or if its windows of a calendar are not at hand because time has
+    /// stepped back.
+    fn refund_of(&self, ago: usize) -> Option<Both> {
+        let Charged { at, counters, charges } = self.charged.iter().rev().nth(ago)?.clone();
+        let window_ns = self.limits.iter().map(|limit| limit.rate().window_ns()).min().unwrap_or(0);
+        if at.at.as_nanos() > self.now_us * 1_000 + window_ns || at.at.as_nanos() == 0 {
+            return None;
+        }
+        let counts_from = |charge: &OrderCharge| Some(whole_micros(at.counts_from(&charge.algorithm)));
+        let charges =
+            charges.iter().map(|charge| OrderCharge { counts_from: counts_from(charge), ..charge.clone() });
+        let order = order(Op::Refund { charged_at: Some(at) }, charges);
+        Some(Both { kind: Kind::RefundPlan(ago), counters, order, charged_at: Some(at) })
+    }
+
+    fn note_charged(&mut self, both: &Both, outcomes: &Outcomes, at: Timestamp) {
+        let at = ChargedAt::of(&plan_of(both), outcomes, at);
+        // What the script is told is in whole microseconds.
+        let at = ChargedAt { bucket_from: whole_micros(at.bucket_from), ..at };
+        let (counters, charges) = (both.counters.clone(), both.order.charges.to_vec());
+        self.charged.push(Charged { at, counters, charges });
     }
 
     /// Notes from when on the charges of an order count that may have been charged.
@@ -383,11 +427,7 @@ impl Case {
     }
 
     fn in_memory(&self, both: &Both) -> Outcomes {
-        let mut plan = Plan::new();
-        for ((counter, key), charge) in both.counters.iter().zip(&both.order.charges) {
-            let charge = Charge { role: charge.role, ..Charge::new(key.as_bytes(), counter, charge.cost) };
-            plan.add(charge).expect("there is room");
-        }
+        let plan = plan_of(both);
         let now = Timestamp::from_nanos(self.now_us * 1_000);
         match both.kind {
             Kind::Check => return self.memory.check(&plan, now),
@@ -398,8 +438,20 @@ impl Case {
                     self.memory.refund_counted(charge, asked.counts_from.expect("it was noted"), now);
                 }
             }
+            Kind::RefundPlan(_) => {
+                self.memory.refund_as_of(&plan, both.charged_at.expect("it was noted"), now);
+            }
             Kind::Reset => self.memory.reset(&plan),
         }
         Outcomes::new()
     }
+}
+
+fn plan_of(both: &Both) -> Plan<'_> {
+    let mut plan = Plan::new();
+    for ((counter, key), charge) in both.counters.iter().zip(&both.order.charges) {
+        let charge = Charge { role: charge.role, ..Charge::new(key.as_bytes(), counter, charge.cost) };
+        plan.add(charge).expect("there is room");
+    }
+    plan
 }

@@ -15,7 +15,7 @@ fn charged_from(world: &mut World, now_us: u64, limit: &Limit, cost: u64) -> Tim
 
 fn give_back(world: &mut World, now_us: u64, limit: &Limit, cost: u64, from: Timestamp) {
     let charge = OrderCharge { counts_from: Some(from), ..charge("key", limit, cost) };
-    world.one_at(now_us, order(Op::Refund, [charge]));
+    world.one_at(now_us, order(Op::Refund { charged_at: None }, [charge]));
 }
 
 /// How many units are admitted, one by one.

@@ -69,7 +69,7 @@ fn a_refund_reaches_the_keys_that_can_be_read_and_a_reset_all() {
     let _: i64 = world.ask("RPUSH", &[b"list", b"x"]);
     let orders = vec![
         check("good", &gcra, 3),
-        order(Op::Refund, charges()),
+        order(Op::Refund { charged_at: None }, charges()),
         order(Op::Peek, [charge("good", &gcra, 0)]),
     ];
     let seen = world.call_at(START_US, orders);
