@@ -122,7 +122,7 @@ pub use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
 pub use tidegate_core::headers;
 pub use tidegate_core::{
     Algorithm, AlgorithmName, Charge, ChargedAt, Counter, CounterId, Decision, DenyCache, Fence, IntoKey,
-    IpKey, KeyBuf, KeyDigits, LeaseToken, Limit, LimitBuilder, LimitError, LimitSpec, Nanos, NotAToken,
+    IpKey, KeyBuf, KeyDigits, LeaseToken, Limit, LimitBuilder, LimitError, LimitSpec, Mode, Nanos, NotAToken,
     OnStoreFailure, Op, Outcome, Plan, PlanFull, Policy, Rate, Role, Timestamp, Verdict, Wait,
 };
 pub use waiting::{LATE_NS_MAX, QUEUE_MAX_DEFAULT, Refusal, Turn, WAITERS_MAX};

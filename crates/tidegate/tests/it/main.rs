@@ -8,6 +8,7 @@ mod executor;
 mod golden;
 mod leases;
 mod limiter;
+mod mixed;
 mod observed;
 mod pacer;
 #[cfg(feature = "redis")]

@@ -12,6 +12,7 @@ mod failures;
 mod heartbeats;
 mod lazy;
 mod leases;
+mod mixed;
 mod ring;
 mod runtime;
 mod server;
