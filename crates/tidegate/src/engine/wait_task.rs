@@ -18,8 +18,8 @@ const POLL_LEASES_EVERY_NS: u128 = 100_000_000;
 pub(super) struct Waiting<'e, C: Timer, S: Store> {
     engine: &'e Inner<C, S>,
     pub arrived: Timestamp,
-    /// When it gives up: the earliest that any limit says which it waited for.
-    deadline: Timestamp,
+    /// When it gives up: the earliest that any limit says which it waited for, or the caller.
+    pub deadline: Timestamp,
     /// Its position among all that wait, once it has one.
     ticket: Option<Ticket>,
     pub slot: Option<QueueSlot<'e, C, S>>,

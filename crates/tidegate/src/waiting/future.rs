@@ -7,22 +7,16 @@ use std::time::Duration;
 
 use tidegate_core::{Nanos, Timestamp};
 
+use super::Refusal;
 use super::nap::Nap;
 use super::of_limiter::OfLimiter;
 use super::queue::{Departure, Exit, Step, Ticket, Waiter};
 use super::queues::Arrival;
 use super::request::Request;
-use super::{Refusal, Turn};
 use crate::Timer;
 use crate::holding::{Admitted, Holding};
 
-/// Waits until it is admitted. Made by [`Limiter::until_ready`](crate::Limiter::until_ready) and
-/// [`Limiter::delay`](crate::Limiter::delay).
-#[must_use = "futures do nothing unless they are polled"]
-pub struct UntilReady<'a, C: Timer>(Waiting<'a, C>);
-
-/// Waits until it holds what it asked for. Made by [`Limiter::until_acquired`](crate::Limiter::until_acquired) and
-/// [`Limiter::acquire_within`](crate::Limiter::acquire_within).
+/// Waits until it holds what it asked for. See [`Limiter::acquire`](crate::Limiter::acquire).
 #[must_use = "futures do nothing unless they are polled"]
 pub struct UntilAcquired<'a, C: Timer>(Waiting<'a, C>);
 
@@ -50,30 +44,9 @@ enum Stage<S> {
     Over,
 }
 
-impl<'a, C: Timer> UntilReady<'a, C> {
-    pub(super) fn new(request: OfLimiter<'a, C>, max_wait: Option<Duration>) -> Self {
-        Self(Waiting::new(request, max_wait))
-    }
-}
-
 impl<'a, C: Timer> UntilAcquired<'a, C> {
     pub(crate) fn new(request: OfLimiter<'a, C>, max_wait: Option<Duration>) -> Self {
         Self(Waiting::new(request, max_wait))
-    }
-}
-
-impl<C: Timer> Future for UntilReady<'_, C> {
-    type Output = Turn;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Turn> {
-        let waiting = &mut self.0;
-        waiting.poll(context).map(|done| match done {
-            Ok(Departure { given: admitted, leaves }) => {
-                let waited_ns = leaves.as_nanos().saturating_sub(waiting.arrived.as_nanos());
-                Turn::Admitted { decision: admitted.decision, waited: Nanos::new(u128::from(waited_ns)) }
-            }
-            Err(refusal) => Turn::Refused(refusal),
-        })
     }
 }
 
@@ -182,12 +155,6 @@ impl<C: Timer> Drop for Waiting<'_, C> {
         let limiter = self.request.limiter;
         limiter.queues().leave(&self.request.key, ticket, Exit::Dropped(limiter.clock().now()));
         self.request.tell();
-    }
-}
-
-impl<C: Timer> fmt::Debug for UntilReady<'_, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UntilReady").field("max_wait", &self.0.max_wait).finish_non_exhaustive()
     }
 }
 

@@ -30,7 +30,7 @@ mod queues;
 mod request;
 mod unlocked;
 
-pub use future::{UntilAcquired, UntilReady};
+pub(crate) use future::UntilAcquired;
 pub(crate) use kin::{Kin, Kins};
 pub(crate) use of_limiter::OfLimiter;
 pub(crate) use queues::Queues;
@@ -44,32 +44,13 @@ pub(crate) use {
 };
 
 use std::fmt;
-use std::time::Duration;
 
-use tidegate_core::{Decision, IntoKey, Nanos};
-
-use crate::blocking::block_on;
-use crate::{Holding, Limiter, Timer};
+use tidegate_core::Nanos;
 
 /// The most requests that wait for one key, unless a limiter is built with another bound.
 pub const QUEUE_MAX_DEFAULT: usize = 16_384;
 /// How late a request may be woken and still be decided as of the instant it was due.
 pub const LATE_NS_MAX: u64 = 10_000_000;
-
-/// How waiting for a limit ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Turn {
-    /// Admitted and charged, after a wait.
-    Admitted {
-        /// What the limits said.
-        decision: Decision,
-        /// From when it asked until it was due.
-        waited: Nanos,
-    },
-    /// Not admitted, and not charged.
-    Refused(Refusal),
-}
 
 /// Why a request does not wait, or no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,13 +68,6 @@ pub enum Refusal {
     QueueFull,
 }
 
-impl Turn {
-    /// Whether the request was admitted.
-    pub fn is_admitted(&self) -> bool {
-        matches!(self, Self::Admitted { .. })
-    }
-}
-
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -106,73 +80,3 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
-
-/// Waiting, first come first served. Of requests for one key, those that [`check`](Limiter::check) do not stand in
-/// line: a program that waits for a key should always wait for it.
-impl<C: Timer> Limiter<C> {
-    /// Waits until `cost` units for `key` are admitted, and takes them.
-    ///
-    /// What a concurrency limit gives this way is held for the limit's ttl, as with [`check`](Self::check); to hold it
-    /// and give it back, [`until_acquired`](Self::until_acquired).
-    ///
-    /// Dropped before it is done, the future leaves no hole in the line and has charged nothing. It has to be polled
-    /// when it is woken, for those behind it wait for it.
-    ///
-    /// ```
-    /// # use tidegate::{Limiter, Turn};
-    /// # async fn example() -> Result<(), tidegate::LimiterError> {
-    /// let limiter = Limiter::new("10/s burst 1")?;
-    /// for page in 1..=3 {
-    ///     if let Turn::Refused(why) = limiter.until_ready("crawler", 1).await {
-    ///         println!("page {page} is not fetched: {why}");
-    ///     }
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn until_ready(&self, key: impl IntoKey, cost: u64) -> UntilReady<'_, C> {
-        UntilReady::new(OfLimiter::new(self, key.key_bytes().as_ref(), cost), None)
-    }
-
-    /// As [`until_ready`](Self::until_ready) for a request that is worth no more than `max_wait`: refused at once if
-    /// that cannot be met.
-    pub fn delay(&self, key: impl IntoKey, cost: u64, max_wait: Duration) -> UntilReady<'_, C> {
-        UntilReady::new(OfLimiter::new(self, key.key_bytes().as_ref(), cost), Some(max_wait))
-    }
-
-    /// As [`until_ready`](Self::until_ready), and holds what concurrency limits gave until it is dropped. A lease
-    /// that is given back wakes the request in front.
-    pub fn until_acquired(&self, key: impl IntoKey, cost: u64) -> UntilAcquired<'_, C> {
-        UntilAcquired::new(OfLimiter::new(self, key.key_bytes().as_ref(), cost), None)
-    }
-
-    /// As [`until_acquired`](Self::until_acquired) for a request that is worth no more than `max_wait`.
-    pub fn acquire_within(&self, key: impl IntoKey, cost: u64, max_wait: Duration) -> UntilAcquired<'_, C> {
-        UntilAcquired::new(OfLimiter::new(self, key.key_bytes().as_ref(), cost), Some(max_wait))
-    }
-
-    /// As [`until_ready`](Self::until_ready), with the thread at hand.
-    pub fn until_ready_blocking(&self, key: impl IntoKey, cost: u64) -> Turn {
-        block_on(self.until_ready(key, cost))
-    }
-
-    /// As [`delay`](Self::delay), with the thread at hand.
-    pub fn delay_blocking(&self, key: impl IntoKey, cost: u64, max_wait: Duration) -> Turn {
-        block_on(self.delay(key, cost, max_wait))
-    }
-
-    /// As [`until_acquired`](Self::until_acquired), with the thread at hand.
-    pub fn until_acquired_blocking(&self, key: impl IntoKey, cost: u64) -> Result<Holding<'_, C>, Refusal> {
-        block_on(self.until_acquired(key, cost))
-    }
-
-    /// As [`acquire_within`](Self::acquire_within), with the thread at hand.
-    pub fn acquire_within_blocking(
-        &self,
-        key: impl IntoKey,
-        cost: u64,
-        max_wait: Duration,
-    ) -> Result<Holding<'_, C>, Refusal> {
-        block_on(self.acquire_within(key, cost, max_wait))
-    }
-}
