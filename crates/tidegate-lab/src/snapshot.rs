@@ -14,9 +14,8 @@ use std::thread;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use tidegate::{
-    AlgorithmName, Found, Limiter, LimiterError, MemoryStore, SnapshotError, SnapshotReport, Timestamp,
-};
+use tidegate::snapshot::{Found, SnapshotError, SnapshotReport};
+use tidegate::{AlgorithmName, Limiter, LimiterError, MemoryStore, Timestamp};
 
 use crate::bench::waited_ns;
 use crate::hourly::hourly;

@@ -7,7 +7,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use tidegate::{Charge, Counter, Found, MemoryStore, Plan, Timestamp};
+use tidegate::snapshot::Found;
+use tidegate::store::{Charge, Counter, Plan};
+use tidegate::{MemoryStore, Timestamp};
 
 /// The file's name.
 pub const SNAPSHOT: &str = "limits.snapshot";

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tidegate::store::{Ask, Reply, Response, Store};
-use tidegate::{Clock, DenyCache, MemoryStore, Nanos, Op, StoreFailure, Timestamp};
+use tidegate::store::{Ask, DenyCache, Op, Reply, Response, Store};
+use tidegate::{Clock, MemoryStore, Nanos, StoreFailure, Timestamp};
 
 /// How long it may take for one decision.
 const TIMEOUT: Duration = Duration::from_secs(3600);

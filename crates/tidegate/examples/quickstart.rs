@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::{Limiter, LimiterError, ManualClock, Timestamp, Turn};
+use tidegate::{Limiter, LimiterError, ManualClock, Timestamp};
 
 fn main() -> Result<(), LimiterError> {
     let noon = Timestamp::from_nanos(1_767_268_800_000_000_000);
@@ -68,9 +68,9 @@ fn main() -> Result<(), LimiterError> {
     println!("\nOr a program waits its turn, in real time, first come first served:\n");
     let limiter = Limiter::new("10/s burst 2")?;
     for request in 1..=5 {
-        match limiter.delay_blocking("crawler", 1, Duration::from_secs(1)) {
-            Turn::Admitted { waited, .. } => println!("  request {request}: went after {waited}"),
-            Turn::Refused(why) => println!("  request {request}: {why}"),
+        match limiter.acquire_within_blocking("crawler", 1, Duration::from_secs(1)) {
+            Ok(admitted) => println!("  request {request}: went after {:?}", admitted.waited()),
+            Err(refused) => println!("  request {request}: {refused}"),
         }
     }
 
@@ -78,13 +78,13 @@ fn main() -> Result<(), LimiterError> {
     let limiter = Limiter::new("{algorithm: concurrency, limit: 2, ttl: 30s}")?;
     let mut slots = Vec::new();
     for job in 1..=4 {
-        match limiter.acquire("reports", 1) {
+        match limiter.try_acquire("reports", 1) {
             Ok(slot) => {
                 println!("  job {job}: runs, {} left", slot.decision().remaining);
                 slots.push(slot);
             }
-            Err(denied) => {
-                println!("  job {job}: has to wait, {} at most; the first one ends", denied.retry_after);
+            Err(refused) => {
+                println!("  job {job}: {refused}; the first one ends");
                 drop(slots.remove(0));
             }
         }

@@ -17,12 +17,12 @@ use crate::sync::{AtomicU64, Ordering};
 /// # use std::sync::Arc;
 ///
 /// let clock = ManualClock::default();
-/// let locks = Locks::over(Arc::new(MemoryStore::bounded(1 << 20)), clock.clone());
+/// let locks = Locks::over_with_clock(Arc::new(MemoryStore::bounded(1 << 20)), clock.clone());
 /// let file = FenceGate::default();
 ///
-/// let paused = locks.lock("file", Duration::from_secs(10)).expect("free");
+/// let paused = locks.try_lock("file", Duration::from_secs(10)).expect("free");
 /// clock.advance(Duration::from_secs(11));
-/// let other = locks.lock("file", Duration::from_secs(10)).expect("free again");
+/// let other = locks.try_lock("file", Duration::from_secs(10)).expect("free again");
 /// assert!(file.admit(other.fence()).is_ok());
 /// assert!(file.admit(paused.fence()).is_err());
 /// ```

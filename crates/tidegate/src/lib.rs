@@ -23,7 +23,7 @@
 //! ```text
 //! Limiter::check(key, cost)
 //!   Clock        -> now                      clock/
-//!   limits       -> Plan of charges          limiter.rs, tidegate_core::Plan
+//!   limits       -> Plan of charges          limiter/, tidegate_core::Plan
 //!   MemoryStore  -> one Outcome per charge   memory/, by the algorithms of tidegate_core
 //!   merge        -> Decision                 tidegate_core::Decision
 //! ```
@@ -53,11 +53,22 @@
 //! use tidegate::Pacer;
 //!
 //! let pacer = Pacer::new("500/s")?;
-//! assert_eq!(pacer.acquire_blocking(3), Duration::ZERO);
-//! // The next caller pays for those three. In a task: `pacer.acquire(1).await`.
-//! assert!(pacer.acquire_blocking(1) <= Duration::from_millis(6));
-//! # Ok::<(), tidegate::PacerError>(())
+//! assert_eq!(pacer.acquire_blocking(3)?.waited(), Duration::ZERO);
+//! // The next caller pays for those three. In a task: `pacer.acquire(1).await?`.
+//! assert!(pacer.acquire_blocking(1)?.waited() <= Duration::from_millis(6));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # One scheme of verbs
+//!
+//! Limiters, locks, pacers and engines take and wait by the same verbs: `try_x` never waits, `x` waits, and `x_within` waits for a
+//! maximum time. They return `Ok` with a guard, for a limiter [`Admitted`], or [`Refused`], which says why. `check`, `peek` and
+//! `reserve` decide at once. The suffix `_blocking` waits with the thread at hand.
+//!
+//! # One store for many processes
+//!
+//! Counters are in the memory of the process, or in Redis (feature `redis`), where any number of processes share them. Over a shared
+//! store the same calls are futures: `limiter.check("user:42", 1).await`. See [`LimiterBuilder::store`] and [`Locks::over`].
 //!
 //! # Features
 //!
@@ -78,54 +89,54 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_debug_implementations)]
 
+mod background;
 mod blocking;
-mod clock;
+pub mod clock;
 #[cfg(feature = "rules")]
-mod engine;
+#[cfg_attr(docsrs, doc(cfg(feature = "rules")))]
+pub mod engine;
 mod fence_gate;
 mod grant;
 pub mod guide;
-mod holding;
-mod limiter;
-mod locks;
+pub mod limiter;
+pub mod locks;
 mod memory;
-mod pacer;
+pub mod pacer;
+mod part;
 #[cfg(all(feature = "redis", not(loom)))]
+#[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
 pub mod redis;
+mod refused;
 #[cfg(feature = "rules")]
+#[cfg_attr(docsrs, doc(cfg(feature = "rules")))]
 pub mod rules;
+pub mod snapshot;
 pub mod store;
 mod sync;
 mod waiting;
 
-pub use clock::{Clock, ClockStats, ManualClock, ManualSleep, SystemClock, SystemSleep, Timer};
+pub use clock::{Clock, ClockStats, ManualClock, SystemClock, Timer};
 #[cfg(feature = "rules")]
-pub use engine::{
-    ActiveRules, CheckedOne, CheckingOne, Decided, Deciding, EXPLAINED_RULES_MAX, Engine, EngineError,
-    ExplainedDescriptor, ExplainedLimit, ExplainedRule, Explanation, SignalLevel, StageTimes, Standing,
-    UnknownSignal,
-};
+#[cfg_attr(docsrs, doc(cfg(feature = "rules")))]
+pub use engine::{Decided, Engine, EngineError};
 pub use fence_gate::{FenceGate, StaleFence};
-pub use holding::Holding;
-pub use limiter::{IntoLimit, LIMITS_MAX, Limiter, LimiterBuilder, LimiterError};
-pub use locks::Locks;
-pub use memory::{
-    Found, Lease, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MIN, MemoryStats, MemoryStore, Outcomes,
-    OutcomesIntoIter, Release, Renewal, Restored, SNAPSHOT_EVERY_MIN, SnapshotAttempts, SnapshotError,
-    SnapshotReport, SnapshotWriter,
-};
-pub use pacer::{
-    COLD_FACTOR_TERM_MAX, ColdFactor, IntoRate, Pacer, PacerBuilder, PacerError, PermitsRefused,
-};
-pub use store::{Fallback, NodeStore, Store, StoreFailure};
+pub use limiter::{Admitted, IntoLimit, LIMITS_MAX, Limiter, LimiterBuilder, LimiterError, Reservation};
+pub use locks::{LockGuard, Locks};
+pub use memory::{Lease, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MIN, MemoryStats, MemoryStore, Release, Renewal};
+pub use pacer::{ColdFactor, IntoRate, Pacer, PacerBuilder, PacerError};
+pub use refused::Refused;
+pub use store::StoreFailure;
 pub use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
 pub use tidegate_core::headers;
 pub use tidegate_core::{
-    Algorithm, AlgorithmName, Charge, ChargedAt, Counter, CounterId, Decision, DenyCache, Fence, IntoKey,
-    IpKey, KeyBuf, KeyDigits, LeaseToken, Limit, LimitBuilder, LimitError, LimitSpec, Mode, Nanos, NotAToken,
-    OnStoreFailure, Op, Outcome, Plan, PlanFull, Policy, Rate, Role, Timestamp, Verdict, Wait,
+    Algorithm, AlgorithmName, Decision, Fence, IntoKey, IpKey, LeaseToken, Limit, LimitBuilder, LimitError,
+    LimitSpec, Nanos, NotAToken, OnStoreFailure, Rate, Timestamp, Verdict, Wait,
 };
-pub use waiting::{LATE_NS_MAX, QUEUE_MAX_DEFAULT, Refusal, Turn, WAITERS_MAX};
+pub use waiting::{LATE_NS_MAX, QUEUE_MAX_DEFAULT, WAITERS_MAX};
+
+pub(crate) use memory::Outcomes;
+#[cfg(feature = "rules")]
+pub(crate) use waiting::Refusal;
 
 /// The examples of the README are compiled, and most of them run, like any other.
 #[cfg(all(doctest, feature = "calendar", feature = "rules"))]

@@ -196,7 +196,7 @@ impl MatchedLimits {
         for (number, descriptor) in request.descriptors.iter().enumerate() {
             if descriptor.limit.is_none() {
                 domain.matching(descriptor, &mut matches);
-                applying.extend(matches.drain(..).map(|rule| (number, rule)));
+                applying.extend(matches.take().map(|rule| (number, rule)));
             }
         }
         let replaces = |other: u32, rule: u32| domain.compiled(other).replaces.binary_search(&rule).is_ok();

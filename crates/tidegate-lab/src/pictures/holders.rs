@@ -74,7 +74,7 @@ impl Holders {
     }
 
     fn come(&mut self, at_ns: u64) {
-        let (decision, lease) = self.limiter.lease(KEY, 1);
+        let (decision, lease) = self.limiter.lease(KEY, 1, None);
         self.run.requests.push(Request { at_ns, fate: Fate::of(&decision) });
         if let Some(lease) = lease {
             self.admitted += 1;

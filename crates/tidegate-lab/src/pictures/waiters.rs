@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
-use tidegate::{ManualClock, Pacer, PacerError, PermitsRefused};
+use tidegate::{ManualClock, Pacer, PacerError, Refused, pacer};
 
 use super::paced::Paced;
 use super::run::{Fate, Request, Run, instant};
@@ -41,7 +40,7 @@ struct Waiters<'a> {
 struct Waiter<'a> {
     number: u64,
     came_ns: u64,
-    future: Pin<Box<dyn Future<Output = Result<Duration, PermitsRefused>> + 'a>>,
+    future: Pin<Box<dyn Future<Output = Result<pacer::Paced, Refused>> + 'a>>,
 }
 
 impl<'a> Waiters<'a> {
@@ -70,8 +69,8 @@ impl<'a> Waiters<'a> {
 }
 
 impl Fate {
-    fn of_acquisition(acquisition: Result<Duration, PermitsRefused>) -> Self {
-        match acquisition {
+    fn of_acquisition(acquisition: Result<pacer::Paced, Refused>) -> Self {
+        match acquisition.map(|paced| paced.waited()) {
             Err(_) => Self::Denied,
             Ok(waited) if waited.is_zero() => Self::Admitted,
             Ok(waited) => Self::Delayed { by_ns: u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX) },
@@ -82,6 +81,6 @@ impl Fate {
 fn asking<'a>(
     pacer: &'a Pacer<ManualClock>,
     paced: &Paced,
-) -> Pin<Box<dyn Future<Output = Result<Duration, PermitsRefused>> + 'a>> {
+) -> Pin<Box<dyn Future<Output = Result<pacer::Paced, Refused>> + 'a>> {
     Box::pin(pacer.acquire_within(1, paced.timeout()))
 }

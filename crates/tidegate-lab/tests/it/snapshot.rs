@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use tidegate::{AlgorithmName, Found};
+use tidegate::AlgorithmName;
+use tidegate::snapshot::Found;
 use tidegate_lab::snapshot::{Measurement, MeasurementError, Report};
 
 const KEYS: u64 = 20_000;

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use tidegate::Found;
+use tidegate::snapshot::Found;
 use tidegate_lab::snapshot_child::{Generations, Line, SNAPSHOT};
 
 const ROUNDS: u64 = 40;

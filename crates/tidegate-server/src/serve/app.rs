@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use tidegate::engine::{CheckedOne, Deciding, Explanation};
 use tidegate::rules::{Domain, OnStoreFailure, Request, RulesetError};
+use tidegate::store::{NodeStore, Store as _};
 use tidegate::{
-    CheckedOne, Clock as _, Decided, Deciding, Decision, Engine, EngineError, Explanation, LeaseToken,
-    MEMORY_BYTES_DEFAULT, MemoryStore, Nanos, NodeStore, Release, Renewal, Store as _, SystemClock,
-    Timestamp,
+    Clock as _, Decided, Decision, Engine, EngineError, LeaseToken, MEMORY_BYTES_DEFAULT, MemoryStore, Nanos,
+    Release, Renewal, SystemClock, Timestamp,
 };
 
 use super::drain::Drain;
@@ -91,8 +92,8 @@ impl App {
     ) -> Result<Decided, EngineError> {
         let asked_at = self.asked_at();
         let deciding = match asked_at {
-            Some(_) => self.engine.acquire_timed(request, ttl),
-            None => self.engine.acquire(request, ttl),
+            Some(_) => self.engine.lease_timed(request, ttl),
+            None => self.engine.lease(request, ttl),
         };
         let decided = self.finish(by, request, Started { deciding, asked_at }).await?;
         self.metrics.operated("acquire", if decided.lease.is_some() { "held" } else { "nothing_held" });
@@ -192,7 +193,7 @@ impl App {
         request: &Request<'_>,
         deadline: Option<Timestamp>,
     ) -> Result<(), EngineError> {
-        self.operated("refund", self.engine.refund_by(request, deadline).await)
+        self.operated("refund", self.engine.refund_by(request, None, deadline).await)
     }
 
     /// Forgets all that the keys of a request used.

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tidegate::rules::{DomainRules, Report, Rule, Ruleset};
-use tidegate::{Clock as _, ClockStats, Found, SnapshotError, SnapshotReport, SystemClock, Timestamp};
+use tidegate::snapshot::{Found, SnapshotError, SnapshotReport};
+use tidegate::{Clock as _, ClockStats, SystemClock, Timestamp};
 
 use super::Protocol;
 use super::listening::{Address, TlsError};

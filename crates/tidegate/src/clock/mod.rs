@@ -9,8 +9,6 @@ pub use manual::{ManualClock, ManualSleep};
 pub use stats::ClockStats;
 pub use system::{SystemClock, SystemSleep};
 
-use std::fmt;
-
 use tidegate_core::Timestamp;
 
 /// What time it is.
@@ -29,28 +27,4 @@ pub trait Timer: Clock {
 
     /// Waits until this clock shows `at`. Is over at once if it does already.
     fn sleep_until(&self, at: Timestamp) -> Self::Sleep;
-}
-
-/// The clock of something that is being put together: one that was given, or one to be made when it is needed.
-pub(crate) enum ClockSource<C> {
-    Given(C),
-    Made(fn() -> C),
-}
-
-impl<C> ClockSource<C> {
-    pub(crate) fn clock(self) -> C {
-        match self {
-            Self::Given(clock) => clock,
-            Self::Made(make) => make(),
-        }
-    }
-}
-
-impl<C> fmt::Debug for ClockSource<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Given(_) => "given",
-            Self::Made(_) => "made",
-        })
-    }
 }

@@ -11,12 +11,12 @@
 
 use smallvec::SmallVec;
 use tidegate_core::rules::{AskPurpose, Evaluation, NextAsk, PlanDraft, PlanParts, Progress, Ruleset};
-use tidegate_core::{Nanos, Op, Outcome, Plan, Timestamp};
+use tidegate_core::{ChargedAt, Nanos, Op, Outcome, Plan, Timestamp};
 
 use super::stages::Stopwatch;
 use super::{ActiveRules, Answer, Decided, Engine, EngineError, Inner};
-use crate::store::{Ask, Later, LeaseReply, Reply, Response, Store};
-use crate::{Clock, Fallback, Outcomes, Refusal, StoreFailure};
+use crate::store::{Ask, Fallback, Later, LeaseReply, Reply, Response, Store};
+use crate::{Clock, Outcomes, Refusal, StoreFailure};
 
 /// One decision on its way.
 pub(super) struct DecideTask {
@@ -34,6 +34,8 @@ pub(super) struct Asks {
     /// Whether the request is decided without the store if that does not answer.
     pub falls_back: bool,
     lease: LeaseReply,
+    /// When the store decided last.
+    decided: Option<Timestamp>,
     pub stages: Stopwatch,
 }
 
@@ -90,7 +92,8 @@ impl DecideTask {
     #[inline]
     pub fn new(evaluation: Evaluation, op: Op, stages: Stopwatch) -> Self {
         let falls_back = op != Op::Peek;
-        let asks = Asks { deadline: None, failure: None, falls_back, lease: LeaseReply::None, stages };
+        let lease = LeaseReply::None;
+        let asks = Asks { deadline: None, failure: None, falls_back, lease, decided: None, stages };
         Self { evaluation, op, asks }
     }
 
@@ -208,7 +211,12 @@ impl DecideTask {
     #[inline]
     pub fn decided(&self, answer: Answer, waited: Waited) -> Decided {
         let Waited { waited, refusal } = waited;
-        Decided { answer, waited, refusal, lease: self.asks.lease.held(), stages: self.asks.stages.times() }
+        let (lease, stages) = (self.asks.lease.held(), self.asks.stages.times());
+        let charged_at = match answer.fate.passes() {
+            true => self.asks.decided.map(ChargedAt::new),
+            false => None,
+        };
+        Decided { answer, waited, lease, charged_at, stages, refusal }
     }
 
     /// Asks all candidates.
@@ -336,6 +344,9 @@ impl Asks {
                     true => reply.lease,
                     false => reply.lease.by_clock_of(ask.now),
                 };
+                if self.failure.is_none() && !ask.plan.charges().is_empty() {
+                    self.decided = Some(reply.at);
+                }
                 Ok(reply)
             }
             Err(failure) => self.receive_failure(engine, ask, failure),
@@ -354,7 +365,7 @@ impl Asks {
         }
         let now = engine.clock.now();
         let reply = engine.store.ask_without(&Ask { now, ..*ask }, &failure)?;
-        self.lease = reply.lease;
+        (self.lease, self.decided) = (reply.lease, None);
         self.failure = Some(failure);
         Ok(reply)
     }

@@ -1,9 +1,14 @@
-//! A decision that was made at once, or comes later.
+//! A decision that was made at once, or comes later, and the guard that is made of it.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use super::{Decided, EngineError};
+use tidegate_core::rules::Request;
+
+use super::admitted::KeptRequest;
+use super::{AdmittedRequest, Decided, Engine, EngineError, RequestRefused};
+use crate::Clock;
+use crate::store::Store;
 
 /// A decision. It was made when the request was decided, unless the store answers later or a rule holds the request: then it
 /// comes later, and this is its future.
@@ -60,5 +65,41 @@ impl std::fmt::Debug for Deciding {
             State::Now(_) => "Deciding::Now",
             State::Later(_) => "Deciding::Later",
         })
+    }
+}
+
+/// A request that is being admitted. Made by [`Engine::acquire`] and its kind.
+///
+/// What holds for [`Deciding`] holds for it.
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Acquiring<C, S> {
+    deciding: Deciding,
+    /// Taken when it is done.
+    asked: Option<(Engine<C, S>, KeptRequest)>,
+}
+
+impl<C, S> Acquiring<C, S> {
+    pub(super) fn new(engine: &Engine<C, S>, request: &Request<'_>, deciding: Deciding) -> Self {
+        Self { deciding, asked: Some((engine.clone(), KeptRequest::of(request))) }
+    }
+}
+
+impl<C, S> Future for Acquiring<C, S>
+where
+    C: Clock + Send + Sync + 'static,
+    S: Store + 'static,
+{
+    type Output = Result<AdmittedRequest<C, S>, RequestRefused>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let decided = ready!(Pin::new(&mut self.deciding).poll(context));
+        let (engine, request) = self.asked.take().expect("a future was polled after it was done");
+        Poll::Ready(AdmittedRequest::of(engine, request, decided))
+    }
+}
+
+impl<C, S> std::fmt::Debug for Acquiring<C, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Acquiring").field(&self.deciding).finish()
     }
 }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use tidegate_core::rules::{Evaluation, Request};
-use tidegate_core::{Nanos, Op, PlanFull, Timestamp};
+use tidegate_core::{ChargedAt, Nanos, Op, PlanFull, Timestamp};
 
+use super::admitted::KeptRequest;
 use super::decide::{DecideTask, Started};
 use super::operations::done;
 use super::stages::Stopwatch;
-use super::{Answer, Decided, Engine, EngineError, Explanation};
+use super::{AdmittedRequest, Answer, Decided, Engine, EngineError, Explanation, RequestRefused};
 use crate::memory::{MemoryStats, MemoryStore};
 use crate::{Clock, Lease, LeaseToken, Release, Renewal};
 
@@ -31,10 +32,10 @@ use crate::{Clock, Lease, LeaseToken, Release, Renewal};
 /// let entries = [Entry { key: "tenant", value: "7" }];
 /// let request = Request { domain: "api", descriptors: &[Descriptor::new(&entries, 1)] };
 ///
-/// let (_, lease) = engine.try_acquire(&request, None)?;
-/// assert!(engine.try_acquire(&request, None)?.1.is_none());
-/// let _ = engine.release(&request, &lease.expect("it is free").token)?;
-/// assert!(engine.try_acquire(&request, None)?.1.is_some());
+/// let slot = engine.try_acquire(&request)?;
+/// assert!(engine.try_acquire(&request).is_err());
+/// drop(slot);
+/// assert!(engine.try_acquire(&request).is_ok());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<C: Clock> Engine<C, Arc<MemoryStore>> {
@@ -42,7 +43,7 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
     ///
     /// Does not wait. A request that is over a limit with the action `delay` is denied here, with how long it would have had to
     /// wait; [`decide`](Self::decide) waits. What a concurrency limit gives to a check cannot be given back before the limit's
-    /// ttl is over; [`try_acquire`](Self::try_acquire) hands out the lease.
+    /// ttl is over; [`try_acquire`](Self::try_acquire) gives it back.
     pub fn check(&self, request: &Request<'_>) -> Result<Answer, PlanFull> {
         self.check_at(request, self.inner.clock.now())
     }
@@ -76,14 +77,28 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
     /// whatever action. There is none if the request does not pass, falls under no such limit, or takes nothing from it. It lasts
     /// as long as the shortest ttl of those limits, and no longer than `ttl`, of which a millisecond is the least.
     ///
-    /// Rates that are charged beside stay charged when the lease is given back. Does not wait; [`acquire`](Self::acquire) does.
-    pub fn try_acquire(
+    /// For a holder that is somewhere else: the lease is not given back by itself before its time is over. Rates that are charged
+    /// beside stay charged when it is given back. Does not wait; [`lease`](Self::lease) does.
+    pub fn try_lease(
         &self,
         request: &Request<'_>,
         ttl: Option<Nanos>,
     ) -> Result<(Answer, Option<Lease>), PlanFull> {
         let decided = self.at_once(request, Op::Acquire { ttl }, self.inner.clock.now())?;
         Ok((decided.answer, decided.lease))
+    }
+
+    /// Decides a request as [`check`](Self::check) does, and holds what it takes from concurrency limits until the answer is
+    /// dropped. Never waits; [`acquire`](Self::acquire) does.
+    pub fn try_acquire(
+        &self,
+        request: &Request<'_>,
+    ) -> Result<AdmittedRequest<C, Arc<MemoryStore>>, RequestRefused>
+    where
+        C: Send + Sync + 'static,
+    {
+        let decided = self.at_once(request, Op::Acquire { ttl: None }, self.inner.clock.now());
+        AdmittedRequest::of(self.clone(), KeptRequest::of(request), decided.map_err(EngineError::from))
     }
 
     /// Lets a lease last from now on as long as its limits give, and no longer than `ttl`. The request is the one that acquired
@@ -108,10 +123,11 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
             .map(|reply| reply.lease.into())
     }
 
-    /// Gives back what a request was charged and did not use. Of an elastic limit with a pool, what is always granted gets it,
-    /// even if the pool was charged.
-    pub fn refund(&self, request: &Request<'_>) -> Result<(), PlanFull> {
-        in_memory(done(self.change(request, Op::Refund { charged_at: None }, None))).map(drop)
+    /// Gives back what a request was charged and did not use. With when it was [charged](Decided::charged_at), nothing is taken from
+    /// what was charged later; without it, the newest units are given back. Of an elastic limit with a pool, what is always granted
+    /// gets it, even if the pool was charged.
+    pub fn refund(&self, request: &Request<'_>, charged_at: Option<ChargedAt>) -> Result<(), PlanFull> {
+        in_memory(done(self.change(request, Op::Refund { charged_at }, None))).map(drop)
     }
 
     /// Forgets all that the keys of a request used.

@@ -25,6 +25,7 @@
 //! ```
 
 mod active;
+mod admitted;
 mod decide;
 mod deciding;
 mod delay_queue;
@@ -38,7 +39,8 @@ mod wait;
 mod wait_task;
 
 pub use active::ActiveRules;
-pub use deciding::Deciding;
+pub use admitted::{AdmittedRequest, RequestRefused};
+pub use deciding::{Acquiring, Deciding};
 pub use error::EngineError;
 pub use explain::{
     EXPLAINED_RULES_MAX, ExplainedDescriptor, ExplainedLimit, ExplainedRule, Explanation, Standing,
@@ -50,13 +52,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use tidegate_core::Nanos;
 use tidegate_core::rules::{Domain, Level, Ruleset, RulesetError, Signal};
+use tidegate_core::{ChargedAt, Nanos};
 
 use crate::memory::{MEMORY_BYTES_DEFAULT, MemoryStore};
 use crate::store::Store;
 use crate::waiting::{QUEUE_MAX_DEFAULT, QueueGroup, QueueGroups, Queues};
-use crate::{Clock, Lease, Refusal, SystemClock};
+use crate::{Clock, Lease, Refusal, Refused, SystemClock};
 
 /// The answer to a request. It holds on to the rules that it was made by.
 pub type Answer = tidegate_core::rules::Answer<ActiveRules>;
@@ -88,17 +90,27 @@ const QUEUE_GROUP: &str = "\u{1f}engine";
 /// A request that was decided.
 #[derive(Clone, Debug)]
 #[must_use]
+#[non_exhaustive]
 pub struct Decided {
     /// What the limits say, as of when the request was decided. A `delay` in it has not been waited for.
     pub answer: Answer,
     /// How long the request waited, from when it asked until it was due.
     pub waited: Nanos,
-    /// Why the request was not held, or no longer, if a limit would have held it that denied it instead.
-    pub refusal: Option<Refusal>,
-    /// What the request holds, if it was [acquired](Engine::acquire).
+    /// What the request holds, if it asked for a [lease](Engine::lease).
     pub lease: Option<Lease>,
+    /// When it was charged, for a [refund](Engine::refund). None if the store did not decide it, because it did not answer or no
+    /// limit applies.
+    pub charged_at: Option<ChargedAt>,
     /// How long the stages took, if they were timed.
     pub stages: Option<StageTimes>,
+    refusal: Option<Refusal>,
+}
+
+impl Decided {
+    /// Why the request was not held, or no longer, if a limit would have held it that denied it instead.
+    pub fn refused(&self) -> Option<Refused> {
+        self.refusal.map(Refused::from)
+    }
 }
 
 /// A signal, and where it is.

@@ -3,13 +3,13 @@
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use tidegate_core::rules::{Evaluation, Request};
-use tidegate_core::{Charge, Decision, Nanos, Op, Plan, Timestamp};
+use tidegate_core::rules::{Evaluation, MatchedLimits, Request};
+use tidegate_core::{Charge, ChargedAt, Decision, Nanos, Op, Plan, Timestamp};
 
 use super::decide::{DecideTask, Started};
 use super::stages::Stopwatch;
-use super::{Decided, Deciding, Engine, EngineError, Explanation};
-use crate::store::{Ask, Fallback, NodeStore, Reply, Response, Store};
+use super::{Acquiring, ActiveRules, Decided, Deciding, Engine, EngineError, Explanation};
+use crate::store::{Ask, Reply, Response, Shared, Store};
 use crate::{Clock, LeaseToken, Release, Renewal, StoreFailure, Timer};
 
 /// What a limit without rules says.
@@ -21,12 +21,6 @@ pub struct CheckedOne {
     /// Whether it was made without the shared store, because that did not answer, by this node's share of the limit.
     pub degraded: bool,
 }
-
-/// A store that may answer later.
-pub trait Shared: Store {}
-
-impl<S: Store> Shared for Fallback<S> {}
-impl Shared for NodeStore {}
 
 /// Operations over a store that may answer later. While it does not answer, each rule's `on_store_failure` says what becomes of its
 /// limits, and answers are [marked](crate::rules::Answer::degraded).
@@ -51,8 +45,16 @@ where
         self.start(request, Op::Peek, deadline)
     }
 
-    /// As [`check`](Self::check), with the lease of what the request takes from concurrency limits.
-    pub fn try_acquire(&self, request: &Request<'_>, ttl: Option<Nanos>) -> Deciding {
+    /// As [`check`](Self::check), and holds what the request takes from concurrency limits until the answer is dropped. Never waits
+    /// for a limit.
+    pub fn try_acquire(&self, request: &Request<'_>) -> Acquiring<C, S> {
+        let deciding = self.start(request, Op::Acquire { ttl: None }, None);
+        Acquiring::new(self, request, deciding)
+    }
+
+    /// As [`check`](Self::check), with the lease of what the request takes from concurrency limits, for a holder that is somewhere
+    /// else: it is not given back by itself before its time is over.
+    pub fn try_lease(&self, request: &Request<'_>, ttl: Option<Nanos>) -> Deciding {
         self.start(request, Op::Acquire { ttl }, None)
     }
 
@@ -76,20 +78,26 @@ where
         Ok(self.change(request, Op::Release { token: *token }, None).await?.lease.into())
     }
 
-    /// Gives back what a request was charged and did not use.
+    /// Gives back what a request was charged and did not use. With when it was [charged](Decided::charged_at), nothing is taken from
+    /// what was charged later; without it, the newest units are given back.
     ///
     /// What a request was charged in memory, while the shared store did not answer, stays charged there.
-    pub async fn refund(&self, request: &Request<'_>) -> Result<(), EngineError> {
-        self.refund_by(request, None).await
+    pub async fn refund(
+        &self,
+        request: &Request<'_>,
+        charged_at: Option<ChargedAt>,
+    ) -> Result<(), EngineError> {
+        self.refund_by(request, charged_at, None).await
     }
 
     /// As [`refund`](Self::refund), until a deadline by the engine's clock: that of a decision which this goes with.
     pub async fn refund_by(
         &self,
         request: &Request<'_>,
+        charged_at: Option<ChargedAt>,
         deadline: Option<Timestamp>,
     ) -> Result<(), EngineError> {
-        self.change(request, Op::Refund { charged_at: None }, deadline).await.map(drop)
+        self.change(request, Op::Refund { charged_at }, deadline).await.map(drop)
     }
 
     /// Forgets all that the keys of a request used, in the shared store and in this process.
@@ -113,7 +121,7 @@ where
     }
 
     #[inline]
-    pub(super) fn run(&self, task: DecideTask, rules: super::ActiveRules) -> Deciding {
+    pub(super) fn run(&self, task: DecideTask, rules: ActiveRules) -> Deciding {
         match task.start(&self.inner, rules) {
             Started::Now(decided) => Deciding::now(decided),
             Started::Later(continuation) => Deciding::later(continuation.finish(self.clone())),
@@ -179,6 +187,16 @@ impl<C: Clock, S: Store> Engine<C, S> {
         op: Op,
         deadline: Option<Timestamp>,
     ) -> Result<Reply, EngineError> {
+        self.start_change(request, op, deadline)?.finish(self).await
+    }
+
+    /// Starts what [`change`](Self::change) does.
+    pub(super) fn start_change(
+        &self,
+        request: &Request<'_>,
+        op: Op,
+        deadline: Option<Timestamp>,
+    ) -> Result<Changing, EngineError> {
         let inner = &*self.inner;
         let rules = self.rules();
         let matched = rules.matched_by(request);
@@ -193,12 +211,33 @@ impl<C: Clock, S: Store> Engine<C, S> {
                 false => inner.store.ask(&Ask { op, plan: &plan, now, deadline }),
             }
         };
-        let (rules, mut reply) = match response {
-            Response::Now(reply) => (rules, reply?),
-            Response::Later(later) => (rules.counted(), later.await?),
-        };
+        let rules = if let Response::Later(_) = response { rules.counted() } else { rules };
+        Ok(Changing { rules, matched, op, asked: now, response })
+    }
+}
+
+/// A change to the counters of a request, under way.
+pub(super) struct Changing {
+    rules: ActiveRules,
+    matched: MatchedLimits,
+    op: Op,
+    asked: Timestamp,
+    response: Response,
+}
+
+impl Changing {
+    /// Whether the store has answered.
+    pub fn is_done(&self) -> bool {
+        matches!(self.response, Response::Now(_))
+    }
+
+    /// Waits for the store, and wakes requests that wait for units that came back.
+    pub async fn finish<C: Clock, S: Store>(self, engine: &Engine<C, S>) -> Result<Reply, EngineError> {
+        let Self { rules, matched, op, asked, response } = self;
+        let inner = &*engine.inner;
+        let mut reply = response.reply().await?;
         if !inner.store.is_local() {
-            reply.lease = reply.lease.by_clock_of(now);
+            reply.lease = reply.lease.by_clock_of(asked);
         }
         let wakes = match op {
             Op::Release { .. } => Release::from(reply.lease) == Release::Released,

@@ -15,18 +15,23 @@
 //! refused at once; and decide a request as of the instant it was due, if its timer was late by at most [`LATE_NS_MAX`], so that
 //! lateness does not add up.
 
-use tidegate_core::rules::{Evaluation, Request};
-use tidegate_core::{Nanos, Op};
+use std::time::Duration;
 
+use tidegate_core::rules::{Evaluation, Request};
+use tidegate_core::{Nanos, Op, Timestamp};
+
+use super::admitted::KeptRequest;
 use super::decide::{DecideTask, Waited};
 use super::judge::Judged;
 use super::stages::Stopwatch;
 use super::wait_task::{End, Waiting, span};
-use super::{ActiveRules, Decided, Deciding, Engine, EngineError};
+use super::{
+    Acquiring, ActiveRules, AdmittedRequest, Decided, Deciding, Engine, EngineError, RequestRefused,
+};
 #[cfg(doc)]
 use crate::LATE_NS_MAX;
 use crate::Timer;
-use crate::rules::OwnedRequest;
+use crate::blocking::block_on;
 use crate::store::Store;
 
 /// Deciding, with a wait where a rule says so.
@@ -65,27 +70,60 @@ where
     /// ```
     #[inline]
     pub fn decide(&self, request: &Request<'_>) -> Deciding {
-        self.decide_op(request, Op::Check, Stopwatch::OFF)
+        self.decide_op(request, Op::Check, None, Stopwatch::OFF)
     }
 
     /// As [`decide`](Self::decide), with the [stages](Decided::stages) timed, which costs a few readings of the clock.
     pub fn decide_timed(&self, request: &Request<'_>) -> Deciding {
-        self.decide_op(request, Op::Check, Stopwatch::on())
+        self.decide_op(request, Op::Check, None, Stopwatch::on())
+    }
+
+    /// As [`decide`](Self::decide), and holds what the request takes from concurrency limits until the answer is dropped. It waits
+    /// where a rule says so, and is refused where the rules deny it. A lease that is given back wakes the head of the queue.
+    pub fn acquire(&self, request: &Request<'_>) -> Acquiring<C, S> {
+        let deciding = self.decide_op(request, Op::Acquire { ttl: None }, None, Stopwatch::OFF);
+        Acquiring::new(self, request, deciding)
+    }
+
+    /// As [`acquire`](Self::acquire), and waits no longer than `max_wait`, also where a rule would let it wait longer.
+    pub fn acquire_within(&self, request: &Request<'_>, max_wait: Duration) -> Acquiring<C, S> {
+        let deciding = self.decide_op(request, Op::Acquire { ttl: None }, Some(max_wait), Stopwatch::OFF);
+        Acquiring::new(self, request, deciding)
+    }
+
+    /// As [`acquire`](Self::acquire), with the thread at hand.
+    pub fn acquire_blocking(&self, request: &Request<'_>) -> Result<AdmittedRequest<C, S>, RequestRefused> {
+        block_on(self.acquire(request))
+    }
+
+    /// As [`acquire_within`](Self::acquire_within), with the thread at hand.
+    pub fn acquire_within_blocking(
+        &self,
+        request: &Request<'_>,
+        max_wait: Duration,
+    ) -> Result<AdmittedRequest<C, S>, RequestRefused> {
+        block_on(self.acquire_within(request, max_wait))
     }
 
     /// As [`decide`](Self::decide), with the [lease](Decided::lease) of what the request takes from concurrency limits, for no longer
-    /// than `ttl`. A lease that is given back wakes the head of the queue.
-    pub fn acquire(&self, request: &Request<'_>, ttl: Option<Nanos>) -> Deciding {
-        self.decide_op(request, Op::Acquire { ttl }, Stopwatch::OFF)
+    /// than `ttl`: for a holder that is somewhere else. It is not given back by itself before its time is over.
+    pub fn lease(&self, request: &Request<'_>, ttl: Option<Nanos>) -> Deciding {
+        self.decide_op(request, Op::Acquire { ttl }, None, Stopwatch::OFF)
     }
 
-    /// As [`acquire`](Self::acquire), with the stages timed.
-    pub fn acquire_timed(&self, request: &Request<'_>, ttl: Option<Nanos>) -> Deciding {
-        self.decide_op(request, Op::Acquire { ttl }, Stopwatch::on())
+    /// As [`lease`](Self::lease), with the stages timed.
+    pub fn lease_timed(&self, request: &Request<'_>, ttl: Option<Nanos>) -> Deciding {
+        self.decide_op(request, Op::Acquire { ttl }, None, Stopwatch::on())
     }
 
     #[inline]
-    fn decide_op(&self, request: &Request<'_>, op: Op, mut stages: Stopwatch) -> Deciding {
+    fn decide_op(
+        &self,
+        request: &Request<'_>,
+        op: Op,
+        max_wait: Option<Duration>,
+        mut stages: Stopwatch,
+    ) -> Deciding {
         // Before the rules are read: a change that comes in between is noticed.
         let changes = self.inner.changes();
         let rules = self.rules();
@@ -94,7 +132,7 @@ where
         let may_wait = matched.may_wait();
         let task = DecideTask::new(Evaluation::new(matched, op, clock.now()), op, stages);
         if may_wait {
-            return self.decide_or_wait(request, task, rules, changes);
+            return self.decide_or_wait(request, task, rules, changes, max_wait);
         }
         self.run(task, rules)
     }
@@ -107,6 +145,7 @@ where
         mut task: DecideTask,
         rules: ActiveRules,
         changes: u64,
+        max_wait: Option<Duration>,
     ) -> Deciding {
         let engine = &*self.inner;
         let arrived = task.evaluation.now();
@@ -122,24 +161,20 @@ where
                 Ok((_, Judged::Waits(_) | Judged::WaitsFor(_))) => {}
             }
         }
-        let request = KeptRequest { domain: request.domain.into(), request: OwnedRequest::of(request) };
-        Deciding::later(wait(self.clone(), request, task, rules.counted(), changes))
+        let deadline = max_wait.map(|max_wait| arrived.saturating_add(Nanos::new(max_wait.as_nanos())));
+        let request = KeptRequest::of(request);
+        Deciding::later(wait(self.clone(), request, task, rules.counted(), changes, deadline))
     }
 }
 
-/// A request that waits: it is matched again if the rules change.
-struct KeptRequest {
-    domain: Box<str>,
-    request: OwnedRequest,
-}
-
-/// Decides a request that may have to wait.
+/// Decides a request that may have to wait. It is matched again if the rules change.
 async fn wait<C, S>(
     engine: Engine<C, S>,
     request: KeptRequest,
     mut task: DecideTask,
     mut rules: ActiveRules,
     mut changes: u64,
+    deadline: Option<Timestamp>,
 ) -> Result<Decided, EngineError>
 where
     C: Timer + Send + Sync + 'static,
@@ -147,15 +182,17 @@ where
 {
     let inner = &*engine.inner;
     let mut waiting = Waiting::new(inner, task.evaluation.now());
+    if let Some(deadline) = deadline {
+        waiting.deadline = deadline;
+    }
     let End { mut answer, at, refusal } = loop {
         if let Some(end) = waiting.until_end(&mut task, &rules, changes).await? {
             break end;
         }
         changes = inner.changes();
         rules = engine.rules().counted();
-        let matched = request.request.lend(&request.domain, |request| {
-            task.asks.stages.matching(&inner.clock, || rules.matched_by(request))
-        });
+        let matched =
+            request.lend(|request| task.asks.stages.matching(&inner.clock, || rules.matched_by(request)));
         task.evaluation = Evaluation::new(matched, task.op, inner.clock.now());
     };
     waiting.slot = None;

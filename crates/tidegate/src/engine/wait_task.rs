@@ -10,8 +10,7 @@ use super::judge::{Judged, counts_denied, delay, delays, judge, remaining, retry
 use super::{ActiveRules, Answer, EngineError, Inner};
 use crate::store::Store;
 use crate::waiting::{
-    Admission, Company, Delayed, Forecaster, Newcomer, Observed, Postponement, QueueSlot, QueueTurn, Ticket,
-    Woken,
+    Admission, Company, Delayed, Forecaster, Newcomer, Observed, Postponement, QueueSlot, Ticket, Turn, Woken,
 };
 use crate::{Clock, Refusal, Timer};
 
@@ -19,8 +18,8 @@ use crate::{Clock, Refusal, Timer};
 pub(super) struct Waiting<'e, C: Timer, S: Store> {
     engine: &'e Inner<C, S>,
     pub arrived: Timestamp,
-    /// When it gives up: the earliest that any limit says which it waited for.
-    deadline: Timestamp,
+    /// When it gives up: the earliest that any limit says which it waited for, or the caller.
+    pub deadline: Timestamp,
     /// Its position among all that wait, once it has one.
     ticket: Option<Ticket>,
     pub slot: Option<QueueSlot<'e, C>>,
@@ -35,7 +34,7 @@ enum Next<'e> {
     /// To wait for its turn in the queue of this limit.
     Stand(usize, Company),
     /// To ask, in the queue of this limit.
-    Ask(usize, QueueTurn),
+    Ask(usize, Turn),
     /// To wait for this limit, for as long as the answer says.
     Postpone(usize, Told<'e>),
     /// Nothing: it ended.
@@ -261,7 +260,7 @@ impl<'e, C: Timer, S: Store> Waiting<'e, C, S> {
         task: &mut DecideTask,
         rules: &ActiveRules,
         index: usize,
-        turn: QueueTurn,
+        turn: Turn,
     ) -> Result<Next<'e>, EngineError> {
         let Some(slot) = &self.slot else { return Ok(Next::Arrive(None)) };
         let (since, mut now) = (slot.since, self.engine.clock.now());

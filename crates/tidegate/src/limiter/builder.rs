@@ -2,23 +2,25 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Limit, LimitBuilder, LimitSpec};
+use tidegate_core::{Limit, OnStoreFailure};
 
-use super::error::Kind;
-use super::{Limiter, LimiterError, counters};
-use crate::clock::ClockSource;
+use super::limits::Limits;
+use super::{IntoLimit, Limiter, LimiterError};
 use crate::memory::{MEMORY_BYTES_DEFAULT, MemoryStore};
-use crate::waiting::{QUEUE_MAX_DEFAULT, Queues};
+use crate::part::Part;
+use crate::store::{IntoStore, Shared, Store};
+use crate::waiting::QUEUE_MAX_DEFAULT;
 use crate::{Clock, SystemClock};
 
 /// Puts a [`Limiter`] together.
 #[derive(Debug)]
-pub struct LimiterBuilder<C = SystemClock> {
+pub struct LimiterBuilder<C = SystemClock, S = Arc<MemoryStore>> {
     rule: String,
     limits: Vec<Result<Limit, LimiterError>>,
-    store: Option<Arc<MemoryStore>>,
+    store: Part<S>,
+    on_store_failure: Option<OnStoreFailure>,
     queue_max: usize,
-    clock: ClockSource<C>,
+    clock: Part<C>,
 }
 
 impl LimiterBuilder {
@@ -26,14 +28,15 @@ impl LimiterBuilder {
         Self {
             rule: "default".to_owned(),
             limits: Vec::new(),
-            store: None,
+            store: Part::Made(|| Arc::new(MemoryStore::bounded(MEMORY_BYTES_DEFAULT))),
+            on_store_failure: None,
             queue_max: QUEUE_MAX_DEFAULT,
-            clock: ClockSource::Made(SystemClock::new),
+            clock: Part::Made(SystemClock::new),
         }
     }
 }
 
-impl<C> LimiterBuilder<C> {
+impl<C, S> LimiterBuilder<C, S> {
     /// Adds a limit: in the text form (`10/s burst 20`), the long form (`{algorithm: sliding_log, limit: 5, per:
     /// 1m}`), put together in code ([`Limit::per`]), or a [`Limit`].
     ///
@@ -53,19 +56,22 @@ impl<C> LimiterBuilder<C> {
         self
     }
 
-    /// Names the rule. Limiters over one store that share a name share their counters; each has lines of its own for
-    /// those who wait.
+    /// Names the rule. Limiters over one store that share a name share their counters; each has wait queues of its own.
     #[must_use]
     pub fn rule(mut self, name: impl Into<String>) -> Self {
         self.rule = name.into();
         self
     }
 
-    /// Counts in this store instead of one of its own of 256 MiB.
+    /// Counts in this store instead of a memory store of its own of 256 MiB: an `Arc<MemoryStore>`, a `RedisStore`, or a
+    /// [`Fallback`](crate::store::Fallback) over another shared store.
+    ///
+    /// Over a shared store the limiter's calls are futures.
     #[must_use]
-    pub fn store(mut self, store: Arc<MemoryStore>) -> Self {
-        self.store = Some(store);
-        self
+    pub fn store<T: IntoStore>(self, store: T) -> LimiterBuilder<C, T::Store> {
+        let Self { rule, limits, on_store_failure, queue_max, clock, .. } = self;
+        let store = Part::Given(store.into_store());
+        LimiterBuilder { rule, limits, store, on_store_failure, queue_max, clock }
     }
 
     /// The most requests that may wait for one key; [`QUEUE_MAX_DEFAULT`] unless it is set. For all keys together it
@@ -78,63 +84,27 @@ impl<C> LimiterBuilder<C> {
 
     /// Takes the time from another clock.
     #[must_use]
-    pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<D> {
-        let Self { rule, limits, store, queue_max, .. } = self;
-        LimiterBuilder { rule, limits, store, queue_max, clock: ClockSource::Given(clock) }
+    pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<D, S> {
+        let Self { rule, limits, store, on_store_failure, queue_max, .. } = self;
+        LimiterBuilder { rule, limits, store, on_store_failure, queue_max, clock: Part::Given(clock) }
     }
 }
 
-impl<C: Clock> LimiterBuilder<C> {
+impl<C, S: Shared> LimiterBuilder<C, S> {
+    /// What becomes of a request while the shared store does not answer. Without it, this process enforces its share of a rate
+    /// ([`Local`](OnStoreFailure::Local)), and denies what falls under a concurrency limit ([`Deny`](OnStoreFailure::Deny)).
+    #[must_use]
+    pub fn on_store_failure(mut self, on_store_failure: OnStoreFailure) -> Self {
+        self.on_store_failure = Some(on_store_failure);
+        self
+    }
+}
+
+impl<C: Clock, S: Store> LimiterBuilder<C, S> {
     /// The limiter, if every limit is one.
-    pub fn build(self) -> Result<Limiter<C>, LimiterError> {
-        let counters = counters(&self.rule, self.limits.into_iter().collect::<Result<_, _>>()?)?;
-        let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::bounded(MEMORY_BYTES_DEFAULT)));
-        let clock = self.clock.clock();
-        let queues = Arc::new(Queues::new(self.queue_max));
-        let queue_group = store.queue_groups().join(&self.rule, &queues);
-        Ok(Limiter { rule: self.rule, counters, retiring: Vec::new(), store, queues, queue_group, clock })
-    }
-}
-
-/// A limit, what makes one, or the text of one.
-pub trait IntoLimit {
-    /// The limit, if it is one.
-    fn into_limit(self) -> Result<Limit, LimiterError>;
-}
-
-impl IntoLimit for Limit {
-    fn into_limit(self) -> Result<Limit, LimiterError> {
-        Ok(self)
-    }
-}
-
-impl IntoLimit for &str {
-    fn into_limit(self) -> Result<Limit, LimiterError> {
-        self.parse().map_err(|error| LimiterError(Kind::Limit { text: self.to_owned(), error }))
-    }
-}
-
-impl IntoLimit for &String {
-    fn into_limit(self) -> Result<Limit, LimiterError> {
-        self.as_str().into_limit()
-    }
-}
-
-impl IntoLimit for String {
-    fn into_limit(self) -> Result<Limit, LimiterError> {
-        self.as_str().into_limit()
-    }
-}
-
-impl IntoLimit for LimitSpec {
-    fn into_limit(self) -> Result<Limit, LimiterError> {
-        let text = self.to_string();
-        self.build().map_err(|error| LimiterError(Kind::Limit { text, error }))
-    }
-}
-
-impl IntoLimit for LimitBuilder {
-    fn into_limit(self) -> Result<Limit, LimiterError> {
-        self.spec().clone().into_limit()
+    pub fn build(self) -> Result<Limiter<C, S>, LimiterError> {
+        let limits = self.limits.into_iter().collect::<Result<_, _>>()?;
+        let limits = Limits::new(&self.rule, limits, self.on_store_failure)?;
+        Ok(Limiter::assemble(self.rule, limits, self.store.get(), self.queue_max, self.clock.get()))
     }
 }

@@ -8,7 +8,7 @@ use super::error::{Kind, PacerError};
 use super::schedule::Schedule;
 use super::shape::{COLD_FACTOR_TERM_MAX, ColdFactor, Shape};
 use super::{IntoRate, Pacer};
-use crate::clock::ClockSource;
+use crate::part::Part;
 use crate::sync::Mutex;
 use crate::{Clock, SystemClock};
 
@@ -36,7 +36,7 @@ pub struct PacerBuilder<C = SystemClock> {
     burst: Option<Duration>,
     warm_up: Option<Duration>,
     cold_factor: Option<ColdFactor>,
-    clock: ClockSource<C>,
+    clock: Part<C>,
 }
 
 impl PacerBuilder {
@@ -46,7 +46,7 @@ impl PacerBuilder {
             burst: None,
             warm_up: None,
             cold_factor: None,
-            clock: ClockSource::Made(SystemClock::new),
+            clock: Part::Made(SystemClock::new),
         }
     }
 }
@@ -96,7 +96,7 @@ impl<C> PacerBuilder<C> {
             burst: self.burst,
             warm_up: self.warm_up,
             cold_factor: self.cold_factor,
-            clock: ClockSource::Given(clock),
+            clock: Part::Given(clock),
         }
     }
 
@@ -122,7 +122,7 @@ impl<C: Clock> PacerBuilder<C> {
     pub fn build(self) -> Result<Pacer<C>, PacerError> {
         let shape = self.shape()?;
         let rate = self.rate.ok_or(PacerError(Kind::NoRate))??;
-        let clock = self.clock.clock();
+        let clock = self.clock.get();
         let schedule = Mutex::new(Schedule::new(shape, rate, clock.now()));
         Ok(Pacer { schedule, clock })
     }

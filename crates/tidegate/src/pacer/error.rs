@@ -1,7 +1,6 @@
-//! Why there is no pacer, and what would make one; why there are no permits.
+//! Why there is no pacer, and what would make one.
 
 use std::fmt;
-use std::time::Duration;
 
 use tidegate_core::LimitError;
 
@@ -62,19 +61,3 @@ impl std::error::Error for PacerError {
         }
     }
 }
-
-/// Why a caller has no permits: it would have had to wait for longer than it does. Nothing was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub struct PermitsRefused {
-    /// How long it would have had to wait.
-    pub would_wait: Duration,
-}
-
-impl fmt::Display for PermitsRefused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "permits are available only after {:?}", self.would_wait)
-    }
-}
-
-impl std::error::Error for PermitsRefused {}

@@ -1,11 +1,9 @@
 //! Permits between being taken and being used.
 
-use std::time::Duration;
-
 use tidegate_core::{Nanos, Timestamp};
 
-use super::Pacer;
 use super::schedule::Reservation;
+use super::{Paced, Pacer};
 use crate::Timer;
 use crate::sync::lock;
 
@@ -31,13 +29,13 @@ impl<C> Held<'_, C> {
 }
 
 impl<C: Timer> Held<'_, C> {
-    pub(super) async fn wait(mut self) -> Duration {
+    pub(super) async fn wait(mut self) -> Paced {
         let wait = self.reservation.as_ref().map_or(Nanos::ZERO, |reservation| reservation.wait);
         if wait > Nanos::ZERO {
             self.pacer.clock.sleep_until(self.until).await;
         }
         self.reservation = None;
-        wait.as_duration()
+        Paced::after(wait)
     }
 }
 

@@ -12,13 +12,15 @@ mod builder;
 mod error;
 mod held;
 mod into_rate;
+mod paced;
 mod ratio;
 mod schedule;
 mod shape;
 
 pub use builder::PacerBuilder;
-pub use error::{PacerError, PermitsRefused};
+pub use error::PacerError;
 pub use into_rate::IntoRate;
+pub use paced::Paced;
 pub use shape::{COLD_FACTOR_TERM_MAX, ColdFactor};
 
 use std::time::Duration;
@@ -27,7 +29,7 @@ use tidegate_core::Rate;
 
 use crate::blocking::block_on;
 use crate::sync::{Mutex, lock};
-use crate::{SystemClock, Timer};
+use crate::{Refused, SystemClock, Timer};
 use held::Held;
 use schedule::Schedule;
 
@@ -41,10 +43,10 @@ use schedule::Schedule;
 /// use tidegate::Pacer;
 ///
 /// let pacer = Pacer::new("1000/s")?;
-/// assert_eq!(pacer.acquire_blocking(3), Duration::ZERO);
-/// // Three permits at 1 ms each are paid for by who comes next.
-/// assert!(pacer.acquire_blocking(1) <= Duration::from_millis(3));
-/// # Ok::<(), tidegate::PacerError>(())
+/// assert_eq!(pacer.acquire_blocking(3)?.waited(), Duration::ZERO);
+/// // Three permits at 1 ms each are paid for by the next caller.
+/// assert!(pacer.acquire_blocking(1)?.waited() <= Duration::from_millis(3));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Who pays
@@ -72,7 +74,7 @@ use schedule::Schedule;
 /// | | waits | may be refused |
 /// |---|---|---|
 /// | [`try_acquire`](Self::try_acquire) | never | yes |
-/// | [`acquire`](Self::acquire) | as long as it takes | no |
+/// | [`acquire`](Self::acquire) | as long as it takes | not today |
 /// | [`acquire_within`](Self::acquire_within) | for a maximum time | yes, at once |
 ///
 /// Those that wait are for tasks of any runtime; [`acquire_blocking`](Self::acquire_blocking) and
@@ -81,18 +83,18 @@ use schedule::Schedule;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tidegate::{ManualClock, Pacer, PermitsRefused};
+/// use tidegate::{ManualClock, Nanos, Pacer, Refused};
 ///
 /// let clock = ManualClock::default();
 /// let pacer = Pacer::builder().rate("5/s").clock(clock.clone()).build()?;
 ///
-/// assert_eq!(pacer.acquire_blocking(10), Duration::ZERO);
-/// let refused = PermitsRefused { would_wait: Duration::from_secs(2) };
-/// assert_eq!(pacer.try_acquire(1), Err(refused));
+/// assert_eq!(pacer.acquire_blocking(10)?.waited(), Duration::ZERO);
+/// let refused = Refused::TooLong { wait: Some(Nanos::new(2_000_000_000)) };
+/// assert_eq!(pacer.try_acquire(1), Err(refused.clone()));
 /// assert_eq!(pacer.acquire_within_blocking(1, Duration::from_secs(1)), Err(refused));
 /// clock.advance(Duration::from_secs(2));
-/// assert_eq!(pacer.try_acquire(1), Ok(()));
-/// # Ok::<(), tidegate::PacerError>(())
+/// assert!(pacer.try_acquire(1).is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct Pacer<C = SystemClock> {
@@ -113,7 +115,7 @@ impl Pacer {
 }
 
 impl<C: Timer> Pacer<C> {
-    /// Waits for its turn, takes the permits and says how long it waited.
+    /// Waits for its turn, takes the permits and says how long it waited. No permits are refused.
     ///
     /// The permits are taken when the future is first polled; that is also when the wait is decided. A future that
     /// is dropped while it waits gives its permits back if nobody took any after it, exactly as if it had never
@@ -121,43 +123,39 @@ impl<C: Timer> Pacer<C> {
     ///
     /// Zero permits wait for nothing and take nothing. There is no limit to how many can be asked for; those who
     /// come after more than two million years' worth wait no longer than that.
-    pub async fn acquire(&self, permits: u64) -> Duration {
+    pub async fn acquire(&self, permits: u64) -> Result<Paced, Refused> {
         if permits == 0 {
-            return Duration::ZERO;
+            return Ok(Paced::NOT);
         }
-        self.reserve(permits).wait().await
+        Ok(self.reserve(permits).wait().await)
     }
 
     /// As [`acquire`](Self::acquire), if that waits no longer than `max_wait`. Otherwise it is refused at once, and takes
     /// nothing.
-    pub async fn acquire_within(&self, permits: u64, max_wait: Duration) -> Result<Duration, PermitsRefused> {
+    pub async fn acquire_within(&self, permits: u64, max_wait: Duration) -> Result<Paced, Refused> {
         if permits == 0 {
-            return Ok(Duration::ZERO);
+            return Ok(Paced::NOT);
         }
         Ok(self.reserve_within(permits, max_wait)?.wait().await)
     }
 
     /// As [`acquire`](Self::acquire), with the thread at hand.
-    pub fn acquire_blocking(&self, permits: u64) -> Duration {
+    pub fn acquire_blocking(&self, permits: u64) -> Result<Paced, Refused> {
         block_on(self.acquire(permits))
     }
 
     /// As [`acquire_within`](Self::acquire_within), with the thread at hand.
-    pub fn acquire_within_blocking(
-        &self,
-        permits: u64,
-        max_wait: Duration,
-    ) -> Result<Duration, PermitsRefused> {
+    pub fn acquire_within_blocking(&self, permits: u64, max_wait: Duration) -> Result<Paced, Refused> {
         block_on(self.acquire_within(permits, max_wait))
     }
 
     /// Takes the permits if they are there. Otherwise it is refused, and takes nothing. Never waits.
-    pub fn try_acquire(&self, permits: u64) -> Result<(), PermitsRefused> {
+    pub fn try_acquire(&self, permits: u64) -> Result<Paced, Refused> {
         if permits == 0 {
-            return Ok(());
+            return Ok(Paced::NOT);
         }
         self.reserve_within(permits, Duration::ZERO)?.keep();
-        Ok(())
+        Ok(Paced::NOT)
     }
 
     /// Changes the rate from now on.
@@ -184,12 +182,12 @@ impl<C: Timer> Pacer<C> {
         Held::new(self, schedule.reserve(permits, now), now)
     }
 
-    fn reserve_within(&self, permits: u64, max_wait: Duration) -> Result<Held<'_, C>, PermitsRefused> {
+    fn reserve_within(&self, permits: u64, max_wait: Duration) -> Result<Held<'_, C>, Refused> {
         let mut schedule = lock(&self.schedule);
         let now = self.clock.now();
         let would_wait = schedule.wait(now);
         if would_wait.get() > max_wait.as_nanos() {
-            return Err(PermitsRefused { would_wait: would_wait.as_duration() });
+            return Err(Refused::TooLong { wait: Some(would_wait) });
         }
         Ok(Held::new(self, schedule.reserve(permits, now), now))
     }

@@ -23,9 +23,9 @@ use shard::{Entry, GoodFor, Known, Shard, heap_bytes};
 
 use super::order::{KeyName, Order, OrderCharge};
 use super::script::{KeyState, outcomes_of};
-use crate::DenyCache as Caching;
 use crate::store::Reply;
 use crate::sync::lock;
+use tidegate_core::DenyCache as Caching;
 
 /// For how long a state is good: what others gave back, reset or raised is seen after it.
 pub(super) const KEPT_NS_MAX: u64 = 1_000_000_000;

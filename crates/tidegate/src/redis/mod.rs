@@ -38,3 +38,10 @@ pub use settings::{ClientCertificate, RedisSettings};
 pub use stats::{FailureCounts, StoreStats};
 pub use store::RedisStore;
 pub use url::{StoreUrl, UrlError};
+
+/// A [`Limiter`](crate::Limiter) whose counters are in Redis.
+pub type RedisLimiter<C = crate::SystemClock> = crate::Limiter<C, crate::store::Fallback<RedisStore>>;
+/// [`Locks`](crate::Locks) that are in Redis.
+pub type RedisLocks<C = crate::SystemClock> = crate::Locks<C, crate::store::Fallback<RedisStore>>;
+/// A lock that is held in Redis.
+pub type RedisLockGuard<C = crate::SystemClock> = crate::LockGuard<C, crate::store::Fallback<RedisStore>>;

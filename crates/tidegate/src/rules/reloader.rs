@@ -4,7 +4,8 @@ use tidegate_core::rules::RulesetError;
 
 use super::diagnostic::Diagnostic;
 use super::{Polled, Report, Source};
-use crate::{Clock, Engine, Store};
+use crate::store::Store;
+use crate::{Clock, Engine};
 
 /// An engine and the files that its rules are from. Whoever holds it calls [`reload`](Self::reload) from time to time.
 #[derive(Debug)]

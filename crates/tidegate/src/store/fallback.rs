@@ -18,7 +18,8 @@ use super::{Ask, LeaseReply, Reply, Response, Spawn, Store, StoreFailure, mixed}
 use crate::Outcomes;
 use crate::memory::MemoryStore;
 
-/// A shared store, and this process's memory for while it does not answer.
+/// A shared store, and this process's memory for while it does not answer. A clone is the same if a clone of `S` is.
+#[derive(Clone)]
 pub struct Fallback<S> {
     shared: S,
     memory: Arc<MemoryStore>,

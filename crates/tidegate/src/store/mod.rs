@@ -10,25 +10,34 @@
 
 mod error;
 mod fallback;
+mod into_store;
 mod memory;
 mod mixed;
 mod node;
 mod owned_plan;
+mod shared;
 pub(crate) mod split;
 
 pub use error::StoreFailure;
 pub use fallback::Fallback;
+pub use into_store::IntoStore;
 pub use node::NodeStore;
+pub use shared::Shared;
+pub use tidegate_core::{
+    Charge, ChargedAt, Counter, CounterId, DenyCache, Mode, Op, Outcome, Plan, PlanFull, Policy, Role,
+};
+
+pub use crate::memory::{Outcomes, OutcomesIntoIter};
 
 use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::{Op, Plan, Timestamp};
+use tidegate_core::Timestamp;
 
 use crate::memory::MemoryStore;
-use crate::{Lease, Outcomes, Release, Renewal};
+use crate::{Lease, Release, Renewal};
 
 /// Counters.
 ///
@@ -156,7 +165,6 @@ impl Reply {
     }
 
     /// The reply, if it has an outcome for every charge of the plan.
-    #[cfg(feature = "rules")]
     pub(crate) fn checked(self, ask: &Ask<'_, '_>) -> Result<Self, StoreFailure> {
         match !ask.op.decides() || self.outcomes.len() == ask.plan.charges().len() {
             true => Ok(self),
@@ -197,7 +205,6 @@ impl LeaseReply {
 
     /// The same, with a lease of another clock as one of the caller's. It was asked for at `asked`, so it ends for its holder no
     /// later than in the store.
-    #[cfg(feature = "rules")]
     #[must_use]
     pub(crate) fn by_clock_of(self, asked: Timestamp) -> Self {
         match self {

@@ -9,7 +9,8 @@ use tidegate_core::Timestamp;
 use super::{Ask, Fallback, Reply, Response, Spawn, Store, StoreFailure};
 use crate::memory::MemoryStore;
 
-/// Where a node counts: in its own memory, or in a store that a fleet shares.
+/// Where a node counts: in its own memory, or in a store that a fleet shares. Clones are the same store.
+#[derive(Clone)]
 pub enum NodeStore {
     /// In this process.
     Local(Arc<MemoryStore>),

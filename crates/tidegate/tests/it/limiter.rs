@@ -124,7 +124,7 @@ fn a_denial_by_a_limit_on_its_way_out_lasts_no_longer_than_that() {
     assert_eq!(admitted(&old, 1), 1);
     let new = old.changed(["{algorithm: fixed_window, limit: 2, per: 1s}"]).unwrap();
     clock.advance(Duration::from_millis(400));
-    for denied in [new.check("key", 1), new.peek("key", 1), new.lease("key", 1).0] {
+    for denied in [new.check("key", 1), new.peek("key", 1), new.lease("key", 1, None).0] {
         assert_eq!(denied.retry_after.span().unwrap().as_duration(), Duration::from_millis(600));
     }
     // More than the old one ever holds, and no more than the new one does.
@@ -230,6 +230,6 @@ fn keys_of_any_type_have_counters_of_their_own() {
 
     limiter.reset(42_i32);
     assert!(limiter.check(42_u64, 1).is_allowed());
-    limiter.refund((42_u8, IpKey::new(neighbour)), 1);
+    limiter.refund_at((42_u8, IpKey::new(neighbour)), 1, Timestamp::default());
     assert!(limiter.check((42, IpKey::new(address)), 1).is_allowed());
 }

@@ -21,7 +21,9 @@ mod rules_envoy;
 mod rules_file;
 #[cfg(feature = "rules")]
 mod rules_source;
+mod shared;
 mod snapshot;
 mod store;
 mod threads;
+mod turn;
 mod waiting;

@@ -6,10 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use tidegate::store::{Ask, LeaseReply, Reply, Response};
-use tidegate::{
-    Charge, Counter, Fallback, MemoryStore, Mode, Op, Plan, Policy, Role, Store, StoreFailure, Timestamp,
-    Verdict,
-};
+use tidegate::store::{Charge, Counter, Fallback, Mode, Op, Plan, Policy, Role, Store};
+use tidegate::{MemoryStore, StoreFailure, Timestamp, Verdict};
 
 const NOW_NS: u64 = 1_750_000_000_000_000_000;
 

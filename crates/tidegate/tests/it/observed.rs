@@ -1,8 +1,7 @@
 //! Plans in which some limits only look on.
 
-use tidegate::{
-    Charge, Counter, MemoryStore, Nanos, Outcomes, Plan, Release, Renewal, Role, Timestamp, Verdict, Wait,
-};
+use tidegate::store::{Charge, Counter, Outcomes, Plan, Role};
+use tidegate::{MemoryStore, Nanos, Release, Renewal, Timestamp, Verdict, Wait};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const START_NS: u64 = 1_700_000_000 * SECOND_NS;

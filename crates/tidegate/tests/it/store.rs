@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tidegate::store::{Ask as StoreAsk, Reply, Response, Store};
-use tidegate::{
-    Algorithm, Charge, ChargedAt, Counter, MemoryStore, Op, Outcome, Plan, Role, Timestamp, Verdict,
+use tidegate::store::{
+    Ask as StoreAsk, Charge, ChargedAt, Counter, Op, Outcome, Plan, Reply, Response, Role, Store,
 };
+use tidegate::{Algorithm, MemoryStore, Timestamp, Verdict};
 use tidegate_core::algorithm::Counting;
 use tidegate_core::{Ask, Grant, Leases, Ledger, Packed, Ruling};
 

@@ -3,7 +3,8 @@
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate::{Charge, Counter, MemoryStore, Plan, Timestamp, Verdict};
+use tidegate::store::{Charge, Counter, Plan};
+use tidegate::{MemoryStore, Timestamp, Verdict};
 
 const THREADS: usize = 8;
 

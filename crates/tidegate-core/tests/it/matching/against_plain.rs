@@ -20,7 +20,7 @@ fn plainly(rules: &[Rule], descriptor: &Descriptor<'_>, apply: Apply) -> Vec<u32
 /// Holds an index to the plain way.
 fn check(rules: &[Rule], descriptors: &[OwnedEntries]) -> Result<(), TestCaseError> {
     let index = Index::new(rules);
-    let mut matches = Matches::from_slice(&[7]);
+    let mut matches = Matches::from_iter([7]);
     for entries in descriptors {
         for apply in [Apply::All, Apply::First] {
             with_borrowed(entries, |descriptor| {

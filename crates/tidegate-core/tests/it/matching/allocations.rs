@@ -45,7 +45,7 @@ fn the_common_way_allocates_nothing() {
         for apply in [Apply::All, Apply::First] {
             let allocated = measure(|| index.matching(&rules, descriptor, apply, &mut matches));
             assert_eq!(allocated.count_total, 0, "{apply:?}");
-            assert!(!matches.spilled());
+            assert!(matches.len() <= 8, "it takes no allocation");
         }
         index.matching(&rules, descriptor, Apply::All, &mut matches);
         assert_eq!(matches.len(), 8, "one of every kind but entries: {matches:?}");

@@ -2,9 +2,10 @@
 
 use hyper::StatusCode;
 use serde_json::json;
+use tidegate::AlgorithmName;
 use tidegate::Clock as _;
 use tidegate::rules::{Reload, Request};
-use tidegate::{AlgorithmName, PlanFull};
+use tidegate::store::PlanFull;
 
 use crate::output;
 use crate::request_json::{self, Form};

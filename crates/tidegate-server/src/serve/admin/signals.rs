@@ -1,7 +1,7 @@
 //! Signals, which elastic limits move with.
 
 use hyper::StatusCode;
-use tidegate::SignalLevel;
+use tidegate::engine::SignalLevel;
 use tidegate::rules::Level;
 
 use crate::request_json;

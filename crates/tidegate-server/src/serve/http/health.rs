@@ -2,8 +2,9 @@
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
+use tidegate::Timestamp;
 use tidegate::redis::BreakerState;
-use tidegate::{Found, Timestamp};
+use tidegate::snapshot::Found;
 
 use super::connection::Asked;
 use super::reply::{self, Kind, Problem, Reply, reply};

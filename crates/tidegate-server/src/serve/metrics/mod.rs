@@ -25,7 +25,7 @@ use std::array;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate::StageTimes;
+use tidegate::engine::StageTimes;
 use tidegate::rules::{Answer, Fate, OnStoreFailure};
 use tidegate_core::Verdict;
 

@@ -2,7 +2,8 @@
 
 use smallvec::SmallVec;
 use tidegate::rules::{Answer, Descriptor, Request};
-use tidegate::{Clock as _, Decided, EngineError, Nanos, Store as _, Timestamp};
+use tidegate::store::Store as _;
+use tidegate::{Clock as _, Decided, EngineError, Nanos, Timestamp};
 
 use super::{Code, Details, Hits, MarksOf, Overall, RlsRequest, RlsResponse, Status, Statuses};
 use crate::serve::app::TOO_MANY_LIMITS;

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate::SystemClock;
 use tidegate::rules::{Reload, Reloader, Report};
-use tidegate::{NodeStore, SystemClock};
+use tidegate::store::NodeStore;
 use tidegate_core::text::prefix;
 use tokio::signal::unix::Signal;
 use tokio::time::Instant;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tidegate::{SnapshotError, SnapshotReport, SnapshotWriter};
+use tidegate::snapshot::{SnapshotError, SnapshotReport, SnapshotWriter};
 
 use crate::serve::App;
 use crate::serve::status::{Failed, SnapshotStatus};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::rules::{self, Domain, Loaded, Polled, Reloader, Source};
-use tidegate::{
-    Clock as _, Engine, Found, MemoryStore, NodeStore, Restored, SnapshotReport, SnapshotWriter, SystemClock,
-};
+use tidegate::snapshot::{Found, Restored, SnapshotReport, SnapshotWriter};
+use tidegate::store::NodeStore;
+use tidegate::{Clock as _, Engine, MemoryStore, SystemClock};
 use tokio::runtime::Runtime;
 
 use super::data_dir::DataDir;

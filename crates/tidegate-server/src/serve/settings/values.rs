@@ -4,7 +4,8 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use tidegate::{SNAPSHOT_EVERY_MIN, WAITERS_MAX};
+use tidegate::WAITERS_MAX;
+use tidegate::snapshot::SNAPSHOT_EVERY_MIN;
 use tidegate_core::text::parse_duration;
 
 /// What is worth a line in the log: this, and what is worse.

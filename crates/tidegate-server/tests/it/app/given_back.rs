@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tidegate::{MemoryStore, NodeStore, StoreFailure, SystemClock};
+use tidegate::store::NodeStore;
+use tidegate::{MemoryStore, StoreFailure, SystemClock};
 use tidegate_server::serve::rls::{self, DEGRADED_HEADER, Details, Header, Overall};
 use tidegate_testing::remote::{Mood, Remote};
 

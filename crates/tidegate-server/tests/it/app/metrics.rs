@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread;
 
+use tidegate::Clock as _;
 use tidegate::rules::{self, Descriptor, Entry, Request};
-use tidegate::{Clock as _, Found, SnapshotReport};
+use tidegate::snapshot::{Found, SnapshotReport};
 use tidegate_core::Verdict;
 use tidegate_server::serve::metrics::{PAIRS_MAX, TIMED_ONE_OF};
 use tidegate_server::serve::status::SnapshotStatus;

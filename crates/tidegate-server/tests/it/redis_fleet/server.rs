@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tidegate::redis::{RedisSettings, RedisStore};
 use tidegate::rules::Domain;
-use tidegate::{Engine, MemoryStore, NodeStore, SystemClock, rules};
+use tidegate::store::NodeStore;
+use tidegate::{Engine, MemoryStore, SystemClock, rules};
 use tidegate_server::serve::admin::Admin;
 use tidegate_server::serve::grpc::Grpc;
 use tidegate_server::serve::http::Http;

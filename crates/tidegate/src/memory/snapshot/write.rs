@@ -43,7 +43,9 @@ impl MemoryStore {
     /// What is idle at `now` is left out, unless the store is [unbounded](Self::unbounded).
     ///
     /// ```
-    /// use tidegate::{Charge, Counter, Found, MemoryStore, Role, Timestamp, Verdict};
+    /// use tidegate::snapshot::{Found};
+    /// use tidegate::store::{Charge, Counter, Role};
+    /// use tidegate::{MemoryStore, Timestamp, Verdict};
     ///
     /// # let directory = std::env::temp_dir().join(format!("tidegate-doc-{}", std::process::id()));
     /// # std::fs::create_dir_all(&directory)?;

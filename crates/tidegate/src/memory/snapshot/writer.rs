@@ -20,7 +20,8 @@ pub const SNAPSHOT_EVERY_MIN: Duration = Duration::from_millis(100);
 /// ```
 /// use std::sync::Arc;
 /// use std::time::Duration;
-/// use tidegate::{Clock, MemoryStore, SnapshotWriter, SystemClock};
+/// use tidegate::snapshot::{SnapshotWriter};
+/// use tidegate::{Clock, MemoryStore, SystemClock};
 ///
 /// # let directory = std::env::temp_dir().join(format!("tidegate-doc-writer-{}", std::process::id()));
 /// # std::fs::create_dir_all(&directory)?;

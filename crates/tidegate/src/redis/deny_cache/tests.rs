@@ -3,9 +3,9 @@ use tidegate_core::{Ask, Counter, Ledger, Packed};
 
 use super::shard::{SHARD_ENTRIES_MAX, SHARD_HEAP_BYTES_MAX};
 use super::*;
-use crate::DenyCache as Caching;
-use crate::Op;
 use crate::{IntoLimit, Wait};
+use tidegate_core::DenyCache as Caching;
+use tidegate_core::Op;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// By the clock of Redis, which is ahead, and by that of this process.

@@ -2,7 +2,7 @@
 
 use redis::Value;
 use smallvec::SmallVec;
-use tidegate_core::{Ask, Grant, Leases, Nanos, Ruling, Timestamp, Verdict};
+use tidegate_core::{Ask, Grant, Leases, Nanos, Op, Ruling, Timestamp, Verdict};
 
 use super::call::{Call, is_alike};
 use super::keys::{Keys, is_past};
@@ -15,7 +15,7 @@ use crate::grant::GrantPart;
 use crate::redis::deny_cache::STATE_HEAP_BYTES_MAX;
 use crate::redis::order::{DENY, FenceChange, KeyName, NOBODY, Order, OrderCharge, number};
 use crate::store::LeaseReply;
-use crate::{LeaseToken, Op, Outcomes};
+use crate::{LeaseToken, Outcomes};
 
 /// What became of an order.
 #[derive(Clone, Debug)]

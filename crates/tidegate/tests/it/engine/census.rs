@@ -76,7 +76,7 @@ impl Clock for Ticking {
 }
 
 impl tidegate::Timer for Ticking {
-    type Sleep = tidegate::ManualSleep;
+    type Sleep = tidegate::clock::ManualSleep;
 
     fn sleep_until(&self, at: tidegate::Timestamp) -> Self::Sleep {
         self.0.sleep_until(at)

@@ -1,7 +1,8 @@
 //! What the shared store is asked, and how often.
 
 use tidegate::rules::{Fate, Ruleset};
-use tidegate::{Charge, Timer, Timestamp};
+use tidegate::store::Charge;
+use tidegate::{Timer, Timestamp};
 use tidegate_core::KeyForm;
 use tidegate_testing::remote::Mood;
 
@@ -9,7 +10,7 @@ use crate::engine::bench::{Bench, domains, with_request};
 use crate::engine::setup::shared::{at_once, done};
 use crate::engine_fleet::fleet::Fleet;
 
-fn timed(bench: &Bench, attributes: &str) -> tidegate::StageTimes {
+fn timed(bench: &Bench, attributes: &str) -> tidegate::engine::StageTimes {
     with_request(attributes, 1, |request| {
         at_once(bench.engine.decide_timed(request)).unwrap().unwrap().stages.expect("it is timed")
     })
@@ -131,7 +132,11 @@ rules:
 #[test]
 fn stages_are_timed() {
     let fleet = Fleet::of(1, "{ domain: api, rules: [ { name: a, limit: 5 per minute } ] }");
-    assert_eq!(timed(fleet.first(), "user=1"), tidegate::StageTimes::default(), "the clock stands still");
+    assert_eq!(
+        timed(fleet.first(), "user=1"),
+        tidegate::engine::StageTimes::default(),
+        "the clock stands still"
+    );
     let server = fleet.first();
     fleet.remote.is(Mood::Dawdles);
     with_request("user=1", 1, |request| {
@@ -158,10 +163,10 @@ fn futures_can_go_to_another_thread() {
         with_request("user=1", 1, |request| {
             let fate = done(goes_elsewhere(engine.decide(request))).map(|decided| decided.answer.fate);
             assert_eq!(fate, Ok(Fate::Allowed));
-            drop(goes_elsewhere(engine.acquire(request, None)));
+            drop(goes_elsewhere(engine.lease(request, None)));
             drop(goes_elsewhere(engine.peek(request)));
             drop(goes_elsewhere(engine.explain(request)));
-            drop(goes_elsewhere(engine.refund(request)));
+            drop(goes_elsewhere(engine.refund(request, None)));
             drop(goes_elsewhere(engine.reset(request)));
         });
     }

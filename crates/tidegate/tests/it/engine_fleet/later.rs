@@ -12,7 +12,7 @@ use crate::executor::Executor;
 
 fn refund(server: &Bench) {
     with_request("user=1", 1, |request| {
-        let refunded = server.engine.refund(request);
+        let refunded = server.engine.refund(request, None);
         let mut refunded = std::pin::pin!(refunded);
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         // Nobody else's answer comes by this: it is given back first and told then.

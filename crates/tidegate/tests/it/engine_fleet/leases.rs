@@ -106,7 +106,7 @@ fn a_lease_ends_no_later_for_its_holder_than_in_the_store() {
     let lease = std::cell::Cell::new(None);
     fleet.remote.is(Mood::Dawdles);
     with_request("tenant=7", 1, |request| {
-        let mut acquired = std::pin::pin!(server.engine.acquire(request, None));
+        let mut acquired = std::pin::pin!(server.engine.lease(request, None));
         assert!(crate::engine::setup::shared::at_once(acquired.as_mut()).is_none());
         server.advance(5);
         fleet.remote.answer();

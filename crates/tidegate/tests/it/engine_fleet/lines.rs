@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate::rules::Fate;
-use tidegate::{Limiter, ManualClock, Refusal, Release, Timestamp, Turn};
+use tidegate::{Limiter, ManualClock, Release, Timestamp};
 use tidegate_testing::remote::Mood;
 
 use crate::engine::bench::with_request;
@@ -12,6 +12,7 @@ use crate::engine::delay::{SLOW, decide, done_ms, ended, passed, rules};
 use crate::engine::setup::shared::done;
 use crate::engine_fleet::fleet::Fleet;
 use crate::executor::{Executor, Task};
+use crate::turn::{Refusal, Turn, turn};
 
 #[test]
 fn two_servers_together_go_at_the_pace_of_the_limit() {
@@ -204,7 +205,7 @@ proptest! {
         let clock = ManualClock::default();
         let limiter = Limiter::builder().limit(limit).clock(clock.clone()).build().unwrap();
         let max_wait = Duration::from_millis(MAX_WAIT_MS);
-        let by_limiter = run(&clock, &requests, |cost| limiter.delay("key", cost, max_wait), |turn| matches!(turn, Turn::Admitted { .. }));
+        let by_limiter = run(&clock, &requests, |cost| turn(limiter.acquire_within("key", cost, max_wait)), |turn| matches!(turn, Turn::Admitted { .. }));
         if refuses == Refuses::AtOnce {
             prop_assert_eq!(&by_fleet, &by_limiter);
         }

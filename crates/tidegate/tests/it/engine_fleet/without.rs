@@ -1,7 +1,8 @@
 //! Without the shared store: what each rule says becomes of its limits.
 
 use tidegate::rules::{Answer, Fate};
-use tidegate::{Charge, Counter, EngineError, Nanos, Op, StoreFailure, Wait};
+use tidegate::store::{Charge, Counter, Op};
+use tidegate::{EngineError, Nanos, StoreFailure, Wait};
 use tidegate_testing::remote::Mood;
 
 use crate::engine::bench::{Bench, Told, with_request};
@@ -158,7 +159,7 @@ fn what_is_not_limited_is_not_degraded() {
     assert_eq!(marked(fleet.first(), "is=other"), (Fate::Allowed, false));
     assert_eq!(fleet.remote.questions(), 0);
     with_request("is=other", 1, |request| {
-        done(fleet.first().engine.refund(request)).unwrap();
+        done(fleet.first().engine.refund(request, None)).unwrap();
         done(fleet.first().engine.reset(request)).unwrap();
         let _ = done(fleet.first().engine.peek(request)).unwrap();
     });
@@ -263,7 +264,7 @@ fn other_operations_are_errors() {
         with_request("is=local user=1", 1, |request| {
             assert_eq!(done(engine.peek(request)).map(drop), Err(expected.clone()));
             assert_eq!(done(engine.explain(request)).map(drop), Err(expected.clone()));
-            assert_eq!(done(engine.refund(request)), Err(expected.clone()));
+            assert_eq!(done(engine.refund(request, None)), Err(expected.clone()));
             assert_eq!(done(engine.reset(request)), Err(expected.clone()));
         });
         assert_eq!(expected.to_string(), failure.to_string());
@@ -283,7 +284,7 @@ fn too_many_limits_are_an_error_whether_it_answers_or_not() {
         with_request("user=1", 1, |request| {
             assert!(at_once(engine.decide(request)).unwrap().is_err());
             assert_eq!(done(engine.peek(request)).map(drop), Err(EngineError::PlanFull));
-            assert_eq!(done(engine.refund(request)), Err(EngineError::PlanFull));
+            assert_eq!(done(engine.refund(request, None)), Err(EngineError::PlanFull));
             assert_eq!(done(engine.reset(request)), Err(EngineError::PlanFull));
         });
     }

@@ -16,7 +16,7 @@ fn one_at_a_time() -> (Limiter<ManualClock>, ManualClock) {
 }
 
 fn acquired(limiter: &Limiter<ManualClock>) -> Lease {
-    limiter.lease(KEY, 1).1.expect("it is free")
+    limiter.lease(KEY, 1, None).1.expect("it is free")
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ fn released_once_and_only_once() {
     let lease = acquired(&limiter);
     assert_eq!(limiter.release(KEY, &lease.token), Release::Released);
     assert_eq!(limiter.release(KEY, &lease.token), Release::AlreadyReleased);
-    assert_eq!(limiter.renew(KEY, &lease.token), Renewal::AlreadyReleased);
+    assert_eq!(limiter.renew(KEY, &lease.token, None), Renewal::AlreadyReleased);
     // Also when somebody else holds it by now, who keeps it.
     let other = acquired(&limiter);
     assert_eq!(limiter.release(KEY, &lease.token), Release::AlreadyReleased);
@@ -40,11 +40,11 @@ fn a_paused_holder_hears_that_its_time_is_over() {
     let paused = acquired(&limiter);
     clock.advance(10 * SECOND);
     // Nobody came in between, and then somebody has.
-    assert_eq!(limiter.renew(KEY, &paused.token), Renewal::Expired);
+    assert_eq!(limiter.renew(KEY, &paused.token, None), Renewal::Expired);
     let other = acquired(&limiter);
     assert!(other.fence > paused.fence);
     assert_eq!(limiter.release(KEY, &paused.token), Release::Expired);
-    assert_eq!(limiter.renew(KEY, &paused.token), Renewal::Expired);
+    assert_eq!(limiter.renew(KEY, &paused.token, None), Renewal::Expired);
     assert_eq!(limiter.release(KEY, &other.token), Release::Released);
 }
 
@@ -69,10 +69,10 @@ fn a_token_is_good_for_its_key_and_its_store_alone() {
         builder.store(store).clock(clock.clone()).build().unwrap()
     };
     let (other_store, _) = one_at_a_time();
-    assert!(other_store.lease(KEY, 1).1.is_some());
+    assert!(other_store.lease(KEY, 1, None).1.is_some());
     assert_eq!(other_store.release(KEY, &lease.token), Release::WrongOwner);
     assert_eq!(
-        other_rule(Arc::new(MemoryStore::bounded(1 << 20))).renew(KEY, &lease.token),
+        other_rule(Arc::new(MemoryStore::bounded(1 << 20))).renew(KEY, &lease.token, None),
         Renewal::WrongOwner
     );
     // Wrong stays wrong when the time is over.
@@ -91,7 +91,7 @@ fn a_token_of_one_rule_is_not_one_of_another_over_the_same_store() {
     };
     let (one, other) = (rule("one"), rule("other"));
     let lease = acquired(&one);
-    assert!(other.lease(KEY, 1).1.is_some());
+    assert!(other.lease(KEY, 1, None).1.is_some());
     assert_eq!(other.release(KEY, &lease.token), Release::WrongOwner);
     assert_eq!(one.release(KEY, &lease.token), Release::Released);
 }
@@ -102,7 +102,11 @@ fn a_token_with_any_digit_changed_is_nobodys() {
     let lease = acquired(&limiter);
     for digit in 0..64 {
         assert_eq!(limiter.release(KEY, &garbled(lease.token, digit)), Release::WrongOwner, "digit {digit}");
-        assert_eq!(limiter.renew(KEY, &garbled(lease.token, digit)), Renewal::WrongOwner, "digit {digit}");
+        assert_eq!(
+            limiter.renew(KEY, &garbled(lease.token, digit), None),
+            Renewal::WrongOwner,
+            "digit {digit}"
+        );
     }
     assert_eq!(limiter.release(KEY, &lease.token), Release::Released);
 }
@@ -131,12 +135,12 @@ fn tokens_from_before_a_renewal_stay_good() {
     let (limiter, clock) = one_at_a_time();
     let first = acquired(&limiter);
     clock.advance(9 * SECOND);
-    let Renewal::Renewed(second) = limiter.renew(KEY, &first.token) else { panic!("it is not over") };
+    let Renewal::Renewed(second) = limiter.renew(KEY, &first.token, None) else { panic!("it is not over") };
     assert_eq!(second.fence, first.fence);
     assert_eq!(second.expires.as_nanos(), first.expires.as_nanos() + 9_000_000_000);
     clock.advance(9 * SECOND);
     assert!(!limiter.check(KEY, 1).is_allowed());
-    let Renewal::Renewed(third) = limiter.renew(KEY, &first.token) else { panic!("it was renewed") };
+    let Renewal::Renewed(third) = limiter.renew(KEY, &first.token, None) else { panic!("it was renewed") };
     assert_eq!(limiter.release(KEY, &second.token), Release::Released);
     assert_eq!(limiter.release(KEY, &third.token), Release::AlreadyReleased);
 }

@@ -24,8 +24,8 @@ fn free(limiter: &Limiter<ManualClock>) -> u64 {
 #[test]
 fn a_holding_is_given_back_when_it_is_dropped_or_released() {
     let (limiter, _) = two();
-    let one = limiter.acquire(KEY, 1).unwrap();
-    let other = limiter.acquire(KEY, 1).unwrap();
+    let one = limiter.try_acquire(KEY, 1).unwrap();
+    let other = limiter.try_acquire(KEY, 1).unwrap();
     assert_eq!(free(&limiter), 0);
     assert!(other.fence() > one.fence());
     drop(one);
@@ -37,24 +37,24 @@ fn a_holding_is_given_back_when_it_is_dropped_or_released() {
 #[test]
 fn several_units_are_held_and_given_back_together() {
     let (limiter, _) = two();
-    let both = limiter.acquire(KEY, 2).unwrap();
-    let denied = limiter.acquire(KEY, 1).unwrap_err();
-    assert_eq!(denied.retry_after.span().unwrap().get(), 10_000_000_000);
+    let both = limiter.try_acquire(KEY, 2).unwrap();
+    let denied = limiter.try_acquire(KEY, 1).unwrap_err();
+    assert_eq!(denied.retry_after().unwrap().span().unwrap().get(), 10_000_000_000);
     drop(both);
     assert_eq!(free(&limiter), 2);
-    assert_eq!(limiter.acquire(KEY, 3).unwrap_err().retry_after, tidegate::Wait::NEVER);
+    assert_eq!(limiter.try_acquire(KEY, 3).unwrap_err().retry_after(), Some(tidegate::Wait::NEVER));
 }
 
 #[test]
 fn nothing_held_is_nothing_to_give_back() {
     let (limiter, _) = two();
-    let mut nothing = limiter.acquire(KEY, 0).unwrap();
+    let mut nothing = limiter.try_acquire(KEY, 0).unwrap();
     assert_eq!(nothing.lease(), None);
     assert_eq!(nothing.fence(), Fence::default());
     assert_eq!(nothing.renew(), Renewal::AlreadyReleased);
     assert_eq!(nothing.release(), Release::AlreadyReleased);
     let (rate, _) = self::limiter("1/s burst 1");
-    let passed = rate.acquire(KEY, 1).unwrap();
+    let passed = rate.try_acquire(KEY, 1).unwrap();
     assert_eq!(passed.lease(), None);
     drop(passed);
     assert_eq!(free(&rate), 0);
@@ -63,7 +63,7 @@ fn nothing_held_is_nothing_to_give_back() {
 #[test]
 fn a_renewal_extends_it_and_keeps_its_number() {
     let (limiter, clock) = two();
-    let mut holding = limiter.acquire(KEY, 2).unwrap();
+    let mut holding = limiter.try_acquire(KEY, 2).unwrap();
     let fence = holding.fence();
     for _ in 0..5 {
         clock.advance(9 * SECOND);
@@ -80,9 +80,9 @@ fn a_renewal_extends_it_and_keeps_its_number() {
 #[test]
 fn one_for_less_than_the_ttl_is_renewed_for_less() {
     let (limiter, clock) = two();
-    let mut short = limiter.acquire_for(KEY, 1, 3 * SECOND).unwrap();
-    let long = limiter.acquire_for(KEY, 1, 300 * SECOND).unwrap();
-    let lasts_ns = |holding: &tidegate::Holding<'_, ManualClock>| {
+    let mut short = limiter.try_acquire_for(KEY, 1, 3 * SECOND).unwrap();
+    let long = limiter.try_acquire_for(KEY, 1, 300 * SECOND).unwrap();
+    let lasts_ns = |holding: &tidegate::Admitted<'_, ManualClock>| {
         holding.lease().unwrap().expires.as_nanos() - tidegate::Clock::now(&clock).as_nanos()
     };
     assert_eq!(lasts_ns(&short), 3_000_000_000);
@@ -101,9 +101,9 @@ fn one_for_less_than_the_ttl_is_renewed_for_less() {
 fn one_acquired_by_a_clock_that_is_behind_lasts_as_long() {
     let (limiter, clock) = two();
     let now = tidegate::Clock::now(&clock);
-    let first = limiter.acquire(KEY, 1).unwrap();
+    let first = limiter.try_acquire(KEY, 1).unwrap();
     clock.set(tidegate::Timestamp::from_nanos(now.as_nanos() - 60_000_000_000));
-    let second = limiter.acquire_for(KEY, 1, 3 * SECOND).unwrap();
+    let second = limiter.try_acquire_for(KEY, 1, 3 * SECOND).unwrap();
     assert_eq!(free(&limiter), 0);
     assert_eq!(second.lease().unwrap().expires.as_nanos(), now.as_nanos() + 3_000_000_000);
     drop((first, second));
@@ -114,12 +114,12 @@ fn one_acquired_by_a_clock_that_is_behind_lasts_as_long() {
 fn an_owned_one_goes_to_another_thread() {
     let (limiter, _) = two();
     let limiter = Arc::new(limiter);
-    let holding = limiter.acquire_owned(KEY, 2).unwrap();
+    let holding = limiter.try_acquire_owned(KEY, 2).unwrap();
     assert_eq!(free(&limiter), 0);
     let released = std::thread::spawn(move || holding.release()).join().unwrap();
     assert_eq!(released, Release::Released);
     assert_eq!(free(&limiter), 2);
-    let holding = limiter.acquire_owned(KEY, 1).unwrap();
+    let holding = limiter.try_acquire_owned(KEY, 1).unwrap();
     std::thread::spawn(move || drop(holding)).join().unwrap();
     assert_eq!(free(&limiter), 2);
 }
@@ -129,7 +129,7 @@ fn a_holder_that_panics_gives_it_back() {
     let (limiter, _) = two();
     std::thread::scope(|scope| {
         let holder = scope.spawn(|| {
-            let _holding = limiter.acquire(KEY, 2).unwrap();
+            let _holding = limiter.try_acquire(KEY, 2).unwrap();
             assert_eq!(free(&limiter), 0);
             // Without a message: this is meant.
             std::panic::resume_unwind(Box::new("on purpose"));
@@ -142,11 +142,11 @@ fn a_holder_that_panics_gives_it_back() {
 #[test]
 fn one_dropped_after_its_time_does_not_take_from_the_next() {
     let (limiter, clock) = limiter("{algorithm: concurrency, limit: 1, ttl: 10s}");
-    let paused = limiter.acquire(KEY, 1).unwrap();
+    let paused = limiter.try_acquire(KEY, 1).unwrap();
     clock.advance(11 * SECOND);
-    let next = limiter.acquire(KEY, 1).unwrap();
+    let next = limiter.try_acquire(KEY, 1).unwrap();
     drop(paused);
     assert_eq!(free(&limiter), 0);
-    assert!(limiter.acquire(KEY, 1).is_err());
+    assert!(limiter.try_acquire(KEY, 1).is_err());
     assert_eq!(next.release(), Release::Released);
 }

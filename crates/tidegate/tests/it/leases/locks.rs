@@ -9,7 +9,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn locks() -> (Locks<ManualClock>, ManualClock) {
     let clock = ManualClock::at(Timestamp::from_nanos(1_700_000_000_000_000_000));
-    (Locks::over(Arc::new(MemoryStore::bounded(1 << 20)), clock.clone()), clock)
+    (Locks::over_with_clock(Arc::new(MemoryStore::bounded(1 << 20)), clock.clone()), clock)
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn eight_threads_count_as_one() {
             scope.spawn(|| {
                 barrier.wait();
                 for _ in 0..TURNS {
-                    let held = locks.until_locked_blocking("counter", 3_600 * SECOND).unwrap();
+                    let held = locks.lock_blocking("counter", 3_600 * SECOND).unwrap();
                     // In two steps: two holders at once would lose a count.
                     let seen = *counter.lock().unwrap();
                     std::thread::yield_now();
@@ -43,11 +43,11 @@ fn eight_threads_count_as_one() {
 fn a_paused_holder_is_refused_by_its_old_number() {
     let (locks, clock) = locks();
     let file = FenceGate::default();
-    let mut paused = locks.lock("file", 10 * SECOND).unwrap();
+    let mut paused = locks.try_lock("file", 10 * SECOND).unwrap();
     assert_eq!(file.admit(paused.fence()), Ok(()));
     assert_eq!(file.admit(paused.fence()), Ok(()));
     clock.advance(10 * SECOND);
-    let other = locks.lock("file", 10 * SECOND).unwrap();
+    let other = locks.try_lock("file", 10 * SECOND).unwrap();
     // Until the other one has been there, the file cannot know.
     assert_eq!(file.admit(paused.fence()), Ok(()));
     assert_eq!(file.admit(other.fence()), Ok(()));
@@ -67,13 +67,13 @@ fn a_paused_holder_is_refused_by_its_old_number() {
 #[test]
 fn each_lock_lasts_as_long_as_it_says() {
     let (locks, clock) = locks();
-    let short = locks.lock("short", SECOND).unwrap();
-    let long = locks.lock("long", 100 * SECOND).unwrap();
-    let denied = locks.lock("short", 5 * SECOND).unwrap_err();
-    assert_eq!(denied.retry_after.span().unwrap().get(), 1_000_000_000);
+    let short = locks.try_lock("short", SECOND).unwrap();
+    let long = locks.try_lock("long", 100 * SECOND).unwrap();
+    let denied = locks.try_lock("short", 5 * SECOND).unwrap_err();
+    assert_eq!(denied.retry_after().unwrap().span().unwrap().get(), 1_000_000_000);
     clock.advance(SECOND);
-    assert!(locks.lock("short", SECOND).is_ok());
-    assert!(locks.lock("long", SECOND).is_err());
+    assert!(locks.try_lock("short", SECOND).is_ok());
+    assert!(locks.try_lock("long", SECOND).is_err());
     assert_eq!(short.release(), Release::Expired);
     assert_eq!(long.release(), Release::Released);
 }
@@ -81,10 +81,10 @@ fn each_lock_lasts_as_long_as_it_says() {
 #[test]
 fn a_clock_that_is_behind_does_not_let_two_in() {
     let (locks, clock) = locks();
-    drop(locks.lock("file", 10 * SECOND).unwrap());
+    drop(locks.try_lock("file", 10 * SECOND).unwrap());
     clock.set(Timestamp::from_nanos(1_699_999_000_000_000_000));
-    let held = locks.lock("file", 10 * SECOND).unwrap();
-    assert!(locks.lock("file", 10 * SECOND).is_err());
+    let held = locks.try_lock("file", 10 * SECOND).unwrap();
+    assert!(locks.try_lock("file", 10 * SECOND).is_err());
     assert_eq!(held.release(), Release::Released);
 }
 
@@ -93,7 +93,7 @@ fn a_peek_at_a_lock_changes_nothing_and_is_right() {
     let (locks, clock) = locks();
     assert!(locks.peek("file").is_allowed());
     assert!(locks.peek("file").is_allowed());
-    let held = locks.lock("file", 10 * SECOND).unwrap();
+    let held = locks.try_lock("file", 10 * SECOND).unwrap();
     assert!(!locks.peek("file").is_allowed());
     clock.advance(4 * SECOND);
     assert_eq!(locks.peek("file").retry_after.span().unwrap().get(), 6_000_000_000);
@@ -121,9 +121,9 @@ fn a_lock_is_leased_to_somebody_else_for_as_long_as_it_says() {
 #[test]
 fn a_lock_for_no_time_keeps_others_out_for_the_least() {
     let (locks, clock) = locks();
-    let held = locks.lock("file", Duration::ZERO).unwrap();
-    assert!(locks.lock("file", Duration::ZERO).is_err());
+    let held = locks.try_lock("file", Duration::ZERO).unwrap();
+    assert!(locks.try_lock("file", Duration::ZERO).is_err());
     clock.advance(Duration::from_millis(1));
-    assert!(locks.lock("file", Duration::ZERO).is_ok());
+    assert!(locks.try_lock("file", Duration::ZERO).is_ok());
     assert_eq!(held.release(), Release::Expired);
 }

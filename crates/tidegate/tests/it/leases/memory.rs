@@ -17,7 +17,7 @@ fn limiter(limit: &str) -> (Limiter<ManualClock>, ManualClock) {
 fn many_keys_stay_within_bounds_and_what_is_given_up_is_counted() {
     let (limiter, _) = limiter("{algorithm: concurrency, limit: 2, ttl: 1h}");
     for key in 0..50_000_u64 {
-        assert!(limiter.lease(key.to_le_bytes(), 1).1.is_some());
+        assert!(limiter.lease(key.to_le_bytes(), 1, None).1.is_some());
         assert!(limiter.stats().bytes_used <= MEMORY_MAX, "{key}: {:?}", limiter.stats());
     }
     assert!(limiter.stats().live_evictions > 0);
@@ -27,7 +27,7 @@ fn many_keys_stay_within_bounds_and_what_is_given_up_is_counted() {
 fn leases_that_are_over_make_room_by_themselves() {
     let (limiter, clock) = limiter("{algorithm: concurrency, limit: 2, ttl: 1s}");
     for key in 0..100_000_u64 {
-        assert!(limiter.lease(key.to_le_bytes(), 1).1.is_some());
+        assert!(limiter.lease(key.to_le_bytes(), 1, None).1.is_some());
         // About a thousand are live at any time.
         clock.advance(Duration::from_millis(1));
     }
@@ -40,7 +40,7 @@ fn leases_that_are_over_make_room_by_themselves() {
 fn leases_that_are_given_back_make_room_too() {
     let (limiter, clock) = limiter("{algorithm: concurrency, limit: 2, ttl: 1h}");
     for key in 0..100_000_u64 {
-        let held = limiter.acquire(key.to_le_bytes(), 2).unwrap();
+        let held = limiter.try_acquire(key.to_le_bytes(), 2).unwrap();
         clock.advance(Duration::from_micros(10));
         assert_eq!(held.release(), Release::Released);
     }
@@ -56,14 +56,14 @@ fn numbers_grow_over_the_loss_of_a_state() {
     for round in 0..20 {
         // Several in one microsecond, so that numbers are ahead of the time.
         for _ in 0..5 {
-            let held = limiter.acquire("key", 1).unwrap();
+            let held = limiter.try_acquire("key", 1).unwrap();
             assert!(held.fence() > last, "round {round}: {} after {last}", held.fence());
             last = held.fence();
         }
         let lost = limiter.stats().live_evictions + 4_000;
         while limiter.stats().live_evictions < lost {
             flood += 1;
-            let _ = limiter.lease(flood.to_le_bytes(), 1);
+            let _ = limiter.lease(flood.to_le_bytes(), 1, None);
         }
         if round % 2 == 1 {
             clock.advance(Duration::from_nanos(900));
@@ -76,14 +76,14 @@ fn a_key_that_was_idle_hands_out_higher_numbers() {
     let (limiter, clock) = limiter("{algorithm: concurrency, limit: 1, ttl: 1ms}");
     let mut last = Fence::default();
     for round in 0..2_000_u64 {
-        let held = limiter.acquire("key", 1).unwrap();
+        let held = limiter.try_acquire("key", 1).unwrap();
         assert!(held.fence() > last, "round {round}");
         last = held.fence();
         drop(held);
         clock.advance(Duration::from_nanos(round * 7 % 3_000));
         // Others come and sweep what is idle.
         for other in 3 * round..3 * round + 3 {
-            let _ = limiter.lease(other.to_le_bytes(), 1);
+            let _ = limiter.lease(other.to_le_bytes(), 1, None);
         }
     }
 }
@@ -97,10 +97,10 @@ fn a_hundred_thousand_leases_of_one_key_come_and_go() {
     let mut leases: Vec<_> = (0..LEASES)
         .map(|_| {
             clock.advance(Duration::from_nanos(300));
-            limiter.lease("key", 1).1.unwrap()
+            limiter.lease("key", 1, None).1.unwrap()
         })
         .collect();
-    assert!(limiter.lease("key", 1).1.is_none());
+    assert!(limiter.lease("key", 1, None).1.is_none());
     // Out of order, from everywhere.
     let mut state = 1_u64;
     for left in (1..=leases.len()).rev() {

@@ -176,7 +176,7 @@ struct World {
 impl World {
     fn acquire(&mut self, units: u64) -> Result<(), TestCaseError> {
         let peek = self.limiter.peek(KEY, units);
-        let (decision, lease) = self.limiter.lease(KEY, units);
+        let (decision, lease) = self.limiter.lease(KEY, units, None);
         prop_assert_eq!(peek, decision);
         let fits = self.model.decides(units, &decision)?;
         prop_assert_eq!(lease.is_some(), fits && units > 0);
@@ -184,7 +184,7 @@ impl World {
     }
 
     fn acquire_for(&mut self, units: u64, ttl_ns: u64) -> Result<(), TestCaseError> {
-        let acquired = self.limiter.acquire_for(KEY, units, Duration::from_nanos(ttl_ns));
+        let acquired = self.limiter.try_acquire_for(KEY, units, Duration::from_nanos(ttl_ns));
         match acquired {
             Ok(holding) => {
                 prop_assert!(self.model.decides(units, holding.decision())?);
@@ -192,14 +192,14 @@ impl World {
                 // Not to be given back: its token is shown later.
                 std::mem::forget(holding);
             }
-            Err(decision) => prop_assert!(!self.model.decides(units, &decision)?),
+            Err(refused) => prop_assert!(!self.model.decides(units, refused.decision().unwrap())?),
         }
         Ok(())
     }
 
     fn renew(&mut self, lease: usize, shown: Shown) -> Result<(), TestCaseError> {
         let (key, token, is_ours) = show(&self.model.leases[lease], shown);
-        let renewal = self.limiter.renew(key, &token);
+        let renewal = self.limiter.renew(key, &token, None);
         if !is_ours {
             prop_assert_eq!(renewal, Renewal::WrongOwner);
             return Ok(());

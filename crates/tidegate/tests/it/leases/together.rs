@@ -17,11 +17,11 @@ fn limiter(limits: &[&str]) -> (Limiter<ManualClock>, ManualClock) {
 fn a_rate_that_denies_takes_no_slot() {
     for rate in ["1 per minute", "{algorithm: sliding_log, limit: 1, per: 1m}"] {
         let (limiter, clock) = limiter(&[rate, "{algorithm: concurrency, limit: 3, ttl: 10s}"]);
-        let first = limiter.acquire(KEY, 1).unwrap();
+        let first = limiter.try_acquire(KEY, 1).unwrap();
         for _ in 0..10 {
-            let denied = limiter.acquire(KEY, 1).unwrap_err();
-            assert_eq!(denied.decided_by, 0);
-            assert_eq!(denied.retry_after.span().unwrap().get(), 60_000_000_000);
+            let denied = limiter.try_acquire(KEY, 1).unwrap_err();
+            assert_eq!(denied.decision().unwrap().decided_by, 0);
+            assert_eq!(denied.retry_after().unwrap().span().unwrap().get(), 60_000_000_000);
         }
         drop(first);
         clock.advance(60 * SECOND);
@@ -29,7 +29,7 @@ fn a_rate_that_denies_takes_no_slot() {
         let roomy =
             limiter.changed(["9 per second", "{algorithm: concurrency, limit: 3, ttl: 10s}"]).unwrap();
         clock.advance(60 * SECOND);
-        assert!(roomy.acquire(KEY, 3).is_ok(), "{rate}");
+        assert!(roomy.try_acquire(KEY, 3).is_ok(), "{rate}");
     }
 }
 
@@ -38,16 +38,16 @@ fn no_slot_charges_nothing_to_the_rate() {
     for rate in ["3 per minute", "{algorithm: sliding_log, limit: 3, per: 1m}"] {
         let (limiter, _) = limiter(&["{algorithm: concurrency, limit: 1, ttl: 10s}", rate]);
         for left in [2, 1, 0] {
-            let holding = limiter.acquire(KEY, 1).unwrap();
+            let holding = limiter.try_acquire(KEY, 1).unwrap();
             for _ in 0..10 {
-                assert!(limiter.acquire(KEY, 1).is_err());
+                assert!(limiter.try_acquire(KEY, 1).is_err());
                 assert!(!limiter.check(KEY, 1).is_allowed());
             }
             drop(holding);
             let peek = limiter.peek(KEY, 0);
             assert_eq!(peek.remaining, left.min(1), "{rate}");
         }
-        assert!(limiter.acquire(KEY, 1).is_err());
+        assert!(limiter.try_acquire(KEY, 1).is_err());
     }
 }
 
@@ -58,23 +58,23 @@ fn of_two_ttls_the_shorter_ends_the_lease_for_both() {
     let (limiter, clock) = limiter(&limits);
     let mut leases = Vec::new();
     for _ in 0..2 {
-        let (_, lease) = limiter.lease(KEY, 1);
+        let (_, lease) = limiter.lease(KEY, 1, None);
         leases.push(lease.unwrap());
     }
-    assert!(limiter.lease(KEY, 1).1.is_none());
+    assert!(limiter.lease(KEY, 1, None).1.is_none());
     assert!(leases[0].fence < leases[1].fence);
     for lease in &leases {
         assert_eq!(lease.expires.as_nanos(), 1_700_000_010_000_000_000);
     }
     clock.advance(5 * SECOND);
-    let Renewal::Renewed(renewed) = limiter.renew(KEY, &leases[0].token) else { panic!("it is held") };
+    let Renewal::Renewed(renewed) = limiter.renew(KEY, &leases[0].token, None) else { panic!("it is held") };
     assert_eq!(renewed.expires.as_nanos(), 1_700_000_015_000_000_000);
     assert_eq!(limiter.release(KEY, &leases[1].token), Release::Released);
     assert_eq!(limiter.peek(KEY, 0).remaining, 1);
     clock.advance(10 * SECOND);
     assert_eq!(limiter.peek(KEY, 0).remaining, 2);
     assert_eq!(limiter.release(KEY, &leases[0].token), Release::Expired);
-    let (_, next) = limiter.lease(KEY, 2);
+    let (_, next) = limiter.lease(KEY, 2, None);
     assert!(next.unwrap().fence > leases[1].fence);
 }
 
@@ -87,35 +87,38 @@ fn limits_whose_clocks_differ_agree_on_one_lease() {
     let alone = both.changed([fast]).unwrap();
     assert!(alone.check(KEY, 1).is_allowed());
     clock.set(Timestamp::from_nanos(1_699_999_900_000_000_000));
-    let holding = both.acquire(KEY, 1).unwrap();
-    assert!(both.acquire(KEY, 1).is_err());
+    let holding = both.try_acquire(KEY, 1).unwrap();
+    assert!(both.try_acquire(KEY, 1).is_err());
     assert_eq!(holding.release(), Release::Released);
-    assert!(both.acquire(KEY, 1).is_ok());
+    assert!(both.try_acquire(KEY, 1).is_ok());
 }
 
 #[test]
 fn a_limit_lowered_and_raised_keeps_the_leases_that_are_out() {
     let at_a_time = |limit: u64| format!("{{algorithm: concurrency, limit: {limit}, ttl: 10s}}");
     let (four, clock) = limiter(&[&at_a_time(4)]);
-    let mut held: Vec<_> = (0..4).map(|_| four.acquire(KEY, 1).unwrap()).collect();
+    let mut held: Vec<_> = (0..4).map(|_| four.try_acquire(KEY, 1).unwrap()).collect();
     let two = four.changed([at_a_time(2)]).unwrap();
     assert_eq!(two.peek(KEY, 0).remaining, 0);
-    assert!(two.acquire(KEY, 1).is_err());
+    assert!(two.try_acquire(KEY, 1).is_err());
     // Two are to come back before anybody gets one.
     drop(held.pop());
     drop(held.pop());
-    assert_eq!(two.acquire(KEY, 1).unwrap_err().retry_after.span().unwrap().get(), 10_000_000_000);
+    assert_eq!(
+        two.try_acquire(KEY, 1).unwrap_err().retry_after().unwrap().span().unwrap().get(),
+        10_000_000_000
+    );
     drop(held.pop());
-    let under_two = two.acquire(KEY, 1).unwrap();
+    let under_two = two.try_acquire(KEY, 1).unwrap();
     let six = two.changed([at_a_time(6)]).unwrap();
     assert_eq!(six.peek(KEY, 0).remaining, 4);
     // Tokens are good under any of them.
     let token = under_two.lease().unwrap().token;
-    assert!(matches!(six.renew(KEY, &token), Renewal::Renewed(_)));
+    assert!(matches!(six.renew(KEY, &token, None), Renewal::Renewed(_)));
     assert_eq!(six.release(KEY, &token), Release::Released);
     assert_eq!(under_two.release(), Release::AlreadyReleased);
     let zero = six.changed([at_a_time(0)]).unwrap();
-    assert_eq!(zero.acquire(KEY, 1).unwrap_err().retry_after, tidegate::Wait::NEVER);
+    assert_eq!(zero.try_acquire(KEY, 1).unwrap_err().retry_after(), Some(tidegate::Wait::NEVER));
     clock.advance(10 * SECOND);
     assert_eq!(four.peek(KEY, 0).remaining, 4);
 }
@@ -136,9 +139,11 @@ fn a_peek_answers_as_the_check_after_it() {
         let peek = limiter.peek(KEY, cost);
         match step % 3 {
             0 => assert_eq!(limiter.check(KEY, cost), peek, "step {step}"),
-            1 => assert_eq!(limiter.lease(KEY, cost).0, peek, "step {step}"),
+            1 => assert_eq!(limiter.lease(KEY, cost, None).0, peek, "step {step}"),
             _ => assert_eq!(
-                limiter.acquire(KEY, cost).map_or_else(|denied| denied, |held| *held.decision()),
+                limiter
+                    .try_acquire(KEY, cost)
+                    .map_or_else(|refused| *refused.decision().unwrap(), |held| *held.decision()),
                 peek
             ),
         }

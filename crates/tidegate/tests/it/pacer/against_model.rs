@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tidegate::{Clock, ColdFactor, ManualClock, Pacer, PacerBuilder, PermitsRefused, Timestamp};
+use tidegate::{Clock, ColdFactor, ManualClock, Pacer, PacerBuilder, Timestamp};
 
 use crate::pacer::model::{Form, Fractions, Model, PerSecond};
 use crate::pacer::polling::Task;
 use crate::pacer::{Acquired, cases};
+
+use super::{PermitsRefused, Waits as _};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -135,7 +137,7 @@ impl<'a> Pair<'a> {
                 Ok(())
             }
             Step::Acquire(permits) => {
-                let call = async move { Ok(pacer.acquire(permits).await) };
+                let call = async move { Ok(pacer.wait_for(permits).await) };
                 self.start(Task::new(call), permits, now_us)
             }
             Step::Try { permits, sixteenths } => {
@@ -145,7 +147,7 @@ impl<'a> Pair<'a> {
                     return Ok(());
                 }
                 let timeout = Duration::from_secs_f64(model_us / 1_000_000.0) * sixteenths / 16;
-                let mut task = Task::new(pacer.acquire_within(permits, timeout));
+                let mut task = Task::new(pacer.wait_within(permits, timeout));
                 if sixteenths > 16 {
                     return self.start(task, permits, now_us);
                 }

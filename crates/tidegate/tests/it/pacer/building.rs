@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tidegate::{COLD_FACTOR_TERM_MAX, ColdFactor, Pacer, PacerBuilder};
+use tidegate::pacer::COLD_FACTOR_TERM_MAX;
+use tidegate::{ColdFactor, Pacer, PacerBuilder};
 
 const SECOND: Duration = Duration::from_secs(1);
 

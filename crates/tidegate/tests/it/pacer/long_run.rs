@@ -10,6 +10,8 @@ use tidegate::{ManualClock, Pacer, Timestamp};
 use crate::pacer::cases;
 use crate::pacer::polling::{Task, nanos};
 
+use super::Waits as _;
+
 /// Permits that were handed out, and when.
 #[derive(Clone, Copy, Debug)]
 struct Grant {
@@ -58,7 +60,7 @@ fn grants(pacer: &Pacer<ManualClock>, clock: &ManualClock, asks: &[Ask]) -> Vec<
         }
         if let Some(ask) = ask {
             clock.set(until);
-            waiting.push((Task::new(pacer.acquire(ask.permits)), ask.permits));
+            waiting.push((Task::new(pacer.wait_for(ask.permits)), ask.permits));
             collect(&mut waiting);
         }
     }

@@ -26,8 +26,45 @@ mod warming_up;
 
 use std::time::Duration;
 
-use tidegate::PermitsRefused;
+use tidegate::pacer::Paced;
+use tidegate::{Pacer, Refused, Timer};
 use tidegate_testing::cases;
 
 /// What a call that may be refused comes to: how long it waited.
 type Acquired = Result<Duration, PermitsRefused>;
+
+/// A call that was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PermitsRefused {
+    /// How long it would have had to wait.
+    would_wait: Duration,
+}
+
+/// The verbs of a pacer, with waits as plain values.
+trait Waits {
+    fn wait_for(&self, permits: u64) -> impl Future<Output = Duration>;
+    fn wait_within(&self, permits: u64, max_wait: Duration) -> impl Future<Output = Acquired>;
+    fn try_now(&self, permits: u64) -> Acquired;
+}
+
+impl<C: Timer> Waits for Pacer<C> {
+    async fn wait_for(&self, permits: u64) -> Duration {
+        self.acquire(permits).await.expect("a pacer that may wait refuses nothing").waited()
+    }
+
+    async fn wait_within(&self, permits: u64, max_wait: Duration) -> Acquired {
+        acquired(self.acquire_within(permits, max_wait).await)
+    }
+
+    fn try_now(&self, permits: u64) -> Acquired {
+        acquired(self.try_acquire(permits))
+    }
+}
+
+fn acquired(paced: Result<Paced, Refused>) -> Acquired {
+    match paced {
+        Ok(paced) => Ok(paced.waited()),
+        Err(Refused::TooLong { wait: Some(wait) }) => Err(PermitsRefused { would_wait: wait.as_duration() }),
+        Err(other) => panic!("a pacer does not say {other:?}"),
+    }
+}

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use tidegate::{Clock, ManualClock, Pacer, Timestamp};
 
+use super::Waits as _;
+
 /// A future, what came of it if it has begun, and how often it was woken.
 pub struct Task<'a, T> {
     future: Pin<Box<dyn Future<Output = T> + Send + 'a>>,
@@ -65,7 +67,7 @@ impl<'a, T> Task<'a, T> {
 
 /// Permits that come without a wait. A blocking call that has to wait would hang a test that is alone.
 pub fn take_at_once(pacer: &Pacer<ManualClock>, permits: u64) {
-    assert_eq!(Task::new(pacer.acquire(permits)).poll(), Poll::Ready(Duration::ZERO), "{permits} permits");
+    assert_eq!(Task::new(pacer.wait_for(permits)).poll(), Poll::Ready(Duration::ZERO), "{permits} permits");
 }
 
 pub fn nanos(clock: &ManualClock) -> u64 {

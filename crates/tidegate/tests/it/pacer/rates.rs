@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use tidegate::{COLD_FACTOR_TERM_MAX, Clock, ColdFactor, ManualClock, Pacer, PermitsRefused, Timestamp};
+use tidegate::pacer::COLD_FACTOR_TERM_MAX;
+use tidegate::{Clock, ColdFactor, ManualClock, Pacer, Timestamp};
 
 use crate::pacer::polling::{Task, nanos};
 use crate::pacer::table::check;
+
+use super::{PermitsRefused, Waits as _};
 
 const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 86_400);
 
@@ -87,7 +90,7 @@ fn odd_rates_do_not_drift() {
         let clock = ManualClock::default();
         let pacer = Pacer::builder().rate(&rate).clock(clock.clone()).build().unwrap();
         let due = |number: u64| (number * 1_000_000_000).div_ceil(limit);
-        let tasks: Vec<_> = (0..1_000).map(|_| Task::new(pacer.acquire(1)).begun()).collect();
+        let tasks: Vec<_> = (0..1_000).map(|_| Task::new(pacer.wait_for(1)).begun()).collect();
         for (number, task) in (0..).zip(tasks) {
             assert_eq!(task.finish(&clock), Duration::from_nanos(due(number)), "permit {number} at {rate}");
         }
@@ -95,7 +98,7 @@ fn odd_rates_do_not_drift() {
         let clock = ManualClock::default();
         let pacer = Pacer::builder().rate(&rate).clock(clock.clone()).build().unwrap();
         for number in 0..1_000 {
-            Task::new(pacer.acquire(1)).finish(&clock);
+            Task::new(pacer.wait_for(1)).finish(&clock);
             assert_eq!(nanos(&clock), due(number), "permit {number} at {rate}");
         }
     }
@@ -125,8 +128,8 @@ fn the_longest_warm_up_at_the_oddest_rates() {
             if kept == 0 {
                 continue;
             }
-            assert_eq!(Task::new(pacer.acquire(kept)).finish(&clock), Duration::ZERO);
-            let cost = Task::new(pacer.acquire(1)).finish(&clock);
+            assert_eq!(Task::new(pacer.wait_for(kept)).finish(&clock), Duration::ZERO);
+            let cost = Task::new(pacer.wait_for(1)).finish(&clock);
             let whole = TEN_YEARS * 3 / 2;
             let one = Duration::from_nanos(u64::try_from(window.div_ceil(limit)).unwrap());
             assert!(cost <= whole, "{rate} {cold_factor:?}");
@@ -148,15 +151,15 @@ fn nothing_is_too_large() {
             let clock = ManualClock::default();
             let pacer = builder.clock(clock.clone()).build().unwrap();
             clock.set(Timestamp::from_nanos(u64::MAX));
-            let _waiting = [(); 3].map(|()| Task::new(pacer.acquire(u64::MAX)).begun());
+            let _waiting = [(); 3].map(|()| Task::new(pacer.wait_for(u64::MAX)).begun());
             pacer.set_rate("7 per 1ms").unwrap();
-            let _ = Task::new(pacer.acquire_within(1, Duration::MAX)).poll();
+            let _ = Task::new(pacer.wait_within(1, Duration::MAX)).poll();
             pacer.set_rate(rate).unwrap();
             // All that was handed out is at the end of time or after it.
             clock.set(Timestamp::from_nanos(0));
-            assert!(Task::new(pacer.acquire(1)).is_pending());
+            assert!(Task::new(pacer.wait_for(1)).is_pending());
             let refused =
-                Task::new(pacer.acquire_within(1, Duration::from_secs(500 * 365 * 86_400))).finish(&clock);
+                Task::new(pacer.wait_within(1, Duration::from_secs(500 * 365 * 86_400))).finish(&clock);
             assert!(matches!(refused, Err(PermitsRefused { .. })), "{rate}: {refused:?}");
             assert_eq!(clock.now(), Timestamp::from_nanos(0));
         }

@@ -14,10 +14,12 @@
 use std::task::Poll;
 use std::time::Duration;
 
-use tidegate::{Clock, ManualClock, Pacer, PacerBuilder, PermitsRefused, Timestamp};
+use tidegate::{Clock, ManualClock, Pacer, PacerBuilder, Timestamp};
 
 use crate::pacer::Acquired;
 use crate::pacer::polling::Task;
+
+use super::{PermitsRefused, Waits as _};
 
 /// Makes all calls of the table and compares.
 pub fn check(builder: PacerBuilder, table: &str) {
@@ -92,11 +94,11 @@ impl<'a> Calls<'a> {
         let task = match words[..] {
             ["acquire", permits] => {
                 let permits = number(permits);
-                Task::new(async move { Ok(pacer.acquire(permits).await) })
+                Task::new(async move { Ok(pacer.wait_for(permits).await) })
             }
             ["try", permits, "within", timeout_us] => {
                 let timeout = Duration::from_micros(number(timeout_us));
-                Task::new(pacer.acquire_within(number(permits), timeout))
+                Task::new(pacer.wait_within(number(permits), timeout))
             }
             ["rate", ..] => {
                 self.last_done = since;

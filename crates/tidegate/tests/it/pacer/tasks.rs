@@ -3,9 +3,11 @@
 use std::task::Poll;
 use std::time::Duration;
 
-use tidegate::{Clock, ManualClock, Pacer, PacerBuilder, PermitsRefused};
+use tidegate::{Clock, ManualClock, Pacer, PacerBuilder};
 
 use crate::pacer::polling::{Task, micros, take_at_once};
+
+use super::{PermitsRefused, Waits as _};
 
 fn on_manual_clock(builder: PacerBuilder) -> (ManualClock, Pacer<ManualClock>) {
     let clock = ManualClock::default();
@@ -19,7 +21,7 @@ fn five_a_second() -> (ManualClock, Pacer<ManualClock>) {
 
 /// The wait of a call made now, which is taken back.
 fn wait_now(pacer: &Pacer<ManualClock>) -> Duration {
-    match Task::new(pacer.acquire_within(1, Duration::ZERO)).poll() {
+    match Task::new(pacer.wait_within(1, Duration::ZERO)).poll() {
         Poll::Ready(Err(PermitsRefused { would_wait })) => would_wait,
         answer => panic!("nothing is kept, and yet {answer:?}"),
     }
@@ -31,7 +33,7 @@ const MS: Duration = Duration::from_millis(1);
 fn a_task_is_woken_when_its_time_has_come_and_not_before() {
     let (clock, pacer) = five_a_second();
     take_at_once(&pacer, 1);
-    let mut second = Task::new(pacer.acquire(1));
+    let mut second = Task::new(pacer.wait_for(1));
     assert!(second.is_pending());
     assert_eq!((clock.sleepers(), clock.next_wake()), (1, Some(micros(200_000))));
     clock.advance(199 * MS);
@@ -46,7 +48,7 @@ fn a_task_is_woken_when_its_time_has_come_and_not_before() {
 #[test]
 fn permits_are_taken_at_the_first_poll() {
     let (clock, pacer) = five_a_second();
-    let (mut made_first, mut polled_first) = (Task::new(pacer.acquire(1)), Task::new(pacer.acquire(1)));
+    let (mut made_first, mut polled_first) = (Task::new(pacer.wait_for(1)), Task::new(pacer.wait_for(1)));
     clock.advance(1_000 * MS);
     take_at_once(&pacer, 6);
     assert!(polled_first.is_pending());
@@ -58,7 +60,7 @@ fn permits_are_taken_at_the_first_poll() {
 #[test]
 fn a_future_that_is_never_polled_takes_nothing() {
     let (_clock, pacer) = five_a_second();
-    drop(pacer.acquire(1_000));
+    drop(pacer.wait_for(1_000));
     take_at_once(&pacer, 1);
 }
 
@@ -66,8 +68,8 @@ fn a_future_that_is_never_polled_takes_nothing() {
 fn who_gives_up_last_gives_back_exactly() {
     let (clock, pacer) = five_a_second();
     take_at_once(&pacer, 1);
-    let mut first = Task::new(pacer.acquire(10));
-    let mut second = Task::new(pacer.acquire(100));
+    let mut first = Task::new(pacer.wait_for(10));
+    let mut second = Task::new(pacer.wait_for(100));
     assert!(first.is_pending() && second.is_pending());
     assert_eq!(wait_now(&pacer), (200 + 2_000 + 20_000) * MS);
     drop(second);
@@ -81,8 +83,8 @@ fn who_gives_up_last_gives_back_exactly() {
 fn who_gives_up_with_others_behind_has_spent_its_permits() {
     let (clock, pacer) = five_a_second();
     take_at_once(&pacer, 1);
-    let mut first = Task::new(pacer.acquire(10));
-    let mut second = Task::new(pacer.acquire(1));
+    let mut first = Task::new(pacer.wait_for(10));
+    let mut second = Task::new(pacer.wait_for(1));
     assert!(first.is_pending() && second.is_pending());
     drop(first);
     assert_eq!(second.finish(&clock), 2_200 * MS);
@@ -94,11 +96,11 @@ fn who_gives_up_with_others_behind_has_spent_its_permits() {
 fn a_turn_that_others_took_is_not_given_back() {
     let (clock, pacer) = five_a_second();
     take_at_once(&pacer, 1);
-    let mut first = Task::new(pacer.acquire(10));
-    let mut second = Task::new(pacer.acquire(1));
+    let mut first = Task::new(pacer.wait_for(10));
+    let mut second = Task::new(pacer.wait_for(1));
     assert!(first.is_pending() && second.is_pending());
     drop(second);
-    let mut third = Task::new(pacer.acquire(1));
+    let mut third = Task::new(pacer.wait_for(1));
     assert!(third.is_pending());
     drop(first);
     assert_eq!(third.finish(&clock), 2_200 * MS);
@@ -108,7 +110,7 @@ fn a_turn_that_others_took_is_not_given_back() {
 fn permits_that_were_used_are_not_given_back() {
     let (clock, pacer) = five_a_second();
     take_at_once(&pacer, 1);
-    let mut task = Task::new(pacer.acquire(10));
+    let mut task = Task::new(pacer.wait_for(10));
     assert!(task.is_pending());
     clock.advance(200 * MS);
     assert_eq!(task.poll(), Poll::Ready(200 * MS));
@@ -120,7 +122,7 @@ fn permits_that_were_used_are_not_given_back() {
 fn who_gives_up_after_a_change_of_rate_has_spent_its_permits() {
     let (_clock, pacer) = five_a_second();
     take_at_once(&pacer, 1);
-    let mut task = Task::new(pacer.acquire(10));
+    let mut task = Task::new(pacer.wait_for(10));
     assert!(task.is_pending());
     pacer.set_rate("10/s").unwrap();
     drop(task);
@@ -131,7 +133,7 @@ fn who_gives_up_after_a_change_of_rate_has_spent_its_permits() {
 fn giving_up_late_is_giving_up() {
     let (clock, pacer) = on_manual_clock(Pacer::builder().rate("5/s").max_burst_seconds(10));
     take_at_once(&pacer, 1);
-    let mut task = Task::new(pacer.acquire(10));
+    let mut task = Task::new(pacer.wait_for(10));
     assert!(task.is_pending());
     clock.advance(1_200 * MS);
     // Its time came a second ago, but nobody looked.
@@ -145,18 +147,18 @@ fn giving_up_late_is_giving_up() {
 fn a_pacer_that_warms_up_takes_back_cold_permits() {
     let (clock, pacer) = on_manual_clock(Pacer::builder().rate("2/s").warm_up(4_000 * MS));
     take_at_once(&pacer, 1);
-    let mut task = Task::new(pacer.acquire(3));
+    let mut task = Task::new(pacer.wait_for(3));
     assert!(task.is_pending());
     drop(task);
-    assert_eq!(Task::new(pacer.acquire(1)).finish(&clock), 1_375 * MS);
-    assert_eq!(Task::new(pacer.acquire(1)).finish(&clock), 1_125 * MS);
+    assert_eq!(Task::new(pacer.wait_for(1)).finish(&clock), 1_375 * MS);
+    assert_eq!(Task::new(pacer.wait_for(1)).finish(&clock), 1_125 * MS);
 }
 
 #[test]
 fn a_try_waits_like_an_acquire() {
     let (clock, pacer) = five_a_second();
     take_at_once(&pacer, 1);
-    let mut task = Task::new(pacer.acquire_within(1, 200 * MS));
+    let mut task = Task::new(pacer.wait_within(1, 200 * MS));
     assert!(task.is_pending());
     clock.advance(200 * MS);
     assert_eq!(task.wakes(), 1);
@@ -172,6 +174,6 @@ fn a_clock_that_steps_back() {
     take_at_once(&pacer, 1);
     clock.set(micros(9_000_000));
     assert_eq!(wait_now(&pacer), 1_200 * MS);
-    assert_eq!(Task::new(pacer.acquire(1)).finish(&clock), 1_200 * MS);
+    assert_eq!(Task::new(pacer.wait_for(1)).finish(&clock), 1_200 * MS);
     assert_eq!(clock.now(), micros(10_200_000));
 }

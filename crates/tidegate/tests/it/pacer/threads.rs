@@ -3,9 +3,11 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tidegate::{Clock, ManualClock, Pacer, PermitsRefused, SystemClock, Timestamp};
+use tidegate::{Clock, ManualClock, Pacer, SystemClock, Timestamp};
 
 use crate::pacer::polling::{Task, nanos, take_at_once};
+
+use super::{PermitsRefused, Waits as _, acquired};
 
 const THREADS: usize = 16;
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -40,7 +42,7 @@ fn a_thread_waits_until_the_clock_is_there() {
     let pacer = five_a_second(&clock);
     take_at_once(&pacer, 1);
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| (pacer.acquire_blocking(1), nanos(&clock)));
+        let waiting = scope.spawn(|| (pacer.acquire_blocking(1).unwrap().waited(), nanos(&clock)));
         until_asleep(&clock, 1);
         clock.advance(INTERVAL / 2);
         until_asleep(&clock, 1);
@@ -54,7 +56,7 @@ fn a_thread_waits_until_the_clock_is_there() {
 fn a_try_in_a_thread() {
     let clock = ManualClock::default();
     let pacer = five_a_second(&clock);
-    let try_now = |timeout| pacer.acquire_within_blocking(1, timeout);
+    let try_now = |timeout| acquired(pacer.acquire_within_blocking(1, timeout));
     assert_eq!(try_now(Duration::ZERO), Ok(Duration::ZERO));
     // Were it not refused, this would hang, and the table of timeouts fails as well.
     assert_eq!(try_now(INTERVAL / 2), Err(PermitsRefused { would_wait: INTERVAL }));
@@ -75,7 +77,7 @@ fn waits_are_handed_out_one_interval_apart() {
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                let waited = pacer.acquire_blocking(1);
+                let waited = pacer.acquire_blocking(1).unwrap().waited();
                 waits.lock().unwrap().push((waited, clock.now()));
             });
         }
@@ -104,7 +106,7 @@ fn many_threads_and_many_calls_take_exactly_what_they_ask_for() {
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                let tasks: Vec<_> = (0..CALLS).map(|_| Task::new(pacer.acquire(1)).begun()).collect();
+                let tasks: Vec<_> = (0..CALLS).map(|_| Task::new(pacer.wait_for(1)).begun()).collect();
                 all_tasks.lock().unwrap().extend(tasks);
             });
         }
@@ -112,7 +114,7 @@ fn many_threads_and_many_calls_take_exactly_what_they_ask_for() {
     let total = CALLS * u32::try_from(THREADS).unwrap();
     // One went at once.
     assert_eq!(clock.sleepers(), total as usize - 1);
-    let refused = pacer.acquire_within_blocking(1, Duration::ZERO);
+    let refused = acquired(pacer.acquire_within_blocking(1, Duration::ZERO));
     assert_eq!(refused, Err(PermitsRefused { would_wait: INTERVAL * total }));
     let mut waits: Vec<_> =
         all_tasks.into_inner().unwrap().into_iter().map(|task| task.finish(&clock)).collect();
@@ -126,7 +128,7 @@ fn on_the_machines_clock() {
     let pacer = Pacer::new("1000/s").unwrap();
     let clock = SystemClock::new();
     let before = clock.now();
-    let waited = pacer.acquire_blocking(5) + pacer.acquire_blocking(1);
+    let waited = pacer.acquire_blocking(5).unwrap().waited() + pacer.acquire_blocking(1).unwrap().waited();
     assert!(waited <= Duration::from_millis(5));
     assert!(clock.now().as_nanos() - before.as_nanos() >= nanos_of(waited));
 }

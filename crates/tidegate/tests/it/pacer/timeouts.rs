@@ -3,10 +3,12 @@
 use std::task::Poll;
 use std::time::Duration;
 
-use tidegate::{ManualClock, Pacer, PermitsRefused};
+use tidegate::{ManualClock, Pacer};
 
 use crate::pacer::polling::{Task, take_at_once};
 use crate::pacer::table::check;
+
+use super::{PermitsRefused, Waits as _};
 
 #[test]
 fn timeouts_of_none_of_enough_and_of_too_little() {
@@ -78,9 +80,9 @@ fn timeouts_are_compared_exactly() {
     let pacer = Pacer::builder().rate("3/s").clock(ManualClock::default()).build().unwrap();
     take_at_once(&pacer, 1);
     let would_wait = Duration::from_nanos(333_333_334);
-    let mut just_too_short = Task::new(pacer.acquire_within(1, Duration::from_nanos(333_333_333)));
+    let mut just_too_short = Task::new(pacer.wait_within(1, Duration::from_nanos(333_333_333)));
     assert_eq!(just_too_short.poll(), Poll::Ready(Err(PermitsRefused { would_wait })));
-    assert!(Task::new(pacer.acquire_within(1, would_wait)).is_pending());
+    assert!(Task::new(pacer.wait_within(1, would_wait)).is_pending());
 }
 
 /// As with a timeout of zero, without anything to poll.
@@ -88,15 +90,15 @@ fn timeouts_are_compared_exactly() {
 fn trying_never_waits() {
     let clock = ManualClock::default();
     let pacer = Pacer::builder().rate("5/s").clock(clock.clone()).build().unwrap();
-    assert_eq!(pacer.try_acquire(3), Ok(()));
+    assert_eq!(pacer.try_now(3), Ok(Duration::ZERO));
     let refused = PermitsRefused { would_wait: Duration::from_millis(600) };
-    assert_eq!(pacer.try_acquire(1), Err(refused));
-    assert_eq!(pacer.try_acquire(0), Ok(()));
-    assert_eq!(refused.to_string(), "permits are available only after 600ms");
+    assert_eq!(pacer.try_now(1), Err(refused));
+    assert_eq!(pacer.try_now(0), Ok(Duration::ZERO));
+    assert_eq!(pacer.try_acquire(1).unwrap_err().to_string(), "it would have to wait for 600ms");
     clock.advance(Duration::from_nanos(599_999_999));
-    assert_eq!(pacer.try_acquire(1), Err(PermitsRefused { would_wait: Duration::from_nanos(1) }));
+    assert_eq!(pacer.try_now(1), Err(PermitsRefused { would_wait: Duration::from_nanos(1) }));
     clock.advance(Duration::from_nanos(1));
-    assert_eq!(pacer.try_acquire(1), Ok(()));
+    assert_eq!(pacer.try_now(1), Ok(Duration::ZERO));
     // What was taken stays taken.
-    assert_eq!(pacer.try_acquire(1), Err(PermitsRefused { would_wait: Duration::from_millis(200) }));
+    assert_eq!(pacer.try_now(1), Err(PermitsRefused { would_wait: Duration::from_millis(200) }));
 }

@@ -1,7 +1,8 @@
 //! Denials from memory are those that Redis would have given.
 
 use tidegate::redis::RedisStore;
-use tidegate::{Counter, Nanos, Role, StoreFailure, Timestamp, Wait};
+use tidegate::store::{Counter, Role};
+use tidegate::{Nanos, StoreFailure, Timestamp, Wait};
 
 use super::server::{RedisServer, wait_until};
 use super::setup::{
@@ -146,7 +147,7 @@ async fn a_limit_that_looks_on_denies_nobody_from_memory() {
     let server = RedisServer::start();
     let store = store(&server.url()).await;
     let (over, looker) = (counter("over", "1 per 1000d"), counter("looker", "1 per 1000d"));
-    let observed = tidegate::Charge { role: Role::Observed, ..charge("key", &looker, 1) };
+    let observed = tidegate::store::Charge { role: Role::Observed, ..charge("key", &looker, 1) };
     // Denied together with a limit that is enforced, so what both used is known.
     for _ in 0..3 {
         store.check(&plan(&[charge("key", &over, 1), observed]), Cacheable::ALL).await.unwrap();

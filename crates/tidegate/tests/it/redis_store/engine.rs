@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tidegate::redis::RedisStore;
 use tidegate::rules::{self, Descriptor, Entry, Request};
-use tidegate::{Engine, Fallback, MemoryStore, SystemClock};
+use tidegate::store::Fallback;
+use tidegate::{Engine, MemoryStore, SystemClock};
 
 const RULES: &str = "domain: api\nrules:\n  - name: one\n    key: [user]\n    limits: [5 per day]\n";
 

@@ -20,7 +20,11 @@ const LIMITS: [&str; 8] = [
 ];
 
 /// Four stores, 32 clients, 10 requests each.
-async fn admitted(stores: &[RedisStore], counter: &'static tidegate::Counter, key: &'static str) -> u64 {
+async fn admitted(
+    stores: &[RedisStore],
+    counter: &'static tidegate::store::Counter,
+    key: &'static str,
+) -> u64 {
     let clients: Vec<_> = (0..32)
         .map(|client| {
             let store = stores[client % stores.len()].clone();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::Store;
+use tidegate::store::Store;
 
 use super::server::{RedisServer, wait_until};
 use super::setup::{store_with, stores};

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tidegate::StoreFailure;
 use tidegate::redis::{ConnectErrorKind, EventHook, RedisSettings, RedisStore, StoreEvent, StoreUrl};
-use tidegate::{Store as _, StoreFailure};
+use tidegate::store::Store as _;
 
 #[cfg(feature = "rules")]
 use super::anywhere::runtime;

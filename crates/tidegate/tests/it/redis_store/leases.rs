@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tidegate::redis::RedisStore;
-use tidegate::{Counter, Fence, Lease, Nanos, Plan, Release, Renewal, StoreFailure};
+use tidegate::store::{Counter, Plan};
+use tidegate::{Fence, Lease, Nanos, Release, Renewal, StoreFailure};
 
 use super::cluster::RedisCluster;
 use super::server::{RedisServer, wait_until};

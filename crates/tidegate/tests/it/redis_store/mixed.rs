@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tidegate::redis::RedisStore;
-use tidegate::{Charge, Counter, Fallback, MemoryStore, Mode, Policy, Store, Verdict};
+use tidegate::store::{Charge, Counter, Fallback, Mode, Policy, Store};
+use tidegate::{MemoryStore, Verdict};
 
 use super::server::{RedisServer, wait_until};
 use super::setup::{Cacheable, SharedStore, charge, counter, plan, remaining, store};

@@ -12,6 +12,8 @@ mod failures;
 mod heartbeats;
 mod lazy;
 mod leases;
+mod limiters;
+mod locks;
 mod mixed;
 mod ring;
 mod runtime;

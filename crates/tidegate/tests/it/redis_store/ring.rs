@@ -1,6 +1,6 @@
 //! A ring of servers that know nothing of each other: plans whose keys are at several of them.
 
-use tidegate::Counter;
+use tidegate::store::Counter;
 
 use super::server::{RedisServer, wait_until};
 use super::setup::{Cacheable, SharedStore, charge, counter, decision, plan, remaining, store, stores};

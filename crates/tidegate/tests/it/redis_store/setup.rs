@@ -4,10 +4,10 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use tidegate::redis::{RedisSettings, RedisStore};
-use tidegate::store::{Ask, Reply};
+use tidegate::store::{Ask, Charge, Counter, DenyCache, Op, Outcomes, Plan, Policy, Reply, Store};
 use tidegate::{
-    Charge, Clock as _, Counter, Decision, DenyCache, IntoLimit, Lease, LeaseToken, Limit, Nanos, Op,
-    Outcomes, Plan, Policy, Release, Renewal, Store, StoreFailure, SystemClock, Timestamp,
+    Clock as _, Decision, IntoLimit, Lease, LeaseToken, Limit, Nanos, Release, Renewal, StoreFailure,
+    SystemClock, Timestamp,
 };
 
 /// A budget that nothing exceeds, however busy the machine is.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tidegate::redis::RedisStore;
-use tidegate::{Counter, StoreFailure, Verdict};
+use tidegate::store::Counter;
+use tidegate::{StoreFailure, Verdict};
 
 use super::cluster::RedisCluster;
 use super::server::wait_until;

@@ -3,7 +3,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tidegate::{Charge, Counter, MemoryStore, Plan, Release, Renewal, Timestamp};
+use tidegate::store::{Charge, Counter, Plan};
+use tidegate::{MemoryStore, Release, Renewal, Timestamp};
 
 use crate::snapshot::{Directory, LEDGER, MEMORY_MAX, NOW, PACKED, counter, restored, used};
 

@@ -19,7 +19,9 @@ mod writer;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate::{Charge, Counter, Found, MemoryStore, Plan, Timestamp};
+use tidegate::snapshot::Found;
+use tidegate::store::{Charge, Counter, Plan};
+use tidegate::{MemoryStore, Timestamp};
 
 const MEMORY_MAX: u64 = 64 << 20;
 const NOW: Timestamp = Timestamp::from_nanos(1_700_000_000_000_000_000);

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use tidegate::{Found, MemoryStore};
+use tidegate::MemoryStore;
+use tidegate::snapshot::Found;
 
 use crate::snapshot::{Directory, LEDGER, MEMORY_MAX, NOW, PACKED, charge, counter};
 

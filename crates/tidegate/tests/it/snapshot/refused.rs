@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use tidegate::{Found, MemoryStore, SnapshotError};
+use tidegate::MemoryStore;
+use tidegate::snapshot::{Found, SnapshotError};
 
 use crate::snapshot::{Directory, LEDGER, MEMORY_MAX, NOW, PACKED, charge, counter, used};
 

@@ -1,7 +1,9 @@
 //! A restored store decides as the one that was written.
 
 use proptest::prelude::*;
-use tidegate::{Charge, Counter, Found, MemoryStore, Outcomes, Plan, Release, Timestamp};
+use tidegate::snapshot::Found;
+use tidegate::store::{Charge, Counter, Outcomes, Plan};
+use tidegate::{MemoryStore, Release, Timestamp};
 
 use crate::snapshot::{Directory, LEDGER, MEMORY_MAX, NOW, PACKED, charge, counter, restored, used};
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidegate::{
-    Clock, Counter, ManualClock, MemoryStore, SNAPSHOT_EVERY_MIN, SnapshotWriter, SystemClock, Timestamp,
-};
+use tidegate::snapshot::{SNAPSHOT_EVERY_MIN, SnapshotWriter};
+use tidegate::store::Counter;
+use tidegate::{Clock, ManualClock, MemoryStore, SystemClock, Timestamp};
 
 use crate::snapshot::{Directory, MEMORY_MAX, NOW, PACKED, charge, counter, restored, used};
 

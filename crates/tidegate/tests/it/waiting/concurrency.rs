@@ -3,30 +3,31 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidegate::{Holding, ManualClock, Refusal};
+use tidegate::{Admitted, ManualClock, Refused};
 
 use crate::executor::Executor;
+use crate::turn::turn;
 use crate::waiting::model::{KEY, after_ms, limiter, ms, start};
 
-type Acquired<'a> = Result<Holding<'a, ManualClock>, Refusal>;
+type Acquired<'a> = Result<Admitted<'a, ManualClock>, Refused>;
 
 const ONE: &str = "{algorithm: concurrency, limit: 1, ttl: 1m}";
 
-fn refused(executor: &Executor<'_, Acquired<'_>>, task: crate::executor::Task) -> Option<(u64, Refusal)> {
+fn refused(executor: &Executor<'_, Acquired<'_>>, task: crate::executor::Task) -> Option<(u64, Refused)> {
     let finished = executor.finished(task)?;
     let since_ms = (finished.at.as_nanos() - start().as_nanos()) / 1_000_000;
-    finished.output.as_ref().err().map(|refusal| (since_ms, *refusal))
+    finished.output.as_ref().err().map(|refusal| (since_ms, refusal.clone()))
 }
 
-const NOT_IN_TIME: Refusal = Refusal::TooLong { wait: None };
+const NOT_IN_TIME: Refused = Refused::TooLong { wait: None };
 
 #[test]
 fn a_release_wakes_the_one_in_front_and_nobody_else() {
     let clock = ManualClock::at(start());
     let limiter = limiter(&[ONE], &clock);
-    let mut holding = limiter.acquire(KEY, 1).unwrap();
+    let mut holding = limiter.try_acquire(KEY, 1).unwrap();
     let mut executor = Executor::new(&clock);
-    let tasks: Vec<_> = (0..50).map(|_| executor.spawn(limiter.until_acquired(KEY, 1))).collect();
+    let tasks: Vec<_> = (0..50).map(|_| executor.spawn(limiter.acquire(KEY, 1))).collect();
     for (number, task) in tasks.iter().enumerate() {
         executor.run_until(after_ms(1 + number as u64));
         assert!(executor.finished(*task).is_none());
@@ -47,12 +48,12 @@ fn a_release_wakes_the_one_in_front_and_nobody_else() {
 fn a_lease_that_runs_out_admits_the_one_in_front() {
     let clock = ManualClock::at(start());
     let limiter = limiter(&["{algorithm: concurrency, limit: 2, ttl: 1s}"], &clock);
-    let (_, first) = limiter.lease(KEY, 1);
+    let (_, first) = limiter.lease(KEY, 1, None);
     clock.set(after_ms(300));
-    let (_, second) = limiter.lease(KEY, 1);
+    let (_, second) = limiter.lease(KEY, 1, None);
     assert!(first.is_some() && second.is_some());
     let mut executor = Executor::new(&clock);
-    let tasks: Vec<_> = [1, 1, 2].map(|cost| executor.spawn(limiter.until_ready(KEY, cost))).into();
+    let tasks: Vec<_> = [1, 1, 2].map(|cost| executor.spawn(turn(limiter.acquire(KEY, cost)))).into();
     executor.run();
     let at = |task| executor.finished(task).unwrap().at;
     // Those who asked for no more than a yes hold what they took for the ttl.
@@ -63,9 +64,9 @@ fn a_lease_that_runs_out_admits_the_one_in_front() {
 fn whoever_is_not_given_a_lease_in_time_is_refused_at_its_deadline_wherever_it_stands() {
     let clock = ManualClock::at(start());
     let limiter = limiter(&[ONE], &clock);
-    let holding = limiter.acquire(KEY, 1).unwrap();
+    let holding = limiter.try_acquire(KEY, 1).unwrap();
     let mut executor = Executor::new(&clock);
-    let front = executor.spawn(limiter.until_acquired(KEY, 1));
+    let front = executor.spawn(limiter.acquire(KEY, 1));
     executor.run_woken();
     // They come when the one in front sleeps already, the most patient first.
     let waits = [9_000, 400, 5_000, 200, 0];
@@ -87,7 +88,7 @@ fn whoever_is_not_given_a_lease_in_time_is_refused_at_its_deadline_wherever_it_s
 fn the_one_in_front_is_refused_at_its_deadline_and_the_next_takes_its_place() {
     let clock = ManualClock::at(start());
     let limiter = limiter(&[ONE], &clock);
-    let holding = limiter.acquire(KEY, 1).unwrap();
+    let holding = limiter.try_acquire(KEY, 1).unwrap();
     let mut executor = Executor::new(&clock);
     let front = executor.spawn(limiter.acquire_within(KEY, 1, ms(100)));
     let next = executor.spawn(limiter.acquire_within(KEY, 1, ms(300)));
@@ -113,7 +114,7 @@ fn those_behind_one_that_a_leaky_bucket_holds_are_refused_when_it_leaves_too_lat
     ];
     let limiter = limiter(&limits, &clock);
     let mut executor = Executor::new(&clock);
-    let tasks: Vec<_> = (0..2).map(|_| executor.spawn(limiter.until_acquired(KEY, 1))).collect();
+    let tasks: Vec<_> = (0..2).map(|_| executor.spawn(limiter.acquire(KEY, 1))).collect();
     let patient = executor.spawn(limiter.acquire_within(KEY, 1, ms(2_500)));
     let hasty = executor.spawn(limiter.acquire_within(KEY, 1, ms(500)));
     executor.run_until(after_ms(600));
@@ -129,7 +130,7 @@ fn a_rate_and_a_concurrency_limit_are_waited_for_together() {
     let clock = ManualClock::at(start());
     let limiter = limiter(&["1/s burst 1", "{algorithm: concurrency, limit: 1, ttl: 1m}"], &clock);
     let mut executor = Executor::new(&clock);
-    let tasks: Vec<_> = (0..3).map(|_| executor.spawn(limiter.until_acquired(KEY, 1))).collect();
+    let tasks: Vec<_> = (0..3).map(|_| executor.spawn(limiter.acquire(KEY, 1))).collect();
     executor.run_until(after_ms(1_500));
     // The rate would have let the second go half a second ago; the first still holds the slot.
     assert!(executor.finished(tasks[1]).is_none());
@@ -150,9 +151,9 @@ fn a_rate_and_a_concurrency_limit_are_waited_for_together() {
 fn one_that_is_dropped_after_it_was_woken_passes_the_lease_on() {
     let clock = ManualClock::at(start());
     let limiter = limiter(&[ONE], &clock);
-    let holding = limiter.acquire(KEY, 1).unwrap();
+    let holding = limiter.try_acquire(KEY, 1).unwrap();
     let mut executor = Executor::new(&clock);
-    let tasks: Vec<_> = (0..3).map(|_| executor.spawn(limiter.until_acquired(KEY, 1))).collect();
+    let tasks: Vec<_> = (0..3).map(|_| executor.spawn(limiter.acquire(KEY, 1))).collect();
     executor.run_woken();
     drop(holding);
     executor.drop_task(tasks[0]);
@@ -240,7 +241,7 @@ proptest! {
         let limiter = limiter(&["{algorithm: concurrency, limit: 3, ttl: 400ms}"], &clock);
         let mut executor = Executor::new(&clock);
         let mut tasks: Vec<crate::executor::Task> = Vec::new();
-        let mut held: Vec<(u64, Holding<'_, ManualClock>)> = Vec::new();
+        let mut held: Vec<(u64, Admitted<'_, ManualClock>)> = Vec::new();
         let mut taken_ms = vec![None; jobs.len()];
         let mut arrive_ms = 0;
         let mut arrivals = Vec::new();
@@ -257,7 +258,7 @@ proptest! {
             for job in coming {
                 tasks.push(match jobs[job].max_wait_ms {
                     Some(wait) => executor.spawn(limiter.acquire_within(KEY, jobs[job].units, Duration::from_millis(wait))),
-                    None => executor.spawn(limiter.until_acquired(KEY, jobs[job].units)),
+                    None => executor.spawn(limiter.acquire(KEY, jobs[job].units)),
                 });
                 executor.run_woken();
             }

@@ -1,9 +1,10 @@
 //! Costs, limits, queues and clocks at their ends.
 
 use proptest::prelude::*;
-use tidegate::{Limiter, ManualClock, Refusal, Timestamp, Turn};
+use tidegate::{Limiter, ManualClock, Timestamp};
 
 use crate::executor::Executor;
+use crate::turn::{Refusal, Turn, turn};
 use crate::waiting::model::{KEY, after_ms, limiter, ms, start};
 
 fn at_ms(ms: u64) -> Timestamp {
@@ -16,11 +17,11 @@ fn what_can_never_be_is_refused_at_once_in_front_and_behind_others() {
         let clock = ManualClock::at(start());
         let limiter = limiter(&[limit], &clock);
         let mut executor = Executor::new(&clock);
-        let alone = executor.spawn(limiter.until_ready(KEY, 100));
+        let alone = executor.spawn(turn(limiter.acquire(KEY, 100)));
         executor.run_woken();
-        let waiters: Vec<_> = (0..9).map(|_| executor.spawn(limiter.until_ready(KEY, 1))).collect();
-        let behind = executor.spawn(limiter.until_ready(KEY, 100));
-        let delayed = executor.spawn(limiter.delay(KEY, 100, ms(1)));
+        let waiters: Vec<_> = (0..9).map(|_| executor.spawn(turn(limiter.acquire(KEY, 1)))).collect();
+        let behind = executor.spawn(turn(limiter.acquire(KEY, 100)));
+        let delayed = executor.spawn(turn(limiter.acquire_within(KEY, 100, ms(1))));
         executor.run_woken();
         for task in [alone, behind, delayed] {
             assert_eq!(executor.finished(task).unwrap().output, Turn::Refused(Refusal::Never), "{limit}");
@@ -39,9 +40,9 @@ fn a_limit_of_zero_refuses_all_but_nothing() {
         let clock = ManualClock::at(start());
         let limiter = limiter(&[limit], &clock);
         let mut executor = Executor::new(&clock);
-        let something = executor.spawn(limiter.until_ready(KEY, 1));
-        let nothing = executor.spawn(limiter.until_ready(KEY, 0));
-        let delayed = executor.spawn(limiter.delay(KEY, 1, ms(1_000)));
+        let something = executor.spawn(turn(limiter.acquire(KEY, 1)));
+        let nothing = executor.spawn(turn(limiter.acquire(KEY, 0)));
+        let delayed = executor.spawn(turn(limiter.acquire_within(KEY, 1, ms(1_000))));
         executor.run_woken();
         assert_eq!(executor.finished(something).unwrap().output, Turn::Refused(Refusal::Never), "{limit}");
         assert_eq!(executor.finished(delayed).unwrap().output, Turn::Refused(Refusal::Never), "{limit}");
@@ -54,7 +55,7 @@ fn a_cost_of_nothing_stands_in_line_and_takes_nothing() {
     let clock = ManualClock::at(start());
     let limiter = limiter(&["1/s burst 1"], &clock);
     let mut executor = Executor::new(&clock);
-    let tasks: Vec<_> = [0, 1, 1, 0, 1].map(|cost| executor.spawn(limiter.until_ready(KEY, cost))).into();
+    let tasks: Vec<_> = [0, 1, 1, 0, 1].map(|cost| executor.spawn(turn(limiter.acquire(KEY, cost)))).into();
     executor.run();
     let at = |task| executor.finished(task).unwrap().at;
     assert_eq!(executor.order(), tasks);
@@ -68,16 +69,16 @@ fn a_full_line_takes_nobody_until_somebody_leaves_it() {
     let builder = Limiter::builder().limit("1/s burst 1").queue_max(3).clock(clock.clone());
     let limiter = builder.build().unwrap();
     let mut executor = Executor::new(&clock);
-    let tasks: Vec<_> = (0..6).map(|_| executor.spawn(limiter.until_ready(KEY, 1))).collect();
-    let other_key = executor.spawn(limiter.until_ready("other", 1));
+    let tasks: Vec<_> = (0..6).map(|_| executor.spawn(turn(limiter.acquire(KEY, 1)))).collect();
+    let other_key = executor.spawn(turn(limiter.acquire("other", 1)));
     executor.run_woken();
     for full in &tasks[4..] {
         assert_eq!(executor.finished(*full).unwrap().output, Turn::Refused(Refusal::QueueFull));
     }
     assert!(executor.finished(other_key).unwrap().output.is_admitted());
     executor.drop_task(tasks[2]);
-    let accepted = executor.spawn(limiter.delay(KEY, 1, ms(3_000)));
-    let refused = executor.spawn(limiter.delay(KEY, 1, ms(60_000)));
+    let accepted = executor.spawn(turn(limiter.acquire_within(KEY, 1, ms(3_000))));
+    let refused = executor.spawn(turn(limiter.acquire_within(KEY, 1, ms(60_000))));
     executor.run_woken();
     assert_eq!(executor.finished(refused).unwrap().output, Turn::Refused(Refusal::QueueFull));
     executor.run();
@@ -90,7 +91,7 @@ fn a_line_of_nobody_lets_pass_who_need_not_wait() {
     let clock = ManualClock::at(start());
     let limiter = Limiter::builder().limit("1/s burst 1").queue_max(0).clock(clock.clone()).build().unwrap();
     let mut executor = Executor::new(&clock);
-    let tasks: Vec<_> = (0..2).map(|_| executor.spawn(limiter.until_ready(KEY, 1))).collect();
+    let tasks: Vec<_> = (0..2).map(|_| executor.spawn(turn(limiter.acquire(KEY, 1)))).collect();
     executor.run_woken();
     assert!(executor.finished(tasks[0]).unwrap().output.is_admitted());
     assert_eq!(executor.finished(tasks[1]).unwrap().output, Turn::Refused(Refusal::QueueFull));
@@ -100,14 +101,14 @@ fn a_line_of_nobody_lets_pass_who_need_not_wait() {
 fn what_is_refunded_or_reset_wakes_the_one_in_front() {
     type GiveBack = fn(&Limiter<ManualClock>);
     let ways: [(&str, GiveBack); 2] =
-        [("refund", |limiter| limiter.refund(KEY, 1)), ("reset", |limiter| limiter.reset(KEY))];
+        [("refund", |limiter| limiter.refund_at(KEY, 1, start())), ("reset", |limiter| limiter.reset(KEY))];
     for (way, give_back) in ways {
         let clock = ManualClock::at(start());
         let limiter = limiter(&["1 per minute burst 1"], &clock);
         assert!(limiter.check(KEY, 1).is_allowed());
         let mut executor = Executor::new(&clock);
-        let front = executor.spawn(limiter.until_ready(KEY, 1));
-        let next = executor.spawn(limiter.until_ready(KEY, 1));
+        let front = executor.spawn(turn(limiter.acquire(KEY, 1)));
+        let next = executor.spawn(turn(limiter.acquire(KEY, 1)));
         executor.run_until(after_ms(10_000));
         let polls = executor.polls(next);
         give_back(&limiter);
@@ -144,13 +145,13 @@ proptest! {
         let limiter = limiter(limits, &clock);
         prop_assert!(limiter.check(KEY, 3).is_allowed());
         let mut executor = Executor::new(&clock);
-        let tasks: Vec<_> = (0..waiters).map(|_| executor.spawn(limiter.until_ready(KEY, 1))).collect();
+        let tasks: Vec<_> = (0..waiters).map(|_| executor.spawn(turn(limiter.acquire(KEY, 1)))).collect();
         let mut nudges = nudges;
         nudges.sort_unstable();
         for nudge in nudges {
             executor.run_until(at_ms(nudge));
             // Wakes the one in front for nothing.
-            limiter.refund(KEY, 0);
+            limiter.refund_at(KEY, 0, start());
             executor.run_woken();
         }
         executor.run();
@@ -169,7 +170,7 @@ fn a_leaky_bucket_lets_units_go_evenly() {
     let limiter = limiter(&["{algorithm: leaky_bucket, limit: 3, per: 1s, queue: 4}"], &clock);
     let mut executor = Executor::new(&clock);
     let costs = [1, 1, 3, 1, 2, 1];
-    let tasks = costs.map(|cost| executor.spawn(limiter.until_ready(KEY, cost)));
+    let tasks = costs.map(|cost| executor.spawn(turn(limiter.acquire(KEY, cost))));
     executor.run();
     let mut units = 0;
     for (task, cost) in tasks.iter().zip(costs) {
@@ -185,7 +186,7 @@ fn one_that_is_dropped_while_a_leaky_bucket_holds_it_leaves_no_hole() {
     let clock = ManualClock::at(start());
     let limiter = limiter(&["{algorithm: leaky_bucket, limit: 10, per: 1s, queue: 4}"], &clock);
     let mut executor = Executor::new(&clock);
-    let tasks: Vec<_> = (0..5).map(|_| executor.spawn(limiter.until_ready(KEY, 1))).collect();
+    let tasks: Vec<_> = (0..5).map(|_| executor.spawn(turn(limiter.acquire(KEY, 1)))).collect();
     executor.run_until(after_ms(150));
     // The first two have left, the third is held until 200 ms.
     executor.drop_task(tasks[2]);
@@ -201,8 +202,8 @@ fn a_leaky_bucket_whose_queue_is_full_of_others_is_waited_for() {
     let limiter = limiter(&["{algorithm: leaky_bucket, limit: 10, per: 1s, queue: 2}"], &clock);
     assert!(limiter.check(KEY, 3).is_allowed());
     let mut executor = Executor::new(&clock);
-    let tasks: Vec<_> = (0..2).map(|_| executor.spawn(limiter.until_ready(KEY, 1))).collect();
-    let late = executor.spawn(limiter.delay(KEY, 1, ms(499)));
+    let tasks: Vec<_> = (0..2).map(|_| executor.spawn(turn(limiter.acquire(KEY, 1)))).collect();
+    let late = executor.spawn(turn(limiter.acquire_within(KEY, 1, ms(499))));
     executor.run_woken();
     assert!(matches!(executor.finished(late).unwrap().output, Turn::Refused(Refusal::TooLong { .. })));
     executor.run();
@@ -215,7 +216,7 @@ fn a_fixed_window_admits_its_number_at_each_windows_start() {
     let clock = ManualClock::at(at_ms(10_400));
     let limiter = limiter(&["{algorithm: fixed_window, limit: 4, per: 1s}"], &clock);
     let mut executor = Executor::new(&clock);
-    let tasks: Vec<_> = (0..14).map(|_| executor.spawn(limiter.until_ready(KEY, 1))).collect();
+    let tasks: Vec<_> = (0..14).map(|_| executor.spawn(turn(limiter.acquire(KEY, 1)))).collect();
     executor.run();
     for (number, task) in tasks.iter().enumerate() {
         let expected = if number < 4 { 10_400 } else { 10_000 + 1_000 * (number as u64 / 4) };
@@ -228,7 +229,7 @@ fn a_clock_that_jumps_far_ahead_lets_no_more_pass_than_the_limit_does() {
     let clock = ManualClock::at(start());
     let limiter = limiter(&["1/s burst 1"], &clock);
     let mut executor = Executor::new(&clock);
-    let tasks: Vec<_> = (0..5).map(|_| executor.spawn(limiter.until_ready(KEY, 1))).collect();
+    let tasks: Vec<_> = (0..5).map(|_| executor.spawn(turn(limiter.acquire(KEY, 1)))).collect();
     executor.run_woken();
     let day = after_ms(86_400_000);
     clock.set(day);
@@ -257,7 +258,7 @@ fn at_the_end_of_time_whoever_cannot_be_admitted_is_refused() {
     ] {
         let limiter = limiter(&[limit], &clock);
         let mut executor = Executor::new(&clock);
-        let tasks: Vec<_> = (0..3).map(|_| executor.spawn(limiter.until_ready(KEY, 1))).collect();
+        let tasks: Vec<_> = (0..3).map(|_| executor.spawn(turn(limiter.acquire(KEY, 1)))).collect();
         executor.run_woken();
         assert!(executor.finished(tasks[0]).unwrap().output.is_admitted(), "{limit}");
         for task in &tasks[1..] {
@@ -274,8 +275,8 @@ fn a_limit_on_its_way_out_is_not_waited_for_after_its_time() {
     assert!(old.check(KEY, 1).is_allowed());
     let new = old.changed(["{algorithm: fixed_window, limit: 5, per: 1s}"]).unwrap();
     let mut executor = Executor::new(&clock);
-    let one = executor.spawn(new.until_ready(KEY, 1));
-    let more_than_the_old_could = executor.spawn(new.until_ready(KEY, 3));
+    let one = executor.spawn(turn(new.acquire(KEY, 1)));
+    let more_than_the_old_could = executor.spawn(turn(new.acquire(KEY, 3)));
     executor.run();
     assert_eq!(executor.finished(one).unwrap().at, after_ms(1_000));
     assert_eq!(executor.finished(more_than_the_old_could).unwrap().at, after_ms(1_000));

@@ -3,9 +3,10 @@
 use std::task::{Context, Waker};
 
 use proptest::prelude::*;
-use tidegate::{Clock, LATE_NS_MAX, Limiter, ManualClock, Timestamp, Turn};
+use tidegate::{Clock, LATE_NS_MAX, Limiter, ManualClock, Timestamp};
 
 use crate::executor::{Executor, Task};
+use crate::turn::{Turn, turn};
 use crate::waiting::line::limits;
 use crate::waiting::model::{KEY, Model, after_ms, later, limiter, ms, remaining, start};
 
@@ -115,7 +116,7 @@ fn play(limits: &[&str], planned: &[Planned]) -> Result<(), TestCaseError> {
             Event::Arrive(number) => {
                 executor.run_until(at);
                 let one = planned[number];
-                let task = executor.spawn(limiter.until_ready(KEY, one.cost));
+                let task = executor.spawn(turn(limiter.acquire(KEY, one.cost)));
                 if let Fate::NeverPolled = one.fate {
                     executor.drop_task(task);
                 } else {
@@ -190,7 +191,7 @@ fn one_dropped_anywhere_in_the_line_moves_those_behind_it_up_and_nobody_else() {
         let limiter = limiter(&["1/s burst 1"], &clock);
         assert!(limiter.check(KEY, 1).is_allowed());
         let mut executor = Executor::new(&clock);
-        let tasks: Vec<_> = (0..5).map(|_| executor.spawn(limiter.until_ready(KEY, 1))).collect();
+        let tasks: Vec<_> = (0..5).map(|_| executor.spawn(turn(limiter.acquire(KEY, 1)))).collect();
         executor.run_until(after_ms(500));
         executor.drop_task(tasks[dropped]);
         executor.run();
@@ -216,7 +217,7 @@ fn all_of_them_dropped_leave_nothing_behind() {
         assert!(limiter.check(KEY, 1).is_allowed());
         let before = limiter.peek(KEY, 1);
         let mut executor = Executor::new(&clock);
-        let tasks: Vec<_> = (0..100).map(|_| executor.spawn(limiter.until_ready(KEY, 1))).collect();
+        let tasks: Vec<_> = (0..100).map(|_| executor.spawn(turn(limiter.acquire(KEY, 1)))).collect();
         executor.run_woken();
         for task in tasks {
             executor.drop_task(task);
@@ -239,11 +240,11 @@ fn one_dropped_behind_another_that_is_held_does_not_make_those_behind_it_sooner(
         let clock = ManualClock::at(start());
         let limiter = limiter(&limits, &clock);
         let mut executor = Executor::new(&clock);
-        executor.spawn(limiter.until_ready(KEY, 1));
-        executor.spawn(limiter.until_ready(KEY, 1));
-        let dropped = with_dropped.then(|| executor.spawn(limiter.until_ready(KEY, 1)));
-        executor.spawn(limiter.until_ready(KEY, 2));
-        executor.spawn(limiter.until_ready(KEY, 1));
+        executor.spawn(turn(limiter.acquire(KEY, 1)));
+        executor.spawn(turn(limiter.acquire(KEY, 1)));
+        let dropped = with_dropped.then(|| executor.spawn(turn(limiter.acquire(KEY, 1))));
+        executor.spawn(turn(limiter.acquire(KEY, 2)));
+        executor.spawn(turn(limiter.acquire(KEY, 1)));
         executor.run_until(after_ms(95));
         dropped.iter().for_each(|task| executor.drop_task(*task));
         executor.run();
@@ -264,7 +265,7 @@ fn a_held_request_that_is_dropped_later_gives_back_nothing_of_another_window() {
         let limiter = limiter(&limits, &clock);
         assert!(limiter.check(KEY, 1).is_allowed());
         clock.advance(ms(2_000));
-        let mut held = Box::pin(limiter.until_ready(KEY, 1));
+        let mut held = Box::pin(turn(limiter.acquire(KEY, 1)));
         assert!(held.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         clock.advance(ms(4_000));
         assert!(limiter.check(KEY, 1).is_allowed(), "{window}");

@@ -7,6 +7,7 @@ use std::task::{Context, Waker};
 use tidegate::{Limiter, ManualClock, MemoryStore};
 
 use crate::executor::Executor;
+use crate::turn::turn;
 use crate::waiting::model::{KEY, after_ms, limiter, ms, start};
 
 const ONE: &str = "{algorithm: concurrency, limit: 1, ttl: 1h}";
@@ -15,10 +16,10 @@ const ONE: &str = "{algorithm: concurrency, limit: 1, ttl: 1h}";
 fn what_is_given_back_before_a_change_wakes_who_waits_after_it() {
     let clock = ManualClock::at(start());
     let old = limiter(&[ONE], &clock);
-    let held = old.acquire(KEY, 1).unwrap();
+    let held = old.try_acquire(KEY, 1).unwrap();
     let new = old.changed(["{algorithm: concurrency, limit: 1, ttl: 2h}"]).unwrap();
     let mut executor = Executor::new(&clock);
-    let task = executor.spawn(new.until_acquired(KEY, 1));
+    let task = executor.spawn(new.acquire(KEY, 1));
     executor.run_until(after_ms(5));
     assert!(executor.finished(task).is_none());
     drop(held);
@@ -35,9 +36,9 @@ fn limiters_of_one_rule_that_were_built_apart_are_kin() {
         builder.clock(clock.clone()).build().unwrap()
     };
     let (one, other, stranger) = (built("jobs"), built("jobs"), built("others"));
-    let (held, strangers) = (one.acquire(KEY, 1).unwrap(), stranger.acquire(KEY, 1).unwrap());
+    let (held, strangers) = (one.try_acquire(KEY, 1).unwrap(), stranger.try_acquire(KEY, 1).unwrap());
     let mut executor = Executor::new(&clock);
-    let task = executor.spawn(other.until_acquired(KEY, 1));
+    let task = executor.spawn(other.acquire(KEY, 1));
     executor.run_until(after_ms(5));
     drop(strangers);
     executor.run_woken();
@@ -53,12 +54,12 @@ fn a_request_that_is_dropped_while_it_is_held_wakes_who_waits_after_a_change() {
     let limits = ["{algorithm: leaky_bucket, limit: 1, per: 1s, queue: 5}", ONE];
     let clock = ManualClock::at(start());
     let old = limiter(&limits, &clock);
-    drop(old.acquire(KEY, 1).unwrap());
+    drop(old.try_acquire(KEY, 1).unwrap());
     let new = old.changed(limits).unwrap();
-    let mut held = Box::pin(old.until_acquired(KEY, 1));
+    let mut held = Box::pin(old.acquire(KEY, 1));
     assert!(held.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let mut executor = Executor::new(&clock);
-    let task = executor.spawn(new.until_acquired(KEY, 1));
+    let task = executor.spawn(new.acquire(KEY, 1));
     executor.run_woken();
     drop(held);
     executor.run_until(after_ms(1_000));
@@ -75,7 +76,7 @@ fn a_limit_that_has_retired_is_in_nobodys_way() {
     assert_eq!(new.limits().count(), 1);
     assert!(new.check(KEY, 1).is_allowed());
     // Where leases were in force, it would have to wait and see.
-    let mut delayed = Box::pin(new.delay(KEY, 1, ms(500)));
+    let mut delayed = Box::pin(turn(new.acquire_within(KEY, 1, ms(500))));
     let context = &mut Context::from_waker(Waker::noop());
     assert!(Pin::new(&mut delayed).poll(context).is_ready(), "a second is needed");
 }
@@ -88,7 +89,8 @@ fn a_deadline_is_kept_over_the_end_of_a_limit_that_retires() {
     let new = old.changed(["{algorithm: fixed_window, limit: 1, per: 1h}"]).unwrap();
     assert!(new.check(KEY, 1).is_allowed());
     let mut executor = Executor::new(&clock);
-    let tasks = [20_000, 30_000].map(|max_wait| executor.spawn(new.delay(KEY, 1, ms(max_wait))));
+    let tasks =
+        [20_000, 30_000].map(|max_wait| executor.spawn(turn(new.acquire_within(KEY, 1, ms(max_wait)))));
     executor.run_until(after_ms(31_000));
     for (task, deadline) in tasks.into_iter().zip([20_000, 30_000]) {
         let finished = executor.finished(task).expect("its time is over");
@@ -108,10 +110,10 @@ fn a_clock_that_is_ahead_refuses_nobody_at_another_limiter() {
     let (here, there) = (built(&clock), built(&ahead));
     assert!(here.check(KEY, 1).is_allowed());
     let mut executor = Executor::new(&clock);
-    let front = executor.spawn(here.delay(KEY, 1, ms(5_000)));
+    let front = executor.spawn(turn(here.acquire_within(KEY, 1, ms(5_000))));
     executor.run_woken();
-    there.refund(KEY, 0);
-    let newcomer = executor.spawn(here.delay(KEY, 1, ms(100)));
+    there.refund_at(KEY, 0, start());
+    let newcomer = executor.spawn(turn(here.acquire_within(KEY, 1, ms(100))));
     executor.run();
     assert!(executor.finished(front).expect("it was due").output.is_admitted());
     assert!(!executor.finished(newcomer).expect("it cannot be").output.is_admitted());

@@ -1,9 +1,10 @@
 //! First come, first served, at the limit's own pace.
 
 use proptest::prelude::*;
-use tidegate::{Limiter, ManualClock, Refusal, Turn};
+use tidegate::{Limiter, ManualClock};
 
 use crate::executor::Executor;
+use crate::turn::{Refusal, Turn, turn};
 use crate::waiting::model::{KEY, LIMITS, Model, after_ms, later, limiter, remaining, start};
 
 #[test]
@@ -12,7 +13,7 @@ fn ten_thousand_wait_for_one_key_in_order_a_millisecond_apart() {
     let clock = ManualClock::at(start());
     let limiter = limiter(&["1000/s burst 1"], &clock);
     let mut executor = Executor::new(&clock);
-    let tasks: Vec<_> = (0..WAITERS).map(|_| executor.spawn(limiter.until_ready(KEY, 1))).collect();
+    let tasks: Vec<_> = (0..WAITERS).map(|_| executor.spawn(turn(limiter.acquire(KEY, 1)))).collect();
     executor.run();
     assert_eq!(executor.order(), tasks);
     for (number, task) in tasks.iter().enumerate() {
@@ -33,7 +34,7 @@ fn ten_thousand_with_a_max_wait_of_five_seconds_are_five_thousand() {
     let clock = ManualClock::at(start());
     let limiter = limiter(&["1000/s burst 1"], &clock);
     let mut executor = Executor::new(&clock);
-    let delay = |_| executor.spawn(limiter.delay(KEY, 1, std::time::Duration::from_secs(5)));
+    let delay = |_| executor.spawn(turn(limiter.acquire_within(KEY, 1, std::time::Duration::from_secs(5))));
     let tasks: Vec<_> = (0..10_000).map(delay).collect();
     executor.run();
     for (number, task) in tasks.iter().enumerate() {
@@ -79,7 +80,7 @@ proptest! {
         for (gap_ns, cost) in requests {
             now = later(now, u128::from(gap_ns));
             executor.run_until(now);
-            let task = executor.spawn(limiter.until_ready(KEY, cost));
+            let task = executor.spawn(turn(limiter.acquire(KEY, cost)));
             executor.run_woken();
             expected.push((task, now, model.admit(now, cost)));
         }
@@ -116,8 +117,8 @@ fn keys_do_not_wait_for_each_other() {
     let limiter: Limiter<_> = limiter(&["1/s burst 1"], &clock);
     let mut executor = Executor::new(&clock);
     let (one, other) = ("one", "other");
-    let of_one: Vec<_> = (0..5).map(|_| executor.spawn(limiter.until_ready(one, 1))).collect();
-    let of_other: Vec<_> = (0..2).map(|_| executor.spawn(limiter.until_ready(other, 1))).collect();
+    let of_one: Vec<_> = (0..5).map(|_| executor.spawn(turn(limiter.acquire(one, 1)))).collect();
+    let of_other: Vec<_> = (0..2).map(|_| executor.spawn(turn(limiter.acquire(other, 1)))).collect();
     executor.run();
     for (tasks, name) in [(of_one, one), (of_other, other)] {
         for (number, task) in tasks.iter().enumerate() {

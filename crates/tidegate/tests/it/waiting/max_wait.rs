@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidegate::{ManualClock, Nanos, Refusal, Timestamp, Turn};
+use tidegate::{ManualClock, Nanos, Timestamp};
 
 use crate::executor::{Executor, Finished, Task};
+use crate::turn::{Refusal, Turn, turn};
 use crate::waiting::line::limits;
 use crate::waiting::model::{KEY, Model, after_ms, later, limiter, ms, start};
 
@@ -38,9 +39,9 @@ fn play(limits: &[&str], planned: &[Planned]) -> Vec<(Timestamp, Finished<Turn>)
         executor.run_until(now);
         let task = match one.max_wait_ns {
             Some(max_wait_ns) => {
-                executor.spawn(limiter.delay(KEY, one.cost, Duration::from_nanos(max_wait_ns)))
+                executor.spawn(turn(limiter.acquire_within(KEY, one.cost, Duration::from_nanos(max_wait_ns))))
             }
-            None => executor.spawn(limiter.until_ready(KEY, one.cost)),
+            None => executor.spawn(turn(limiter.acquire(KEY, one.cost))),
         };
         executor.run_woken();
         came.push((now, task));
@@ -127,7 +128,8 @@ fn a_max_wait_of_nothing_is_a_check() {
     let clock = ManualClock::at(start());
     let limiter = limiter(&["1/s burst 1"], &clock);
     let mut executor = Executor::new(&clock);
-    let tasks: Vec<_> = (0..3).map(|_| executor.spawn(limiter.delay(KEY, 1, Duration::ZERO))).collect();
+    let tasks: Vec<_> =
+        (0..3).map(|_| executor.spawn(turn(limiter.acquire_within(KEY, 1, Duration::ZERO)))).collect();
     executor.run_woken();
     assert_eq!(waited(executor.finished(tasks[0]).unwrap().output), Some(0));
     for task in &tasks[1..] {
@@ -135,8 +137,8 @@ fn a_max_wait_of_nothing_is_a_check() {
     }
     assert_eq!(clock.sleepers(), 0);
     // Behind others too.
-    executor.spawn(limiter.until_ready(KEY, 1));
-    let behind = executor.spawn(limiter.delay(KEY, 1, Duration::ZERO));
+    executor.spawn(turn(limiter.acquire(KEY, 1)));
+    let behind = executor.spawn(turn(limiter.acquire_within(KEY, 1, Duration::ZERO)));
     executor.run_woken();
     assert_eq!(executor.finished(behind).unwrap().output, too_long(2_000_000_000));
 }
@@ -146,7 +148,8 @@ fn the_longest_max_wait_is_no_trouble() {
     let clock = ManualClock::at(start());
     let limiter = limiter(&["1/s burst 1"], &clock);
     let mut executor = Executor::new(&clock);
-    let tasks: Vec<_> = (0..3).map(|_| executor.spawn(limiter.delay(KEY, 1, Duration::MAX))).collect();
+    let tasks: Vec<_> =
+        (0..3).map(|_| executor.spawn(turn(limiter.acquire_within(KEY, 1, Duration::MAX)))).collect();
     executor.run();
     assert_eq!(executor.finished(tasks[2]).unwrap().at, after_ms(2_000));
 }
@@ -157,12 +160,13 @@ fn whoever_comes_after_a_drop_is_told_the_shorter_wait() {
     let clock = ManualClock::at(start());
     let limiter = limiter(&["1/s burst 1"], &clock);
     let mut executor = Executor::new(&clock);
-    let tasks: Vec<_> = (0..4).map(|_| executor.spawn(limiter.delay(KEY, 1, ms(3_000)))).collect();
-    let refused = executor.spawn(limiter.delay(KEY, 1, ms(3_000)));
+    let tasks: Vec<_> =
+        (0..4).map(|_| executor.spawn(turn(limiter.acquire_within(KEY, 1, ms(3_000))))).collect();
+    let refused = executor.spawn(turn(limiter.acquire_within(KEY, 1, ms(3_000))));
     executor.run_woken();
     assert_eq!(executor.finished(refused).unwrap().output, too_long(4_000_000_000));
     executor.drop_task(tasks[2]);
-    let accepted = executor.spawn(limiter.delay(KEY, 1, ms(3_000)));
+    let accepted = executor.spawn(turn(limiter.acquire_within(KEY, 1, ms(3_000))));
     executor.run();
     assert_eq!(executor.finished(accepted).unwrap().at, after_ms(3_000));
 }

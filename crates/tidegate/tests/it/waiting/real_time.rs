@@ -4,7 +4,9 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
-use tidegate::{Clock, LATE_NS_MAX, Limiter, SystemClock, Turn};
+use tidegate::{Clock, LATE_NS_MAX, Limiter, SystemClock};
+
+use crate::turn::{Turn, turn};
 
 /// Woken tasks, by number.
 struct Wakes {
@@ -46,7 +48,7 @@ fn two_thousand_leave_in_order_and_never_faster_than_the_limit() {
     let clock = SystemClock::new();
     let began_ns = clock.now().as_nanos();
     let mut left: Vec<(usize, u64)> = Vec::new();
-    run_all((0..WAITERS).map(|_| limiter.until_ready("key", 1)), |task, turn| {
+    run_all((0..WAITERS).map(|_| turn(limiter.acquire("key", 1))), |task, turn| {
         assert!(turn.is_admitted(), "{task}: {turn:?}");
         left.push((task, clock.now().as_nanos()));
     });
@@ -74,7 +76,7 @@ fn on_runtime(runtime: &tokio::runtime::Runtime) {
         let spawn = |_| {
             let (limiter, waits) = (limiter.clone(), waits.clone());
             tokio::spawn(async move {
-                let Turn::Admitted { waited, .. } = limiter.until_ready("key", 1).await else {
+                let Turn::Admitted { waited, .. } = turn(limiter.acquire("key", 1)).await else {
                     panic!("refused")
                 };
                 waits.lock().unwrap().push(waited);
@@ -107,7 +109,7 @@ fn a_task_that_a_runtime_aborts_steps_out_of_the_line() {
     runtime.block_on(async {
         let spawn = |_| {
             let limiter = limiter.clone();
-            tokio::spawn(async move { limiter.until_ready("key", 1).await })
+            tokio::spawn(async move { turn(limiter.acquire("key", 1)).await })
         };
         let tasks: Vec<_> = (0..20).map(spawn).collect();
         tokio::task::yield_now().await;
@@ -135,7 +137,7 @@ fn threads_will_do() {
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                (0..TURNS).for_each(|_| assert!(limiter.until_ready_blocking("key", 1).is_admitted()));
+                (0..TURNS).for_each(|_| assert!(limiter.acquire_blocking("key", 1).is_ok()));
             });
         }
     });

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidegate::{LATE_NS_MAX, ManualClock, Refusal, Turn};
+use tidegate::{LATE_NS_MAX, ManualClock};
 
 use crate::executor::Executor;
+use crate::turn::{Refusal, Turn, turn};
 use crate::waiting::line::limits;
 use crate::waiting::model::{KEY, after_ms, later, limiter, ms, start};
 
@@ -65,8 +66,8 @@ proptest! {
                 Comer::Waits { cost, max_wait_ns } => {
                     executor.run_woken();
                     let task = match max_wait_ns {
-                        Some(max_wait_ns) => executor.spawn(limiter.delay(KEY, cost, Duration::from_nanos(max_wait_ns))),
-                        None => executor.spawn(limiter.until_ready(KEY, cost)),
+                        Some(max_wait_ns) => executor.spawn(turn(limiter.acquire_within(KEY, cost, Duration::from_nanos(max_wait_ns)))),
+                        None => executor.spawn(turn(limiter.acquire(KEY, cost))),
                     };
                     tasks.push((now, max_wait_ns, task));
                 }
@@ -102,9 +103,9 @@ fn those_who_cannot_make_it_any_more_are_refused_when_it_is_known() {
     let limiter = limiter(&["1/s burst 1"], &clock);
     assert!(limiter.check(KEY, 1).is_allowed());
     let mut executor = Executor::new(&clock);
-    let front = executor.spawn(limiter.until_ready(KEY, 1));
-    let tight = executor.spawn(limiter.delay(KEY, 1, ms(2_500)));
-    let patient = executor.spawn(limiter.delay(KEY, 1, ms(9_000)));
+    let front = executor.spawn(turn(limiter.acquire(KEY, 1)));
+    let tight = executor.spawn(turn(limiter.acquire_within(KEY, 1, ms(2_500))));
+    let patient = executor.spawn(turn(limiter.acquire_within(KEY, 1, ms(9_000))));
     executor.run_up_to(after_ms(1_000));
     assert!(limiter.check(KEY, 1).is_allowed());
     executor.run_woken();
@@ -125,9 +126,9 @@ fn those_behind_one_that_is_refused_in_front_hear_of_it_too() {
     let limiter = limiter(&["{algorithm: fixed_window, limit: 10, per: 1s}"], &clock);
     assert!(limiter.check(KEY, 10).is_allowed());
     let mut executor = Executor::new(&clock);
-    let front = executor.spawn(limiter.delay(KEY, 5, ms(1_000)));
-    let patient = executor.spawn(limiter.until_ready(KEY, 1));
-    let tight = executor.spawn(limiter.delay(KEY, 1, ms(1_200)));
+    let front = executor.spawn(turn(limiter.acquire_within(KEY, 5, ms(1_000))));
+    let patient = executor.spawn(turn(limiter.acquire(KEY, 1)));
+    let tight = executor.spawn(turn(limiter.acquire_within(KEY, 1, ms(1_200))));
     let second = tidegate::Timestamp::from_nanos(1_000_000_000);
     executor.run_up_to(second);
     assert!(limiter.check(KEY, 10).is_allowed());

@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 
-use tidegate::{Clock, Limiter, ManualClock, Timer, Timestamp, Turn};
+use tidegate::{Clock, Limiter, ManualClock, Timer, Timestamp};
 
 use crate::waiting::model::{KEY, limiter, ms, start};
 
@@ -18,8 +18,6 @@ impl Wake for Owner {
     fn wake(self: Arc<Self>) {}
 }
 
-type Waits = Pin<Box<dyn Future<Output = tidegate::Turn> + Send>>;
-
 /// In front of the line, and behind.
 #[test]
 fn a_task_that_is_dropped_with_a_waker_steps_out_of_the_same_line() {
@@ -27,12 +25,11 @@ fn a_task_that_is_dropped_with_a_waker_steps_out_of_the_same_line() {
         let limiter: &'static Limiter<ManualClock> =
             Box::leak(Box::new(limiter(&["1 per hour burst 1"], &ManualClock::at(start()))));
         assert!(limiter.check(KEY, 1).is_allowed());
-        let mut owned: Waits = Box::pin(limiter.until_ready(KEY, 1));
-        let mut owning = Box::pin(limiter.until_ready(KEY, 1));
+        let (mut owned, mut owning) = (Box::pin(limiter.acquire(KEY, 1)), Box::pin(limiter.acquire(KEY, 1)));
         let owner = Arc::new(Owner { _task: Mutex::new(None) });
         let waker = Waker::from(owner.clone());
         let mut poll_owning = || assert!(owning.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        let poll_owned = |owned: &mut Waits| {
+        let poll_owned = |owned: &mut Pin<Box<tidegate::limiter::Acquiring<'_, ManualClock>>>| {
             assert!(owned.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         };
         if owner_is_in_front {
@@ -48,7 +45,7 @@ fn a_task_that_is_dropped_with_a_waker_steps_out_of_the_same_line() {
         let _ = owning.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         drop(owning);
         limiter.reset(KEY);
-        assert!(limiter.until_ready_blocking(KEY, 1).is_admitted());
+        assert!(limiter.acquire_blocking(KEY, 1).is_ok());
     }
 }
 
@@ -77,14 +74,14 @@ fn a_timer_that_is_early_is_not_polled_after_its_end_and_lets_nobody_through() {
     let builder = Limiter::builder().limit("1/s burst 1").clock(Early(clock.clone()));
     let limiter = builder.build().unwrap();
     assert!(limiter.check(KEY, 1).is_allowed());
-    let mut waiting = pin!(limiter.until_ready(KEY, 1));
+    let mut waiting = pin!(limiter.acquire(KEY, 1));
     let context = &mut Context::from_waker(Waker::noop());
     assert!(waiting.as_mut().poll(context).is_pending());
     clock.set(clock.next_wake().unwrap());
     assert!(waiting.as_mut().poll(context).is_pending());
     clock.advance(std::time::Duration::from_micros(1));
-    let std::task::Poll::Ready(Turn::Admitted { waited, .. }) = waiting.as_mut().poll(context) else {
+    let std::task::Poll::Ready(Ok(admitted)) = waiting.as_mut().poll(context) else {
         panic!("it is due");
     };
-    assert_eq!(waited.as_duration(), ms(1_000));
+    assert_eq!(admitted.waited(), ms(1_000));
 }

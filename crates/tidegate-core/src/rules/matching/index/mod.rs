@@ -29,6 +29,7 @@
 mod build;
 mod check;
 mod lengths;
+mod matches;
 mod offer;
 mod search;
 mod slot;
@@ -37,7 +38,7 @@ mod token;
 mod tree;
 mod view;
 
-use smallvec::SmallVec;
+pub use matches::Matches;
 
 use build::Builder;
 use check::{Asked, Check};
@@ -48,9 +49,6 @@ use tree::Tree;
 use view::View;
 
 use crate::rules::{Apply, Descriptor, Rule};
-
-/// Rules by their numbers, ascending; their place in the slice that they were indexed from.
-pub type Matches = SmallVec<[u32; 8]>;
 
 /// Finds the rules that match a descriptor.
 ///

@@ -1,8 +1,8 @@
 //! Tidegate's store, with a limit or several.
 
 use tidegate::redis::{RedisSettings, RedisStore};
-use tidegate::store::Ask;
-use tidegate::{Charge, Clock as _, Counter, Limit, Op, Plan, Store as _, SystemClock};
+use tidegate::store::{Ask, Charge, Counter, Op, Plan, Store as _};
+use tidegate::{Clock as _, Limit, SystemClock};
 
 use super::TIMEOUT;
 use super::rounds::Decider;

@@ -6,7 +6,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate::{CheckingOne, MemoryStore, store};
+use tidegate::engine::CheckingOne;
+use tidegate::{MemoryStore, store};
 use tidegate_core::{
     Charge, Counter, Decision, LimitSpec, Nanos, Op, Timestamp, UNITS_MAX, Verdict, WINDOW_NS_MAX,
 };

@@ -14,10 +14,10 @@ use redis::{Connection, RedisResult, Value};
 use tidegate_core::{Counter, Limit, Role, Timestamp};
 
 use super::*;
-use crate::Op;
 use crate::redis::order::{KeyName, Order, OrderCharge};
 use crate::redis::testing::RedisServer;
 use crate::store::LeaseReply;
+use tidegate_core::Op;
 
 const START_US: u64 = 1_750_000_000_000_000;
 

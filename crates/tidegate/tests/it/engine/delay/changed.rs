@@ -2,12 +2,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use tidegate::{Clock, ManualClock, ManualSleep, Refusal, Timer, Timestamp};
+use tidegate::clock::ManualSleep;
+use tidegate::{Clock, ManualClock, Timer, Timestamp};
 
 use super::{SLOW, bench, decide, done_ms, ended, passed, rules, set_seconds};
 use crate::engine::bench::{domains, with_request};
 use crate::engine::setup::{Setup, over_each_store};
 use crate::executor::Executor;
+use crate::turn::Refusal;
 
 fn a_higher_limit_is_there_at_once_for_those_who_wait(setup: Setup) {
     let bench = bench(

@@ -1,10 +1,11 @@
 //! One line: first come, first served, at the limit's own pace.
 
 use tidegate::rules::Fate;
-use tidegate::{Nanos, QUEUE_MAX_DEFAULT, Refusal};
+use tidegate::{Nanos, QUEUE_MAX_DEFAULT};
 
 use super::{SLOW, bench, done_ms, ended, passed};
 use crate::engine::setup::{Setup, over_each_store};
+use crate::turn::Refusal;
 
 fn each_goes_when_the_limit_admits_it_in_the_order_they_came(setup: Setup) {
     let bench = bench(setup, SLOW);

@@ -8,11 +8,12 @@ mod several;
 mod told;
 
 use tidegate::rules::{Descriptor, Request};
-use tidegate::{ManualClock, Refusal, Timer};
+use tidegate::{ManualClock, Timer};
 
 use crate::engine::bench::{Bench, Told, entries};
 use crate::engine::setup::{Setup, TestEngine};
 use crate::executor::{Executor, Task};
+use crate::turn::Refusal;
 
 /// What became of a request, without what the answer borrows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ pub async fn decide<C: Timer + Send + Sync + 'static>(
     Ended {
         told: Told::of(&decided.answer),
         waited_ms: decided.waited.get().div_ceil(1_000_000),
-        refusal: decided.refusal,
+        refusal: decided.refused().map(Refusal::from),
     }
 }
 

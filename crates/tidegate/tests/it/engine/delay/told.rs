@@ -1,10 +1,10 @@
 //! What requests are told that may be held, and what they leave behind.
 
-use tidegate::Refusal;
 use tidegate::rules::Fate;
 
 use super::{SLOW, bench, decide, done_ms, ended, passed};
 use crate::engine::setup::{Setup, over_each_store};
+use crate::turn::Refusal;
 
 fn a_check_does_not_wait(setup: Setup) {
     let bench = bench(setup, SLOW);

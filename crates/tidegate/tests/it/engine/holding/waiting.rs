@@ -11,7 +11,7 @@ async fn acquire(bench: &Bench, attributes: &str) -> Option<LeaseToken> {
     let entries = entries(attributes);
     let descriptors: Vec<_> = entries.iter().map(|entries| Descriptor::new(entries, 1)).collect();
     let request = Request { domain: "api", descriptors: &descriptors };
-    let acquired = bench.engine.acquire(&request, None).await.unwrap();
+    let acquired = bench.engine.lease(&request, None).await.unwrap();
     acquired.lease.map(|lease| lease.token)
 }
 

@@ -2,12 +2,13 @@
 
 use proptest::prelude::*;
 use std::time::Duration;
-use tidegate::{Clock, Limiter, ManualClock, Refusal, Timestamp, Turn};
+use tidegate::{Clock, Limiter, ManualClock, Timestamp};
 
 use crate::engine::bench::domains;
 use crate::engine::delay::{decide, rules};
 use crate::engine::setup::{Setup, TestEngine};
 use crate::executor::Executor;
+use crate::turn::{Refusal, Turn, turn};
 
 /// How long after the one before a request comes, what it costs, and whether it is dropped after a while.
 fn requests() -> impl Strategy<Value = Vec<(u64, u64, Option<u64>)>> {
@@ -63,7 +64,7 @@ proptest! {
         let clock = ManualClock::default();
         let limiter = Limiter::builder().limit(limit).clock(clock.clone()).build().unwrap();
         let max_wait = Duration::from_secs(2);
-        let by_limiter = run(&clock, &requests, |cost| limiter.delay("key", cost, max_wait), |turn| match turn {
+        let by_limiter = run(&clock, &requests, |cost| turn(limiter.acquire_within("key", cost, max_wait)), |turn| match turn {
             Turn::Admitted { .. } => Ok(()),
             Turn::Refused(refusal) => Err(*refusal),
         });

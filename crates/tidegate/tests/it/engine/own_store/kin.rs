@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate::{Engine, ManualClock, MemoryStore, NodeStore};
+use tidegate::store::NodeStore;
+use tidegate::{Engine, ManualClock, MemoryStore};
 
 use crate::engine::bench::{domains, with_request};
 use crate::engine::delay::{SLOW, decide, done_ms, rules};
@@ -22,7 +23,7 @@ fn what_is_given_back_to_another_engine_over_the_same_store_counts_too() {
     let all = [(); 2].map(|()| tasks.spawn(decide(&one, "user=1", 1)));
     tasks.run_woken();
     assert_eq!(done_ms(&tasks, &all), [Some(0), None]);
-    with_request("user=1", 1, |request| done(other.refund(request)).unwrap());
+    with_request("user=1", 1, |request| done(other.refund(request, None)).unwrap());
     tasks.run_woken();
     assert_eq!(done_ms(&tasks, &all), [Some(0), Some(0)]);
 }

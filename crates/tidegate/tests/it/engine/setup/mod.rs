@@ -3,11 +3,10 @@
 pub mod shared;
 
 use std::sync::Arc;
+use tidegate::engine::Explanation;
 use tidegate::rules::{Answer, Domain, Request};
-use tidegate::{
-    Engine, EngineError, Explanation, Lease, LeaseToken, MemoryStore, Nanos, NodeStore, PlanFull, Release,
-    Renewal, Timer,
-};
+use tidegate::store::{NodeStore, PlanFull};
+use tidegate::{Engine, EngineError, Lease, LeaseToken, MemoryStore, Nanos, Release, Renewal, Timer};
 
 use crate::engine::bench::Bench;
 use shared::done;
@@ -95,7 +94,7 @@ impl Setup {
     }
 
     pub fn refund<C: Clock>(self, engine: &TestEngine<C>, request: &Request<'_>) {
-        done(engine.refund(request)).unwrap();
+        done(engine.refund(request, None)).unwrap();
     }
 
     pub fn reset<C: Clock>(self, engine: &TestEngine<C>, request: &Request<'_>) {
@@ -111,7 +110,7 @@ impl Setup {
     ) -> (R, Option<Lease>) {
         match self {
             Self::Own => {
-                let decided = done(engine.try_acquire(request, ttl)).unwrap();
+                let decided = done(engine.try_lease(request, ttl)).unwrap();
                 (told(&decided.answer), decided.lease)
             }
             Self::Shared => shared::acquire(engine, request, ttl, told),

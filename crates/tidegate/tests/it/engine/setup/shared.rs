@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use tidegate::rules::{Answer, Domain, Request};
-use tidegate::{Engine, EngineError, Lease, MemoryStore, Nanos, NodeStore, PlanFull, Store, Timer};
+use tidegate::store::{NodeStore, PlanFull, Store};
+use tidegate::{Engine, EngineError, Lease, MemoryStore, Nanos, Timer};
 use tidegate_testing::remote::Remote;
 
 use super::TestEngine;
@@ -53,7 +54,7 @@ pub fn acquire<C: Timer + Send + Sync + 'static, R>(
     ttl: Option<Nanos>,
     told: impl FnOnce(&Answer) -> R,
 ) -> (R, Option<Lease>) {
-    match at_once(engine.acquire(request, ttl)).map(Result::unwrap) {
+    match at_once(engine.lease(request, ttl)).map(Result::unwrap) {
         Some(decided) => (told(&decided.answer), decided.lease),
         None => (peek(engine, request, told), None),
     }

@@ -1,0 +1,145 @@
+//! Background work of guards over a shared store: renewing a lease, and waiting for what was given back.
+//!
+//! One thread for the process runs all of it. It needs no runtime, and it runs on while the runtime of a store does not: a lease that
+//! cannot be renewed is noticed. The thread is started when it is first needed, and sleeps while there is nothing to do.
+
+#[cfg(not(loom))]
+pub(crate) use executor::spawn;
+
+/// The model checker has no background thread.
+#[cfg(loom)]
+pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) {
+    crate::blocking::block_on(task);
+}
+
+#[cfg(not(loom))]
+mod executor {
+    use std::collections::VecDeque;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::pin::Pin;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+    use std::task::{Context, Poll, Wake, Waker};
+    use std::thread;
+
+    /// The name of the thread. Linux shows 15 bytes of it.
+    const THREAD_NAME: &str = "tidegate-guards";
+
+    static EXECUTOR: OnceLock<Option<Arc<Executor>>> = OnceLock::new();
+
+    type BoxedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+    /// Runs a task. It is dropped if no thread can be started.
+    pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) {
+        if let Some(executor) = EXECUTOR.get_or_init(Executor::start) {
+            let future = Mutex::new(Some(Box::pin(task) as BoxedTask));
+            let executor = executor.clone();
+            Task { future, is_queued: AtomicBool::new(false), executor }.enqueue();
+        }
+    }
+
+    /// Tasks that are to be polled.
+    #[derive(Default)]
+    struct Executor {
+        runnable: Mutex<VecDeque<Arc<Task>>>,
+        added: Condvar,
+    }
+
+    struct Task {
+        /// None once it is done. Only the thread polls it, so the lock is never waited for.
+        future: Mutex<Option<BoxedTask>>,
+        is_queued: AtomicBool,
+        executor: Arc<Executor>,
+    }
+
+    impl Executor {
+        fn start() -> Option<Arc<Self>> {
+            let executor = Arc::<Self>::default();
+            let of_thread = executor.clone();
+            let thread = thread::Builder::new().name(THREAD_NAME.to_owned());
+            thread.spawn(move || of_thread.run()).ok().map(|_| executor)
+        }
+
+        fn run(&self) {
+            loop {
+                let mut runnable = locked(&self.runnable);
+                let task = loop {
+                    match runnable.pop_front() {
+                        Some(task) => break task,
+                        None => {
+                            runnable = self.added.wait(runnable).unwrap_or_else(PoisonError::into_inner);
+                        }
+                    }
+                };
+                drop(runnable);
+                task.poll();
+            }
+        }
+    }
+
+    impl Task {
+        fn enqueue(self) {
+            Arc::new(self).wake();
+        }
+
+        fn poll(self: Arc<Self>) {
+            // Before it is polled: a task that is woken meanwhile is polled again.
+            self.is_queued.store(false, Ordering::Release);
+            let waker = Waker::from(self.clone());
+            let mut future = locked(&self.future);
+            let Some(running) = future.as_mut() else { return };
+            let mut context = Context::from_waker(&waker);
+            // A task that panics ends alone.
+            let polled = catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(&mut context)));
+            if !matches!(polled, Ok(Poll::Pending)) {
+                let done = future.take();
+                drop(future);
+                drop(done);
+            }
+        }
+    }
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            if !self.is_queued.swap(true, Ordering::AcqRel) {
+                let executor = self.executor.clone();
+                locked(&executor.runnable).push_back(self);
+                executor.added.notify_one();
+            }
+        }
+    }
+
+    fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use std::future::poll_fn;
+        use std::sync::mpsc::channel;
+        use std::task::Poll;
+
+        use super::spawn;
+
+        #[test]
+        fn a_task_is_polled_again_when_it_is_woken() {
+            let (sender, polls) = channel();
+            let mut left = 3;
+            spawn(poll_fn(move |context| {
+                sender.send(left).unwrap();
+                left -= 1;
+                context.waker().wake_by_ref();
+                if left == 0 { Poll::Ready(()) } else { Poll::Pending }
+            }));
+            assert_eq!(polls.into_iter().collect::<Vec<_>>(), [3, 2, 1]);
+        }
+
+        #[test]
+        fn a_task_that_panics_ends_alone() {
+            let (sender, done) = channel();
+            spawn(async { panic!("on purpose") });
+            spawn(async move { sender.send(()).unwrap() });
+            done.recv().unwrap();
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! A request that the rules admitted, and why one was not.
+
+use std::fmt;
+use std::time::Duration;
+
+use tidegate_core::rules::Request;
+use tidegate_core::{Decision, Fence, Op, Verdict};
+
+use super::operations::done;
+use super::{Answer, Decided, Engine, EngineError};
+use crate::memory::{Lease, MemoryStore, Release, Renewal};
+use crate::rules::OwnedRequest;
+use crate::store::{Shared, Store};
+use crate::{Clock, Refused, background};
+
+/// A request that the rules admitted. What concurrency limits gave is held until this is dropped, released, or its time is over.
+///
+/// Made by [`Engine::try_acquire`], [`acquire`](Engine::acquire) and [`acquire_within`](Engine::acquire_within). Rates that
+/// were charged stay charged. Over a shared store, dropping it does not wait: the lease is released in the background.
+#[must_use = "what is held is given back when this is dropped"]
+pub struct AdmittedRequest<C, S>
+where
+    C: Clock + Send + Sync + 'static,
+    S: Store + 'static,
+{
+    engine: Engine<C, S>,
+    request: KeptRequest,
+    answer: Answer,
+    decision: Decision,
+    waited: Duration,
+    lease: Option<Lease>,
+}
+
+/// Why the rules did not admit a request, with the answer if there is one.
+#[derive(Clone, Debug)]
+pub struct RequestRefused {
+    refused: Refused,
+    answer: Option<Box<Answer>>,
+}
+
+/// A request that is kept for longer than its caller does.
+#[derive(Clone)]
+pub(super) struct KeptRequest {
+    domain: Box<str>,
+    request: OwnedRequest,
+}
+
+impl KeptRequest {
+    pub fn of(request: &Request<'_>) -> Self {
+        Self { domain: request.domain.into(), request: OwnedRequest::of(request) }
+    }
+
+    pub fn lend<T>(&self, use_it: impl FnOnce(&Request<'_>) -> T) -> T {
+        self.request.lend(&self.domain, use_it)
+    }
+}
+
+impl<C, S> AdmittedRequest<C, S>
+where
+    C: Clock + Send + Sync + 'static,
+    S: Store + 'static,
+{
+    /// A guard of a request that passes; else why it does not.
+    pub(super) fn of(
+        engine: Engine<C, S>,
+        request: KeptRequest,
+        decided: Result<Decided, EngineError>,
+    ) -> Result<Self, RequestRefused> {
+        let decided = decided?;
+        let refused = decided.refused();
+        let Decided { answer, waited, lease, .. } = decided;
+        let decision = decision(&answer);
+        if !answer.fate.passes() {
+            let refused = refused.unwrap_or(Refused::OverLimit(decision));
+            return Err(RequestRefused { refused, answer: Some(Box::new(answer)) });
+        }
+        Ok(Self { engine, request, answer, decision, waited: waited.as_duration(), lease })
+    }
+
+    /// What the rules say.
+    pub fn answer(&self) -> &Answer {
+        &self.answer
+    }
+
+    /// The same, without rules.
+    pub fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// How long it waited, from when it asked until it was due.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// The lease; none if there was nothing to hold.
+    pub fn lease(&self) -> Option<&Lease> {
+        self.lease.as_ref()
+    }
+
+    /// The number to show to what the lease protects; zero, which everything newer outranks, if there was nothing to hold.
+    pub fn fence(&self) -> Fence {
+        self.lease.map_or(Fence::default(), |lease| lease.fence)
+    }
+}
+
+/// Over the memory store.
+impl<C> AdmittedRequest<C, std::sync::Arc<MemoryStore>>
+where
+    C: Clock + Send + Sync + 'static,
+{
+    /// Holds on for as long as the limits give from now. What holds nothing has been released already.
+    pub fn renew(&mut self) -> Renewal {
+        let Some(lease) = &mut self.lease else { return Renewal::AlreadyReleased };
+        let token = lease.token;
+        let renewed = self.request.lend(|request| self.engine.renew(request, &token, None));
+        // A request that was admitted has a plan.
+        let renewal = renewed.unwrap_or(Renewal::WrongOwner);
+        if let Renewal::Renewed(renewed) = renewal {
+            *lease = renewed;
+        }
+        renewal
+    }
+
+    /// Gives it back and says whether it was still held.
+    pub fn release(mut self) -> Release {
+        let Some(lease) = self.lease.take() else { return Release::AlreadyReleased };
+        let released = self.request.lend(|request| self.engine.release(request, &lease.token));
+        released.unwrap_or(Release::WrongOwner)
+    }
+}
+
+/// Over a store that may answer later.
+impl<C, S> AdmittedRequest<C, S>
+where
+    C: Clock + Send + Sync + 'static,
+    S: Shared + 'static,
+{
+    /// Holds on for as long as the limits give from now. What holds nothing has been released already.
+    pub async fn renew(&mut self) -> Result<Renewal, EngineError> {
+        let Some(lease) = &mut self.lease else { return Ok(Renewal::AlreadyReleased) };
+        let op = Op::Renew { token: lease.token, ttl: None };
+        let changing = self.request.lend(|request| self.engine.start_change(request, op, None))?;
+        let renewal: Renewal = changing.finish(&self.engine).await?.lease.into();
+        if let Renewal::Renewed(renewed) = renewal {
+            *lease = renewed;
+        }
+        Ok(renewal)
+    }
+
+    /// Gives it back and says whether it was still held.
+    pub async fn release(mut self) -> Result<Release, EngineError> {
+        let Some(lease) = self.lease.take() else { return Ok(Release::AlreadyReleased) };
+        let op = Op::Release { token: lease.token };
+        let changing = self.request.lend(|request| self.engine.start_change(request, op, None))?;
+        Ok(changing.finish(&self.engine).await?.lease.into())
+    }
+}
+
+impl<C, S> Drop for AdmittedRequest<C, S>
+where
+    C: Clock + Send + Sync + 'static,
+    S: Store + 'static,
+{
+    fn drop(&mut self) {
+        let Some(lease) = self.lease.take() else { return };
+        let op = Op::Release { token: lease.token };
+        // It starts here. If its limits are gone by now, there is nothing to give back.
+        let Ok(changing) = self.request.lend(|request| self.engine.start_change(request, op, None)) else {
+            return;
+        };
+        let engine = self.engine.clone();
+        if changing.is_done() {
+            let _ = done(changing.finish(&engine));
+        } else {
+            background::spawn(async move {
+                // If the store does not answer, the lease ends with its ttl.
+                let _ = changing.finish(&engine).await;
+            });
+        }
+    }
+}
+
+impl RequestRefused {
+    /// Why.
+    pub fn refused(&self) -> &Refused {
+        &self.refused
+    }
+
+    /// What the rules say; none if nothing could be decided.
+    pub fn answer(&self) -> Option<&Answer> {
+        self.answer.as_deref()
+    }
+
+    /// How long to wait before it is tried again: never if it cannot be admitted at all, none if it is not known.
+    pub fn retry_after(&self) -> Option<crate::Wait> {
+        self.answer.as_ref().map(|answer| answer.retry_after).or_else(|| self.refused.retry_after())
+    }
+
+    /// The decision that denied it, if one did.
+    pub fn decision(&self) -> Option<Decision> {
+        self.answer.as_deref().map(decision)
+    }
+}
+
+impl From<EngineError> for RequestRefused {
+    fn from(error: EngineError) -> Self {
+        let refused = match error {
+            EngineError::PlanFull => Refused::PlanFull,
+            EngineError::Store(failure) => Refused::Store(failure),
+        };
+        Self { refused, answer: None }
+    }
+}
+
+impl From<RequestRefused> for Refused {
+    fn from(refused: RequestRefused) -> Self {
+        refused.refused
+    }
+}
+
+impl fmt::Display for RequestRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.refused.fmt(f)?;
+        match self.answer.as_ref().and_then(|answer| answer.decider()) {
+            Some(decider) => write!(f, " (by the rule `{}`)", decider.rule.name),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for RequestRefused {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.refused)
+    }
+}
+
+/// What an answer says, without rules.
+fn decision(answer: &Answer) -> Decision {
+    let verdict = if answer.fate.passes() { Verdict::Allowed } else { Verdict::Denied };
+    let mut decision = Decision::of_one(crate::store::Outcome {
+        verdict,
+        remaining: answer.remaining,
+        retry_after: answer.retry_after,
+        reset_after: answer.reset_after,
+        delay: answer.delay,
+    });
+    decision.decided_by = answer.decided_by.unwrap_or(0);
+    decision.degraded = answer.degraded;
+    decision
+}
+
+impl<C, S> fmt::Debug for AdmittedRequest<C, S>
+where
+    C: Clock + Send + Sync + 'static,
+    S: Store + 'static,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdmittedRequest")
+            .field("decision", &self.decision)
+            .field("lease", &self.lease)
+            .field("waited", &self.waited)
+            .finish_non_exhaustive()
+    }
+}

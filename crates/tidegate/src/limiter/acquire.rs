@@ -1,0 +1,187 @@
+//! What takes or waits: `try_acquire` never waits, `acquire` does, `acquire_within` for a maximum time.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tidegate_core::{IntoKey, Nanos};
+
+use super::admitted::{Granted, LimiterRef};
+use super::wait::{Wanted, until_admitted};
+use super::{Admitted, Asking, Limiter, span};
+use crate::blocking::block_on;
+use crate::memory::MemoryStore;
+use crate::store::{Shared, Store};
+use crate::{Clock, Refused, SystemClock, Timer};
+
+/// Taking units, and holding what concurrency limits give. A limiter may have rates beside its concurrency limits: all admit a
+/// request or none is charged.
+///
+/// ```
+/// use tidegate::Limiter;
+///
+/// // At most 3 reports at a time for each tenant, and at most 100 an hour.
+/// let limiter = Limiter::builder()
+///     .limit("{algorithm: concurrency, limit: 3, ttl: 5m}")
+///     .limit("100 per hour")
+///     .build()?;
+///
+/// let slots: Vec<_> = (0..3).filter_map(|_| limiter.try_acquire("tenant:7", 1).ok()).collect();
+/// assert_eq!(slots.len(), 3);
+/// assert!(limiter.try_acquire("tenant:7", 1).is_err());
+/// drop(slots);
+/// assert!(limiter.try_acquire("tenant:7", 1).is_ok());
+/// # Ok::<(), tidegate::LimiterError>(())
+/// ```
+impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
+    /// Asks for `cost` units of `key` as [`check`](Self::check) does, and holds what concurrency limits gave until
+    /// the answer is dropped. Never waits.
+    ///
+    /// A limiter without a concurrency limit, and a cost of zero, give nothing to hold.
+    pub fn try_acquire(&self, key: impl IntoKey, cost: u64) -> Result<Admitted<'_, C>, Refused> {
+        take(LimiterRef::Borrowed(self), key.key_bytes().as_ref(), cost, None)
+    }
+
+    /// As [`try_acquire`](Self::try_acquire), for no longer than `ttl`, a millisecond at least, if that is less than the
+    /// limits would give.
+    pub fn try_acquire_for(
+        &self,
+        key: impl IntoKey,
+        cost: u64,
+        ttl: Duration,
+    ) -> Result<Admitted<'_, C>, Refused> {
+        take(LimiterRef::Borrowed(self), key.key_bytes().as_ref(), cost, Some(span(ttl)))
+    }
+
+    /// As [`try_acquire`](Self::try_acquire), with a guard that can go wherever the limiter can.
+    pub fn try_acquire_owned(
+        self: &Arc<Self>,
+        key: impl IntoKey,
+        cost: u64,
+    ) -> Result<Admitted<'static, C>, Refused> {
+        take(LimiterRef::Owned(Arc::clone(self)), key.key_bytes().as_ref(), cost, None)
+    }
+}
+
+fn take<'a, C: Clock>(
+    limiter: LimiterRef<'a, C, Arc<MemoryStore>>,
+    key: &[u8],
+    cost: u64,
+    ttl: Option<Nanos>,
+) -> Result<Admitted<'a, C>, Refused> {
+    let at = limiter.get().clock.now();
+    let (decision, lease) = limiter.get().lease_at(key, cost, ttl, at);
+    match decision.is_allowed() {
+        true => Ok(Admitted::new(limiter, key.into(), Granted { decision, lease, at }, ttl)),
+        false => Err(Refused::OverLimit(decision)),
+    }
+}
+
+/// Taking units from a store that may answer later.
+impl<C: Clock, S: Shared> Limiter<C, S> {
+    /// Asks for `cost` units of `key` as [`check`](Self::check) does, and holds what concurrency limits gave until
+    /// the answer is dropped. Never waits for a limit.
+    ///
+    /// While the store does not answer, the limiter's [policy](super::LimiterBuilder::on_store_failure) decides.
+    pub fn try_acquire(
+        &self,
+        key: impl IntoKey,
+        cost: u64,
+    ) -> Asking<'_, Result<Admitted<'_, C, S>, Refused>, C, S> {
+        Asking::acquire(LimiterRef::Borrowed(self), key.key_bytes().as_ref(), cost, None)
+    }
+
+    /// As [`try_acquire`](Self::try_acquire), for no longer than `ttl`, a millisecond at least, if that is less than the
+    /// limits would give.
+    pub fn try_acquire_for(
+        &self,
+        key: impl IntoKey,
+        cost: u64,
+        ttl: Duration,
+    ) -> Asking<'_, Result<Admitted<'_, C, S>, Refused>, C, S> {
+        Asking::acquire(LimiterRef::Borrowed(self), key.key_bytes().as_ref(), cost, Some(span(ttl)))
+    }
+
+    /// As [`try_acquire`](Self::try_acquire), with a future and a guard that can go wherever the limiter can.
+    pub fn try_acquire_owned(
+        self: &Arc<Self>,
+        key: impl IntoKey,
+        cost: u64,
+    ) -> Asking<'static, Result<Admitted<'static, C, S>, Refused>, C, S> {
+        Asking::acquire(LimiterRef::Owned(Arc::clone(self)), key.key_bytes().as_ref(), cost, None)
+    }
+}
+
+/// Waiting, first come first served, over any store. Requests for the same key that `check` or `try_acquire` are not in the queue: a
+/// program that waits for a key should always wait for it. Over a shared store, requests of other nodes are in queues of their own, so
+/// units go to whichever node asks first.
+impl<C: Timer + Send + Sync, S: Store> Limiter<C, S> {
+    /// Waits until `cost` units for `key` are admitted, takes them, and holds what concurrency limits gave until the answer is
+    /// dropped. A lease that is given back wakes the head of the queue.
+    ///
+    /// Dropped while it waits, the future leaves the queue and has charged nothing; dropped while a shared store is asked, it may
+    /// have been charged. It has to be polled when it is woken, because requests behind it wait for it.
+    ///
+    /// ```
+    /// # use tidegate::Limiter;
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limiter = Limiter::new("10/s burst 1")?;
+    /// for page in 1..=3 {
+    ///     let admitted = limiter.acquire("crawler", 1).await?;
+    ///     println!("page {page} after {:?}", admitted.waited());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn acquire(&self, key: impl IntoKey, cost: u64) -> Acquiring<'_, C, S> {
+        Acquiring::new(self, Wanted::new(key, cost))
+    }
+
+    /// As [`acquire`](Self::acquire), and waits no longer than `max_wait`: refused at once if it is known that this cannot be met.
+    pub fn acquire_within(&self, key: impl IntoKey, cost: u64, max_wait: Duration) -> Acquiring<'_, C, S> {
+        Acquiring::new(self, Wanted::new(key, cost).within(max_wait))
+    }
+
+    /// As [`acquire`](Self::acquire), with the thread at hand.
+    pub fn acquire_blocking(&self, key: impl IntoKey, cost: u64) -> Result<Admitted<'_, C, S>, Refused> {
+        block_on(until_admitted(LimiterRef::Borrowed(self), Wanted::new(key, cost)))
+    }
+
+    /// As [`acquire_within`](Self::acquire_within), with the thread at hand.
+    pub fn acquire_within_blocking(
+        &self,
+        key: impl IntoKey,
+        cost: u64,
+        max_wait: Duration,
+    ) -> Result<Admitted<'_, C, S>, Refused> {
+        block_on(until_admitted(LimiterRef::Borrowed(self), Wanted::new(key, cost).within(max_wait)))
+    }
+}
+
+/// Waits until it is admitted. Made by [`Limiter::acquire`] and [`Limiter::acquire_within`].
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Acquiring<'a, C: Clock = SystemClock, S: Store = Arc<MemoryStore>>(
+    Pin<Box<dyn Future<Output = Result<Admitted<'a, C, S>, Refused>> + Send + 'a>>,
+);
+
+impl<'a, C: Timer + Send + Sync, S: Store> Acquiring<'a, C, S> {
+    pub(crate) fn new(limiter: &'a Limiter<C, S>, wanted: Wanted) -> Self {
+        Self(Box::pin(until_admitted(LimiterRef::Borrowed(limiter), wanted)))
+    }
+}
+
+impl<'a, C: Clock, S: Store> Future for Acquiring<'a, C, S> {
+    type Output = Result<Admitted<'a, C, S>, Refused>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(context)
+    }
+}
+
+impl<C: Clock, S: Store> fmt::Debug for Acquiring<'_, C, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acquiring").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,191 @@
+//! The limiter: a rule of one or more limits, a store that counts and a clock.
+//!
+//! ```text
+//! in_memory.rs   decides at once, over a memory store
+//! shared.rs      decides by futures, over a store that may answer later; asking.rs is the future
+//! acquire.rs     what takes or waits: try_acquire, acquire, acquire_within
+//! wait.rs        a request in a wait queue, over any store
+//! admitted.rs    what they give: a guard that gives back what concurrency limits gave
+//! reservation.rs a charge that is given back unless it is committed
+//! ```
+
+mod acquire;
+mod admitted;
+mod asking;
+mod builder;
+mod error;
+mod in_memory;
+mod into_limit;
+mod limits;
+mod release;
+mod reservation;
+mod shared;
+mod wait;
+
+pub use acquire::Acquiring;
+pub use admitted::Admitted;
+pub(crate) use admitted::{Granted, LimiterRef, span};
+pub use asking::Asking;
+pub use builder::LimiterBuilder;
+pub use error::LimiterError;
+pub use into_limit::IntoLimit;
+pub use limits::LIMITS_MAX;
+pub use reservation::Reservation;
+pub use tidegate_core::{KeyBuf, KeyDigits};
+pub(crate) use wait::{Wanted, until_admitted};
+
+use std::fmt;
+use std::sync::Arc;
+
+use tidegate_core::{Counter, Limit, Plan, Timestamp};
+
+use crate::memory::MemoryStore;
+use crate::store::Store;
+use crate::waiting::{QueueGroup, QueueGroups, Queues};
+use crate::{Clock, SystemClock};
+use limits::Limits;
+
+/// Limits by key: all of its limits admit a request, or none of them is charged.
+///
+/// Made by [`Limiter::new`] from one limit, or by a [`builder`](Limiter::builder). Shared by reference between
+/// any number of threads.
+///
+/// ```
+/// use tidegate::Limiter;
+///
+/// let limiter = Limiter::new("10/s burst 20")?;
+/// let decision = limiter.check("user:42", 1);
+/// if decision.is_allowed() {
+///     println!("go on, {} left", decision.remaining);
+/// } else {
+///     println!("try again in {}", decision.retry_after);
+/// }
+/// # Ok::<(), tidegate::LimiterError>(())
+/// ```
+///
+/// # Stores
+///
+/// Over the [memory store](MemoryStore), which is the default, calls that do not wait are plain functions. Over a store that a
+/// fleet shares ([`LimiterBuilder::store`]) the same calls are futures, which work on any runtime:
+///
+#[cfg_attr(
+    all(feature = "redis", not(loom)),
+    doc = r#"
+```no_run
+use tidegate::redis::RedisStore;
+use tidegate::{Limiter, OnStoreFailure};
+
+# #[tokio::main(flavor = "current_thread")]
+# async fn main() -> Result<(), Box<dyn std::error::Error>> {
+let limiter = Limiter::builder()
+    .limit("100/h")
+    .store(RedisStore::connect_lazy("redis://127.0.0.1:6379")?)
+    .on_store_failure(OnStoreFailure::Deny)
+    .build()?;
+let decision = limiter.check("user:42", 1).await;
+# Ok(())
+# }
+```
+"#
+)]
+///
+/// # Verbs
+///
+/// | | waits | gives |
+/// |---|---|---|
+/// | `check`, `peek` | never | a [`Decision`](crate::Decision) |
+/// | `reserve` | never | a [`Reservation`], which is given back unless it is committed |
+/// | `try_acquire` | never | [`Admitted`], which holds what concurrency limits gave, or [`Refused`](crate::Refused) |
+/// | `acquire` | as long as it takes | the same |
+/// | `acquire_within` | for a maximum time | the same |
+///
+/// Those that wait are futures; `acquire_blocking` and `acquire_within_blocking` wait with the thread at hand.
+pub struct Limiter<C = SystemClock, S = Arc<MemoryStore>> {
+    rule: String,
+    limits: Limits,
+    store: S,
+    queues: Arc<Queues>,
+    queue_group: QueueGroup,
+    clock: C,
+}
+
+impl Limiter {
+    /// A limiter of one limit with an embedded store of its own.
+    pub fn new(limit: impl IntoLimit) -> Result<Self, LimiterError> {
+        Self::builder().limit(limit).build()
+    }
+
+    /// Starts to put a limiter together.
+    pub fn builder() -> LimiterBuilder {
+        LimiterBuilder::new()
+    }
+}
+
+impl<C: Clock, S: Store> Limiter<C, S> {
+    fn assemble(rule: String, limits: Limits, store: S, queue_max: usize, clock: C) -> Self {
+        let queues = Arc::new(Queues::new(queue_max));
+        let queue_group = match store.local() {
+            Some(memory) => memory.queue_groups().join(&rule, &queues),
+            None => QueueGroups::default().join(&rule, &queues),
+        };
+        Self { rule, limits, store, queues, queue_group, clock }
+    }
+
+    /// The limits in force, in the order of [`Decision::decided_by`](crate::Decision::decided_by).
+    pub fn limits(&self) -> impl Iterator<Item = &Limit> {
+        self.limits.in_force(self.clock.now()).map(Counter::limit)
+    }
+
+    /// This limiter with other limits, over the same counters. The two may run side by side, so a program
+    /// can swap one for the other while requests are in flight. Requests that wait for this one go on waiting for it.
+    ///
+    /// No key gets a fresh window: where L or burst changed, what was used stays used. Where the algorithm, W, n or
+    /// where windows begin changed, the new limit starts empty and the old one is enforced beside it for the shorter
+    /// of the two windows, which of a calendar is the one that it is now in. A limit is the same one as before if it
+    /// has the same name, or no name and the same position.
+    pub fn changed<L: IntoLimit>(&self, limits: impl IntoIterator<Item = L>) -> Result<Self, LimiterError>
+    where
+        C: Clone,
+        S: Clone,
+    {
+        let limits = limits.into_iter().map(IntoLimit::into_limit).collect::<Result<Vec<_>, _>>()?;
+        let limits = self.limits.changed(&self.rule, limits, self.clock.now())?;
+        let (rule, store, clock) = (self.rule.clone(), self.store.clone(), self.clock.clone());
+        Ok(Self::assemble(rule, limits, store, self.queues.queue_max(), clock))
+    }
+
+    /// The store.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    pub(crate) fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    /// Whether a denied request leaves a trace.
+    pub(crate) fn counts_denied(&self, now: Timestamp) -> bool {
+        self.limits.counts_denied(now)
+    }
+
+    /// Whether units may come back because a holder gives them back.
+    pub(crate) fn has_leases(&self, now: Timestamp) -> bool {
+        self.limits.has_leases(now)
+    }
+
+    /// When the next of the limits that were changed goes out of force.
+    pub(crate) fn retires(&self, now: Timestamp) -> Option<Timestamp> {
+        self.limits.retires(now)
+    }
+
+    pub(crate) fn plan<'a>(&'a self, key: &'a [u8], cost: u64, now: Timestamp) -> Plan<'a> {
+        self.limits.plan(key, cost, now)
+    }
+}
+
+impl<C, S> fmt::Debug for Limiter<C, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limits: Vec<&Limit> = self.limits.counters.iter().map(Counter::limit).collect();
+        f.debug_struct("Limiter").field("rule", &self.rule).field("limits", &limits).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,185 @@
+//! A request that waits for a limiter, over any store.
+
+use std::time::Duration;
+
+use tidegate_core::{ChargedAt, IntoKey, Nanos, Op, Pace, Plan, Timestamp, Wait};
+
+use super::admitted::{Granted, LimiterRef};
+use super::asking::Concluded;
+use super::{Admitted, Limiter, span};
+use crate::memory::MemoryStore;
+use crate::store::{Ask, Store};
+use crate::waiting::{Acquire, Acquired, Attempt, Failure, Forecaster, Queues, acquire};
+use crate::{Refused, Timer};
+
+/// What a request waits for.
+pub(crate) struct Wanted {
+    pub key: Box<[u8]>,
+    pub cost: u64,
+    /// How long it holds, if that is less than the limits would give.
+    pub ttl: Option<Nanos>,
+    pub max_wait: Option<Duration>,
+}
+
+impl Wanted {
+    pub(crate) fn new(key: impl IntoKey, cost: u64) -> Self {
+        Self { key: key.key_bytes().as_ref().into(), cost, ttl: None, max_wait: None }
+    }
+
+    /// The same, with a lease that lasts no longer than `ttl`.
+    pub(crate) fn held_for(self, ttl: Duration) -> Self {
+        Self { ttl: Some(span(ttl)), ..self }
+    }
+
+    /// The same, waiting no longer than `max_wait`.
+    pub(crate) fn within(self, max_wait: Duration) -> Self {
+        Self { max_wait: Some(max_wait), ..self }
+    }
+}
+
+/// Waits until a request is admitted.
+pub(crate) async fn until_admitted<'a, C: Timer + Send + Sync, S: Store>(
+    limiter: LimiterRef<'a, C, S>,
+    wanted: Wanted,
+) -> Result<Admitted<'a, C, S>, Refused> {
+    let Wanted { key, cost, ttl, max_wait } = wanted;
+    let acquired = {
+        let limiter = limiter.get();
+        let memory = limiter.store.local().filter(|_| limiter.store.is_local());
+        let forecaster = memory.map(|memory| LimiterForecaster { limiter, memory, key: &key, cost });
+        acquire(&LimiterRequest { limiter, key: &key, cost, ttl, forecaster }, max_wait).await
+    };
+    match acquired {
+        Ok(Acquired { given, waited }) => {
+            Ok(Admitted::new(limiter, key, given.granted, ttl).after(waited.as_duration()))
+        }
+        Err(Failure::Refused(refusal)) => Err(refusal.into()),
+        Err(Failure::Error(refused)) => Err(refused),
+    }
+}
+
+/// Units of a key of a limiter.
+struct LimiterRequest<'r, C, S> {
+    limiter: &'r Limiter<C, S>,
+    key: &'r [u8],
+    cost: u64,
+    /// The longest that a lease lasts, if that is less than the limits allow.
+    ttl: Option<Nanos>,
+    forecaster: Option<LimiterForecaster<'r, C, S>>,
+}
+
+/// What a request was given, and when it was charged.
+struct Given {
+    granted: Granted,
+    charged_at: ChargedAt,
+}
+
+impl<'r, C: Timer + Send + Sync, S: Store> Acquire for LimiterRequest<'r, C, S> {
+    type Clock = C;
+    type Forecaster = LimiterForecaster<'r, C, S>;
+    type Given = Given;
+    type Error = Refused;
+
+    fn clock(&self) -> &C {
+        &self.limiter.clock
+    }
+
+    fn queues(&self) -> &Queues {
+        &self.limiter.queues
+    }
+
+    fn key(&self) -> &[u8] {
+        self.key
+    }
+
+    fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    async fn attempt(&self, at: Timestamp) -> Result<Attempt<Given>, Refused> {
+        // A request that waits makes one attempt, when it is admitted: until then it only peeks, where attempts count.
+        if self.limiter.counts_denied(at) {
+            let wait = match &self.forecaster {
+                Some(forecaster) => forecaster.memory.wait(&forecaster.plan(at), at),
+                None => self.ask(Op::Peek, at).await?.decision.retry_after,
+            };
+            if wait > Wait::NONE {
+                return Ok(Attempt::Wait(wait));
+            }
+        }
+        let op = if self.limiter.has_leases(at) { Op::Acquire { ttl: self.ttl } } else { Op::Check };
+        let Concluded { decision, lease, charged_at, .. } = self.ask(op, at).await?;
+        let (delay, remaining) = (decision.delay, decision.remaining);
+        let granted = Granted { decision, lease: lease.held(), at };
+        Ok(match decision.is_allowed() {
+            true => Attempt::Admitted { given: Given { granted, charged_at }, delay, remaining },
+            false => Attempt::Wait(decision.retry_after),
+        })
+    }
+
+    fn give_back(&self, given: &Given) {
+        let Given { granted: Granted { decision, lease, at }, charged_at } = given;
+        if let Some(lease) = lease {
+            self.limiter.release_in_background(self.key, &lease.token);
+        }
+        if !decision.degraded {
+            self.limiter.refund_in_background(self.key, self.cost, *at, *charged_at);
+        }
+    }
+
+    fn forecaster(&self) -> Option<&Self::Forecaster> {
+        self.forecaster.as_ref()
+    }
+
+    fn is_foreseeable(&self, now: Timestamp) -> bool {
+        !self.limiter.has_leases(now)
+    }
+
+    fn retires(&self, now: Timestamp) -> Option<Timestamp> {
+        self.limiter.retires(now)
+    }
+
+    fn pace(&self, now: Timestamp) -> Option<Pace> {
+        self.limiter.limits.pace(self.cost, now)
+    }
+}
+
+impl<C: Timer + Send + Sync, S: Store> LimiterRequest<'_, C, S> {
+    /// Asks as of an instant. A store that does not answer, where a limit says that nothing passes then, is an error.
+    async fn ask(&self, op: Op, at: Timestamp) -> Result<Concluded, Refused> {
+        let plan = self.limiter.plan(self.key, self.cost, at);
+        let ask = Ask { op, plan: &plan, now: at, deadline: None };
+        let reply = self.limiter.store.ask(&ask).reply().await;
+        let concluded = self.limiter.conclude(&ask, reply);
+        match concluded.unavailable {
+            Some(failure) => Err(Refused::Store(failure)),
+            None => Ok(concluded),
+        }
+    }
+}
+
+/// Forecasts for a limiter whose counters are in memory.
+struct LimiterForecaster<'r, C, S> {
+    limiter: &'r Limiter<C, S>,
+    memory: &'r MemoryStore,
+    key: &'r [u8],
+    cost: u64,
+}
+
+impl<C: Timer, S: Store> Forecaster for LimiterForecaster<'_, C, S> {
+    fn store(&self) -> &MemoryStore {
+        self.memory
+    }
+
+    fn plan(&self, now: Timestamp) -> Plan<'_> {
+        self.limiter.plan(self.key, self.cost, now)
+    }
+
+    fn retires(&self, now: Timestamp) -> Option<Timestamp> {
+        self.limiter.retires(now)
+    }
+
+    fn is_foreseeable(&self, now: Timestamp) -> bool {
+        !self.limiter.has_leases(now)
+    }
+}

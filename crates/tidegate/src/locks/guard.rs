@@ -1,0 +1,204 @@
+//! A lock of a fleet that is held.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use tidegate_core::{Decision, Fence, Nanos, Op};
+
+use super::renewal;
+use crate::limiter::{Admitted, Asking, LimiterRef};
+use crate::memory::{Lease, Release, Renewal};
+use crate::store::{LeaseReply, Store};
+use crate::{Limiter, Refused, StoreFailure, Timer, background};
+
+/// A lock that is held, over a store that a fleet shares. Made by [`Locks::lock`](super::Locks::lock) and its kind.
+///
+/// It is renewed in the background, every third of its ttl. If that fails until the ttl is over, or the store says that the
+/// lease is gone, the lock is [lost](Self::lost). Dropped, it is released in the background, and dropping does not wait.
+#[must_use = "the lock is released when this is dropped"]
+pub struct LockGuard<C, S>
+where
+    C: Timer + Send + Sync + 'static,
+    S: Store + 'static,
+{
+    hold: Arc<Hold<C, S>>,
+    decision: Decision,
+    waited: Duration,
+}
+
+/// What a guard and its renewal share.
+pub(super) struct Hold<C, S> {
+    pub limiter: Arc<Limiter<C, S>>,
+    pub key: Box<[u8]>,
+    /// How long it lasts without renewal.
+    pub ttl: Nanos,
+    state: Mutex<State>,
+}
+
+pub(super) struct State {
+    pub lease: Lease,
+    pub phase: Phase,
+    /// Wakes the renewal.
+    pub renewal: Option<Waker>,
+    /// Those that wait for the lock to be lost.
+    losers: Vec<Waker>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Held,
+    /// The store says that the lease is gone, or its time is over.
+    Lost,
+    /// The guard gave it back.
+    Released,
+}
+
+impl<C, S> LockGuard<C, S>
+where
+    C: Timer + Send + Sync + 'static,
+    S: Store + 'static,
+{
+    /// A guard of what was just acquired, which is renewed from now on.
+    pub(super) fn start(
+        limiter: Arc<Limiter<C, S>>,
+        key: Box<[u8]>,
+        mut admitted: Admitted<'static, C, S>,
+    ) -> Result<Self, Refused> {
+        let (decision, waited) = (*admitted.decision(), admitted.waited());
+        let Some(lease) = admitted.take_lease() else {
+            return Err(Refused::Store(StoreFailure::Refused("it gave no lease".into())));
+        };
+        let ttl = admitted.ttl().unwrap_or(lease.lasts());
+        let state = State { lease, phase: Phase::Held, renewal: None, losers: Vec::new() };
+        let hold = Arc::new(Hold { limiter, key, ttl, state: Mutex::new(state) });
+        background::spawn(renewal::run(Arc::clone(&hold)));
+        Ok(Self { hold, decision, waited })
+    }
+
+    /// What the limit said when it was locked.
+    pub fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// How long it waited for the lock.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// The lease, as it was last renewed. Its times are by the clock of the [locks](super::Locks).
+    pub fn lease(&self) -> Lease {
+        self.hold.lock().lease
+    }
+
+    /// The fencing token: the number to show to what the lock protects. It is higher than that of every holder before.
+    pub fn fence(&self) -> Fence {
+        self.lease().fence
+    }
+
+    /// Whether the lock is still held: it is not lost, and its time is not over. It may be over a moment later, so what the lock
+    /// protects should look at the [fence](Self::fence).
+    pub fn is_held(&self) -> bool {
+        let state = self.hold.lock();
+        state.phase == Phase::Held && self.hold.limiter.clock().now() < state.lease.expires
+    }
+
+    /// Waits until the lock is lost: another holder may have it by then. Is over at once if it is lost already.
+    pub async fn lost(&self) {
+        poll_fn(|context| {
+            let mut state = self.hold.lock();
+            if state.phase == Phase::Lost {
+                return Poll::Ready(());
+            }
+            if !state.losers.iter().any(|waker| waker.will_wake(context.waker())) {
+                state.losers.push(context.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Renews the lock now. It is renewed in the background anyway.
+    pub async fn renew(&self) -> Result<Renewal, StoreFailure> {
+        Ok(self.hold.renew().await?.into())
+    }
+
+    /// Releases the lock and says whether it was still held. If the store does not answer, it is tried again in the background.
+    pub async fn release(self) -> Result<Release, StoreFailure> {
+        let token = self.hold.lock().lease.token;
+        let release = self.hold.ask(Op::Release { token }).await?;
+        self.hold.end(Phase::Released);
+        Ok(release.into())
+    }
+}
+
+impl<C: Timer + 'static, S: Store + 'static> Hold<C, S> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn ask(&self, op: Op) -> Asking<'static, Result<LeaseReply, StoreFailure>, C, S> {
+        Asking::lease(LimiterRef::Owned(Arc::clone(&self.limiter)), &self.key, op)
+    }
+
+    /// Renews the lease. One that is gone is lost.
+    pub(super) async fn renew(&self) -> Result<LeaseReply, StoreFailure> {
+        let token = self.lock().lease.token;
+        let renewed = self.ask(Op::Renew { token, ttl: Some(self.ttl) }).await?;
+        match renewed.held() {
+            // Two renewals may be under way: the later one counts.
+            Some(lease) => {
+                let mut state = self.lock();
+                if lease.expires > state.lease.expires {
+                    state.lease = lease;
+                }
+            }
+            None => self.end(Phase::Lost),
+        }
+        Ok(renewed)
+    }
+
+    /// Ends a lock that is held, and wakes those that wait for that.
+    pub(super) fn end(&self, phase: Phase) {
+        let (renewal, losers) = {
+            let mut state = self.lock();
+            if state.phase != Phase::Held {
+                return;
+            }
+            state.phase = phase;
+            (state.renewal.take(), std::mem::take(&mut state.losers))
+        };
+        // Without the lock: a waker may run its task at once.
+        let losers = losers.into_iter().filter(|_| phase == Phase::Lost);
+        renewal.into_iter().chain(losers).for_each(Waker::wake);
+    }
+}
+
+impl<C, S> Drop for LockGuard<C, S>
+where
+    C: Timer + Send + Sync + 'static,
+    S: Store + 'static,
+{
+    fn drop(&mut self) {
+        if self.hold.lock().phase == Phase::Held {
+            self.hold.end(Phase::Released);
+            let token = self.hold.lock().lease.token;
+            // It starts here, on whatever thread this is, and goes on in the background.
+            let asking = self.hold.ask(Op::Release { token });
+            background::spawn(renewal::release(Arc::clone(&self.hold), asking));
+        }
+    }
+}
+
+impl<C, S> fmt::Debug for LockGuard<C, S>
+where
+    C: Timer + Send + Sync + 'static,
+    S: Store + 'static,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.hold.lock();
+        f.debug_struct("LockGuard").field("phase", &state.phase).field("lease", &state.lease).finish()
+    }
+}

@@ -1,0 +1,76 @@
+//! Locks over the memory store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::{Decision, IntoKey, LeaseToken};
+
+use super::Locks;
+use crate::blocking::block_on;
+use crate::limiter::{Acquiring, Admitted, Wanted};
+use crate::memory::{Lease, MemoryStats, MemoryStore, Release, Renewal};
+use crate::{Clock, Refused, Timer};
+
+/// Locks within a process.
+impl<C: Clock> Locks<C, Arc<MemoryStore>> {
+    /// Locks `key` for `ttl`, a millisecond at least, if it is free. Never waits. The error says when it will be free at the
+    /// latest.
+    pub fn try_lock(&self, key: impl IntoKey, ttl: Duration) -> Result<Admitted<'_, C>, Refused> {
+        self.limiter.try_acquire_for(key, 1, ttl)
+    }
+
+    /// Answers as [`try_lock`](Self::try_lock) would and changes nothing.
+    pub fn peek(&self, key: impl IntoKey) -> Decision {
+        self.limiter.peek(key, 1)
+    }
+
+    /// What the store holds and had to give up.
+    pub fn stats(&self) -> MemoryStats {
+        self.limiter.stats()
+    }
+
+    /// As [`try_lock`](Self::try_lock), with the lease itself, for a holder that is somewhere else: it is not given back by
+    /// itself before its time is over.
+    #[must_use = "a lease that nobody has is held until its ttl is over"]
+    pub fn lease(&self, key: impl IntoKey, ttl: Duration) -> (Decision, Option<Lease>) {
+        self.limiter.lease(key, 1, Some(ttl))
+    }
+
+    /// Lets a [`lease`](Self::lease) of `key` last for `ttl` from now.
+    pub fn renew(&self, key: impl IntoKey, token: &LeaseToken, ttl: Duration) -> Renewal {
+        self.limiter.renew(key, token, Some(ttl))
+    }
+
+    /// Gives a [`lease`](Self::lease) of `key` back.
+    pub fn release(&self, key: impl IntoKey, token: &LeaseToken) -> Release {
+        self.limiter.release(key, token)
+    }
+}
+
+/// Waiting for locks within a process.
+impl<C: Timer + Send + Sync> Locks<C, Arc<MemoryStore>> {
+    /// Waits until `key` is free, first come first served, and locks it for `ttl`.
+    pub fn lock(&self, key: impl IntoKey, ttl: Duration) -> Acquiring<'_, C> {
+        Acquiring::new(&self.limiter, Wanted::new(key, 1).held_for(ttl))
+    }
+
+    /// As [`lock`](Self::lock), and waits no longer than `max_wait`.
+    pub fn lock_within(&self, key: impl IntoKey, ttl: Duration, max_wait: Duration) -> Acquiring<'_, C> {
+        Acquiring::new(&self.limiter, Wanted::new(key, 1).held_for(ttl).within(max_wait))
+    }
+
+    /// As [`lock`](Self::lock), with the thread at hand.
+    pub fn lock_blocking(&self, key: impl IntoKey, ttl: Duration) -> Result<Admitted<'_, C>, Refused> {
+        block_on(self.lock(key, ttl))
+    }
+
+    /// As [`lock_within`](Self::lock_within), with the thread at hand.
+    pub fn lock_within_blocking(
+        &self,
+        key: impl IntoKey,
+        ttl: Duration,
+        max_wait: Duration,
+    ) -> Result<Admitted<'_, C>, Refused> {
+        block_on(self.lock_within(key, ttl, max_wait))
+    }
+}

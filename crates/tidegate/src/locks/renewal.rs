@@ -1,0 +1,82 @@
+//! What happens to a lock of a fleet in the background: it is renewed while it is held, and released afterwards.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use tidegate_core::{Nanos, Op, Timestamp};
+
+use super::guard::{Hold, Phase};
+use crate::limiter::Asking;
+use crate::store::{LeaseReply, Store};
+use crate::{StoreFailure, Timer};
+
+/// A lock is renewed this often in its ttl, so that two renewals in a row may fail.
+const RENEWALS_PER_TTL: u128 = 3;
+/// A renewal that failed is tried again this often in a ttl.
+const RETRIES_PER_TTL: u128 = 12;
+/// How long after a release that failed it is tried again.
+const RELEASE_AGAIN_AFTER: Nanos = Nanos::new(200_000_000);
+
+/// Renews a lock until it is released or lost.
+pub(super) async fn run<C: Timer + 'static, S: Store + 'static>(hold: Arc<Hold<C, S>>) {
+    let (renew_every, retry_every) = (part(hold.ttl, RENEWALS_PER_TTL), part(hold.ttl, RETRIES_PER_TTL));
+    let mut next = hold.lock().lease.since.saturating_add(renew_every);
+    while hold.is_held_until(next).await {
+        next = match hold.renew().await {
+            Ok(LeaseReply::Held(lease)) => lease.since.saturating_add(renew_every),
+            Ok(_) => return,
+            Err(_) => {
+                let (now, expires) = (hold.limiter.clock().now(), hold.lock().lease.expires);
+                if now >= expires {
+                    return hold.end(Phase::Lost);
+                }
+                now.saturating_add(retry_every).min(expires)
+            }
+        };
+    }
+}
+
+/// Waits for a release, and asks again until the store has it or the lease is over anyway.
+pub(super) async fn release<C: Timer + 'static, S: Store + 'static>(
+    hold: Arc<Hold<C, S>>,
+    mut asking: Asking<'static, Result<LeaseReply, StoreFailure>, C, S>,
+) {
+    loop {
+        match asking.await {
+            Ok(_) | Err(StoreFailure::RuntimeGone) => return,
+            Err(_) => {
+                let clock = hold.limiter.clock();
+                let lease = hold.lock().lease;
+                if clock.now() >= lease.expires {
+                    return;
+                }
+                clock.sleep_until(clock.now().saturating_add(RELEASE_AGAIN_AFTER)).await;
+                asking = hold.ask(Op::Release { token: lease.token });
+            }
+        }
+    }
+}
+
+impl<C: Timer + 'static, S: Store + 'static> Hold<C, S> {
+    /// Sleeps until an instant, and says whether the lock is held then. Is over earlier if it is not.
+    async fn is_held_until(&self, at: Timestamp) -> bool {
+        let mut sleep = self.limiter.clock().sleep_until(at);
+        poll_fn(|context| {
+            {
+                let mut state = self.lock();
+                if state.phase != Phase::Held {
+                    return Poll::Ready(false);
+                }
+                state.renewal = Some(context.waker().clone());
+            }
+            Pin::new(&mut sleep).poll(context).map(|()| true)
+        })
+        .await
+    }
+}
+
+fn part(ttl: Nanos, parts: u128) -> Nanos {
+    Nanos::new((ttl.get() / parts).max(1))
+}

@@ -1,0 +1,113 @@
+//! Why a request was not admitted.
+
+use std::fmt;
+
+use tidegate_core::{Decision, Nanos, PlanFull, Wait};
+
+use crate::store::{Fallback, StoreFailure};
+use crate::waiting::Refusal;
+
+/// Why a request was not admitted, by one that takes or waits: `try_x`, `x`, `x_within` and `reserve`. Nothing was charged,
+/// unless a [store](Self::Store) failed.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate::{Limiter, Refused};
+///
+/// let limiter = Limiter::new("1 per hour")?;
+/// let _admitted = limiter.try_acquire("user:42", 1)?;
+/// match limiter.acquire_within_blocking("user:42", 1, Duration::from_secs(1)) {
+///     Err(Refused::TooLong { wait }) => println!("it would take {wait:?}"),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+#[non_exhaustive]
+pub enum Refused {
+    /// It is over a limit, and does not wait: the decision.
+    OverLimit(Decision),
+    /// It asks for more than its limits can ever hold, so there is nothing to wait for.
+    Never,
+    /// It cannot be admitted within its maximum wait. If it is known, it would be after `wait`.
+    TooLong {
+        /// From when it asked until it would be admitted, behind all requests that wait already.
+        wait: Option<Nanos>,
+    },
+    /// The wait queue is full.
+    QueueFull,
+    /// It falls under more limits than a plan has room for.
+    PlanFull,
+    /// The shared store did not answer, and nothing passes without it. It may have been charged nevertheless.
+    Store(StoreFailure),
+}
+
+impl Refused {
+    /// How long to wait before it is tried again: [never](Wait::NEVER) if it cannot be admitted at all, none if it is not known.
+    pub fn retry_after(&self) -> Option<Wait> {
+        match self {
+            Self::OverLimit(decision) => Some(decision.retry_after),
+            Self::Never | Self::PlanFull => Some(Wait::NEVER),
+            Self::TooLong { wait } => wait.map(Wait::of),
+            Self::QueueFull => None,
+            Self::Store(_) => Some(Fallback::<()>::RETRY_AFTER),
+        }
+    }
+
+    /// The decision that denied it, if one did.
+    pub fn decision(&self) -> Option<&Decision> {
+        match self {
+            Self::OverLimit(decision) => Some(decision),
+            _ => None,
+        }
+    }
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Never => Self::Never,
+            Refusal::TooLong { wait } => Self::TooLong { wait },
+            Refusal::QueueFull => Self::QueueFull,
+        }
+    }
+}
+
+impl From<StoreFailure> for Refused {
+    fn from(failure: StoreFailure) -> Self {
+        Self::Store(failure)
+    }
+}
+
+impl From<PlanFull> for Refused {
+    fn from(_: PlanFull) -> Self {
+        Self::PlanFull
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OverLimit(decision) => match decision.retry_after {
+                Wait::NEVER => f.write_str("it asks for more than the limit can ever hold"),
+                retry_after => write!(f, "it is over the limit; it may be tried again in {retry_after}"),
+            },
+            Self::Never => f.write_str("it asks for more than the limit can ever hold"),
+            Self::TooLong { wait: Some(wait) } => write!(f, "it would have to wait for {wait}"),
+            Self::TooLong { wait: None } => f.write_str("it was not admitted within its maximum wait"),
+            Self::QueueFull => f.write_str("the wait queue is full"),
+            Self::PlanFull => PlanFull.fmt(f),
+            Self::Store(failure) => failure.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Refused {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Store(failure) => Some(failure),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What a limiter or locks can be built over.
+
+use std::sync::Arc;
+
+use super::{Fallback, NodeStore, Store};
+#[cfg(all(feature = "redis", not(loom)))]
+use crate::memory::MEMORY_BYTES_DEFAULT;
+use crate::memory::MemoryStore;
+
+/// Something to count in: a memory store, a store on Redis, or a [`Fallback`] over any other shared store.
+pub trait IntoStore {
+    /// The store that it becomes.
+    type Store: Store;
+
+    /// The store.
+    fn into_store(self) -> Self::Store;
+}
+
+impl IntoStore for Arc<MemoryStore> {
+    type Store = Self;
+
+    fn into_store(self) -> Self {
+        self
+    }
+}
+
+/// While Redis does not answer, decisions are made in memory of its own, of 256 MiB at most. Give a [`Fallback`] to share or to
+/// bound that memory.
+#[cfg(all(feature = "redis", not(loom)))]
+#[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
+impl IntoStore for crate::redis::RedisStore {
+    type Store = Fallback<Self>;
+
+    fn into_store(self) -> Fallback<Self> {
+        Fallback::new(self, Arc::new(MemoryStore::bounded(MEMORY_BYTES_DEFAULT)))
+    }
+}
+
+impl<S: Store> IntoStore for Fallback<S> {
+    type Store = Self;
+
+    fn into_store(self) -> Self {
+        self
+    }
+}
+
+impl IntoStore for NodeStore {
+    type Store = Self;
+
+    fn into_store(self) -> Self {
+        self
+    }
+}

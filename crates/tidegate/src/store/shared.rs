@@ -1,0 +1,10 @@
+//! Stores that may answer later.
+
+use super::{Fallback, NodeStore, Store};
+
+/// A store that may answer later. Operations over such a store are futures; over [memory](crate::MemoryStore) alone they are
+/// plain calls.
+pub trait Shared: Store {}
+
+impl<S: Store> Shared for Fallback<S> {}
+impl Shared for NodeStore {}

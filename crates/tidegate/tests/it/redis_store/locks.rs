@@ -1,0 +1,108 @@
+//! Locks over a store on Redis.
+
+use std::time::Duration;
+
+use tidegate::redis::{RedisLockGuard, RedisLocks};
+use tidegate::{Locks, Refused, StoreFailure};
+
+use super::anywhere::{block_on, runtime};
+use super::server::{RedisServer, wait_until};
+use super::setup::{store, store_with, stores};
+
+/// Longer than any test.
+const LONG: Duration = Duration::from_secs(600);
+/// Short enough to be renewed often, long enough for a machine that has other things to do.
+const SHORT: Duration = Duration::from_secs(3);
+
+async fn two(server: &RedisServer) -> [RedisLocks; 2] {
+    let [one, other] = stores(&server.url(), 2).await.try_into().unwrap();
+    [Locks::over(one), Locks::over(other)]
+}
+
+#[tokio::test]
+async fn one_process_holds_a_lock_at_a_time() {
+    let server = RedisServer::start();
+    let [one, other] = two(&server).await;
+    let first = one.lock("invoice", LONG).await.unwrap();
+    assert!(first.is_held());
+    assert!(matches!(other.try_lock("invoice", LONG).await, Err(Refused::OverLimit(_))));
+    let refused = other.lock_within("invoice", LONG, Duration::from_millis(50)).await.unwrap_err();
+    assert_eq!(refused, Refused::TooLong { wait: None });
+    let fence = first.fence();
+    let waits = other.lock("invoice", LONG);
+    drop(first);
+    let second = waits.await.unwrap();
+    assert!(second.fence() > fence);
+    assert_eq!(second.release().await.unwrap().as_str(), "released");
+    assert!(wait_until(async || one.try_lock("invoice", LONG).await.ok()).await.is_held());
+}
+
+#[tokio::test]
+async fn a_lock_is_held_beyond_its_ttl() {
+    let server = RedisServer::start();
+    let [one, other] = two(&server).await;
+    let guard = one.lock("invoice", SHORT).await.unwrap();
+    let first_end = guard.lease().expires;
+    // Renewed until the first lease would be over: in Redis it is held on.
+    wait_until(async || (guard.lease().since >= first_end).then_some(())).await;
+    assert!(guard.is_held());
+    assert!(other.try_lock("invoice", SHORT).await.is_err());
+    drop(guard);
+    wait_until(async || other.try_lock("invoice", SHORT).await.ok()).await;
+}
+
+#[tokio::test]
+async fn a_lost_lock_is_noticed() {
+    let server = RedisServer::start();
+    let [one, other] = two(&server).await;
+    let guard = one.lock("invoice", SHORT).await.unwrap();
+    server.ask::<()>("FLUSHALL").await;
+    tokio::time::timeout(super::server::PATIENCE, guard.lost()).await.expect("a renewal finds it gone");
+    assert!(!guard.is_held());
+    let second = other.try_lock("invoice", LONG).await.unwrap();
+    assert!(second.fence() > guard.fence());
+    drop(guard);
+    assert!(second.is_held());
+    assert!(one.try_lock("invoice", LONG).await.is_err(), "a lost guard releases nothing");
+}
+
+#[tokio::test]
+async fn a_lock_is_lost_when_redis_stays_away() {
+    let server = RedisServer::start();
+    let locks = Locks::over(store_with(&server.url(), Duration::from_millis(200)).await);
+    let guard = wait_until(async || locks.try_lock("invoice", SHORT).await.ok()).await;
+    server.stop();
+    tokio::time::timeout(super::server::PATIENCE, guard.lost()).await.expect("its time is over");
+    assert!(!guard.is_held());
+    let refused = locks.try_lock("invoice", SHORT).await.unwrap_err();
+    assert!(matches!(refused, Refused::Store(_)), "{refused}");
+    server.go_on();
+}
+
+#[test]
+fn guards_need_no_runtime_of_the_caller() {
+    let (server, runtime) = (RedisServer::start(), runtime());
+    let [one, other] = runtime.block_on(two(&server));
+    let guard: RedisLockGuard = one.lock_blocking("invoice", LONG).unwrap();
+    assert!(matches!(block_on(other.try_lock("invoice", LONG)), Err(Refused::OverLimit(_))));
+    drop(guard);
+    let guard = runtime.block_on(wait_until(async || other.try_lock("invoice", LONG).await.ok()));
+    drop(runtime);
+    assert!(guard.is_held(), "its lease lasts");
+    assert_eq!(block_on(guard.renew()), Err(StoreFailure::RuntimeGone));
+    drop(guard);
+    assert_eq!(
+        block_on(one.try_lock("invoice", LONG)).unwrap_err(),
+        Refused::Store(StoreFailure::RuntimeGone)
+    );
+}
+
+#[test]
+fn a_lock_whose_runtime_is_gone_is_lost() {
+    let (server, runtime) = (RedisServer::start(), runtime());
+    let locks = Locks::over(runtime.block_on(store(&server.url())));
+    let guard = locks.lock_blocking("invoice", SHORT).unwrap();
+    drop(runtime);
+    block_on(guard.lost());
+    assert!(!guard.is_held());
+}

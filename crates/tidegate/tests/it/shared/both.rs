@@ -1,0 +1,152 @@
+//! The same words over memory and over a shared store, with the same answers.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tidegate::{Admitted, Decision, Limiter, ManualClock, Refused, Release, Renewal};
+use tidegate_testing::remote::Remote;
+
+use super::{KEY, Store, done, limiter, start};
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Check(u64),
+    Peek(u64),
+    Reset,
+    Acquire(u64),
+    Reserve(u64, bool),
+    Renew(prop::sample::Index),
+    Release(prop::sample::Index),
+    Drop(prop::sample::Index),
+    Advance(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    use Step::{Acquire, Advance, Check, Drop, Peek, Release, Renew, Reserve, Reset};
+    prop_oneof![
+        4 => (0_u64..4).prop_map(Check),
+        2 => (0_u64..4).prop_map(Peek),
+        1 => Just(Reset),
+        4 => (0_u64..3).prop_map(Acquire),
+        2 => (0_u64..3, any::<bool>()).prop_map(|(cost, commits)| Reserve(cost, commits)),
+        1 => any::<prop::sample::Index>().prop_map(Renew),
+        1 => any::<prop::sample::Index>().prop_map(Release),
+        1 => any::<prop::sample::Index>().prop_map(Drop),
+        4 => (0_u64..1_500).prop_map(Advance),
+    ]
+}
+
+const LIMITS: [&[&str]; 6] = [
+    &["5/s burst 3"],
+    &["{algorithm: sliding_log, limit: 4, per: 1s}"],
+    &["{algorithm: fixed_window, limit: 4, per: 1s}", "10 per minute"],
+    &["{algorithm: sub_windows, limit: 4, per: 1s, sub_windows: 5}"],
+    &["{algorithm: concurrency, limit: 3, ttl: 2s}"],
+    &["{algorithm: concurrency, limit: 2, ttl: 2s}", "{algorithm: sliding_window, limit: 6, per: 3s}"],
+];
+
+type Pair<'a> = (Admitted<'a, ManualClock>, Admitted<'a, ManualClock, Store>);
+
+fn same(one: Result<(), Refused>, other: Result<(), Refused>) -> Result<bool, TestCaseError> {
+    prop_assert_eq!(&one, &other);
+    Ok(one.is_ok())
+}
+
+fn renewal(renewal: Renewal) -> &'static str {
+    renewal.as_str()
+}
+
+proptest! {
+    #![proptest_config(tidegate_testing::cases(200))]
+
+    #[test]
+    fn a_limiter_over_a_store_answers_as_one_in_memory(
+        limits in (0..LIMITS.len()).prop_map(|index| LIMITS[index]),
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        let clock = ManualClock::at(start());
+        let remote = Remote::new(clock.clone());
+        let shared = limiter(limits, &remote, &clock);
+        let builder = Limiter::builder().clock(clock.clone());
+        let memory = limits.iter().fold(builder, |builder, limit| builder.limit(*limit)).build().unwrap();
+        let mut held: Vec<Pair<'_>> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Check(cost) => {
+                    let decisions: [Decision; 2] = [memory.check(KEY, cost), done(shared.check(KEY, cost))];
+                    prop_assert_eq!(decisions[0], decisions[1]);
+                }
+                Step::Peek(cost) => {
+                    prop_assert_eq!(memory.peek(KEY, cost), done(shared.peek(KEY, cost)).unwrap());
+                }
+                Step::Reset => {
+                    memory.reset(KEY);
+                    done(shared.reset(KEY)).unwrap();
+                }
+                Step::Acquire(cost) => {
+                    match (memory.try_acquire(KEY, cost), done(shared.try_acquire(KEY, cost))) {
+                        (Ok(one), Ok(other)) => {
+                            prop_assert_eq!(one.decision(), other.decision());
+                            let ends = |lease: &tidegate::Lease| lease.expires;
+                            prop_assert_eq!(one.lease().map(ends), other.lease().map(ends));
+                            held.push((one, other));
+                        }
+                        (one, other) => { same(one.map(drop), other.map(drop))?; }
+                    }
+                }
+                Step::Reserve(cost, commits) => {
+                    match (memory.reserve(KEY, cost), done(shared.reserve(KEY, cost))) {
+                        (Ok(one), Ok(other)) if commits => {
+                            prop_assert_eq!(one.decision(), other.decision());
+                            one.commit();
+                            other.commit();
+                        }
+                        (one, other) => { same(one.map(drop), other.map(drop))?; }
+                    }
+                }
+                Step::Renew(index) if !held.is_empty() => {
+                    let index = index.index(held.len());
+                    let (one, other) = &mut held[index];
+                    prop_assert_eq!(renewal(one.renew()), renewal(done(other.renew()).unwrap()));
+                }
+                Step::Release(index) if !held.is_empty() => {
+                    let (one, other) = held.swap_remove(index.index(held.len()));
+                    let released: [Release; 2] = [one.release(), done(other.release()).unwrap()];
+                    prop_assert_eq!(released[0], released[1]);
+                }
+                Step::Drop(index) if !held.is_empty() => drop(held.swap_remove(index.index(held.len()))),
+                Step::Advance(ms) => clock.advance(Duration::from_millis(ms)),
+                Step::Renew(_) | Step::Release(_) | Step::Drop(_) => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn limits_change_over_a_shared_store_too() {
+    let clock = ManualClock::at(start());
+    let remote = Remote::new(clock.clone());
+    let old = limiter(&["{algorithm: sliding_log, limit: 5, per: 1m}"], &remote, &clock);
+    assert!(done(old.check(KEY, 5)).is_allowed());
+    let new = old.changed(["100/s"]).unwrap();
+    assert!(!done(new.check(KEY, 1)).is_allowed(), "the old limit is enforced beside the new one");
+    clock.advance(Duration::from_secs(60));
+    assert!(done(new.check(KEY, 50)).is_allowed());
+}
+
+#[test]
+fn a_wait_over_a_shared_store_ends_when_units_are_there() {
+    let clock = ManualClock::at(start());
+    let remote = Remote::new(clock.clone());
+    let limiter = limiter(&["1/s burst 1"], &remote, &clock);
+    assert!(done(limiter.acquire(KEY, 1)).unwrap().waited().is_zero());
+    let refused = done(limiter.acquire_within(KEY, 1, Duration::from_millis(500))).unwrap_err();
+    assert_eq!(refused, Refused::TooLong { wait: Some(Duration::from_secs(1).into()) });
+    assert_eq!(done(limiter.acquire(KEY, 2)).unwrap_err(), Refused::Never);
+
+    let mut executor = crate::executor::Executor::new(&clock);
+    let task = executor.spawn(limiter.acquire(KEY, 1));
+    executor.run();
+    let admitted = executor.take(task).unwrap().unwrap();
+    assert_eq!(admitted.waited(), Duration::from_secs(1));
+}

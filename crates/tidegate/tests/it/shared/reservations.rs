@@ -1,0 +1,218 @@
+//! Reservations that are committed, dropped, and dropped late, over memory and over a shared store.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tidegate::{Clock as _, Limiter, ManualClock, Refused, Reservation, StoreFailure, Timestamp};
+use tidegate_testing::remote::{Mood, Remote};
+
+use super::{KEY, Store, done, limiter, start};
+
+/// What a reservation was charged, and when.
+#[derive(Clone, Copy, Debug)]
+struct Charged {
+    at: Timestamp,
+    cost: u64,
+    kept: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Reserve(u64),
+    Commit(prop::sample::Index),
+    Drop(prop::sample::Index),
+    Advance(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        5 => (1_u64..4).prop_map(Step::Reserve),
+        1 => any::<prop::sample::Index>().prop_map(Step::Commit),
+        2 => any::<prop::sample::Index>().prop_map(Step::Drop),
+        4 => prop_oneof![0_u64..300, 0_u64..1_500].prop_map(Step::Advance),
+    ]
+}
+
+/// Limits without a bucket: what is kept is recounted by a limiter that never saw what was given back.
+const WINDOWS: [&[&str]; 6] = [
+    &["{algorithm: fixed_window, limit: 4, per: 1s}"],
+    &["{algorithm: fixed_window, limit: 4, per: 1s, align: first_hit}"],
+    &["{algorithm: sliding_log, limit: 4, per: 1s}"],
+    &["{algorithm: sliding_window, limit: 5, per: 1s}"],
+    &["{algorithm: sub_windows, limit: 5, per: 1s, sub_windows: 4}"],
+    &["{algorithm: sliding_log, limit: 3, per: 1s}", "{algorithm: fixed_window, limit: 5, per: 3s}"],
+];
+
+/// A bucket: at most B + L * tau / W in any span tau.
+const BUCKETS: [(&[&str], u64, u64); 2] =
+    [(&["5/s burst 3"], 3, 5), (&["{algorithm: token_bucket, limit: 2, per: 1s, burst: 4}"], 4, 2)];
+
+/// A limiter in memory or over a store, and the reservations that are open.
+enum Either<'a> {
+    Memory(&'a Limiter<ManualClock>, Vec<(usize, Reservation<'a, ManualClock>)>),
+    Shared(&'a Limiter<ManualClock, Store>, Vec<(usize, Reservation<'a, ManualClock, Store>)>),
+}
+
+impl Either<'_> {
+    fn reserve(&mut self, cost: u64, number: usize) -> bool {
+        let reserved = match self {
+            Self::Memory(limiter, open) => {
+                limiter.reserve(KEY, cost).map(|reservation| open.push((number, reservation)))
+            }
+            Self::Shared(limiter, open) => {
+                done(limiter.reserve(KEY, cost)).map(|reservation| open.push((number, reservation)))
+            }
+        };
+        assert!(matches!(reserved, Ok(()) | Err(Refused::OverLimit(_))), "{reserved:?}");
+        reserved.is_ok()
+    }
+
+    fn open(&self) -> usize {
+        match self {
+            Self::Memory(_, open) => open.len(),
+            Self::Shared(_, open) => open.len(),
+        }
+    }
+
+    fn commit(&mut self, index: usize) {
+        match self {
+            Self::Memory(_, open) => open.swap_remove(index).1.commit(),
+            Self::Shared(_, open) => open.swap_remove(index).1.commit(),
+        }
+    }
+
+    fn give_back(&mut self, index: usize) -> usize {
+        match self {
+            Self::Memory(_, open) => open.swap_remove(index).0,
+            Self::Shared(_, open) => open.swap_remove(index).0,
+        }
+    }
+}
+
+/// Plays the steps, and looks at all charges that are kept whenever one is admitted.
+fn play(
+    either: &mut Either<'_>,
+    clock: &ManualClock,
+    steps: &[Step],
+    mut look: impl FnMut(&[Charged]) -> Result<(), TestCaseError>,
+) -> Result<(), TestCaseError> {
+    let mut all: Vec<Charged> = Vec::new();
+    for step in steps {
+        match *step {
+            Step::Reserve(cost) => {
+                if either.reserve(cost, all.len()) {
+                    all.push(Charged { at: clock.now(), cost, kept: true });
+                    let kept: Vec<Charged> = all.iter().filter(|one| one.kept).copied().collect();
+                    look(&kept)?;
+                }
+            }
+            Step::Commit(index) if either.open() > 0 => either.commit(index.index(either.open())),
+            Step::Drop(index) if either.open() > 0 => {
+                let number = either.give_back(index.index(either.open()));
+                all[number].kept = false;
+            }
+            Step::Advance(ms) => clock.advance(Duration::from_millis(ms)),
+            Step::Commit(_) | Step::Drop(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// The same in memory and over a store.
+fn play_both(
+    limits: &[&str],
+    steps: &[Step],
+    mut look: impl FnMut(&[Charged]) -> Result<(), TestCaseError>,
+) -> Result<(), TestCaseError> {
+    let clock = ManualClock::at(start());
+    let builder = Limiter::builder().clock(clock.clone());
+    let memory = limits.iter().fold(builder, |builder, limit| builder.limit(*limit)).build().unwrap();
+    play(&mut Either::Memory(&memory, Vec::new()), &clock, steps, &mut look)?;
+    let clock = ManualClock::at(start());
+    let remote = Remote::new(clock.clone());
+    let shared = limiter(limits, &remote, &clock);
+    play(&mut Either::Shared(&shared, Vec::new()), &clock, steps, &mut look)
+}
+
+proptest! {
+    #![proptest_config(tidegate_testing::cases(200))]
+
+    #[test]
+    fn what_is_admitted_would_be_without_what_was_given_back(
+        limits in (0..WINDOWS.len()).prop_map(|index| WINDOWS[index]),
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        play_both(limits, &steps, |kept| {
+            let builder = Limiter::builder().clock(ManualClock::at(start()));
+            let plain = limits.iter().fold(builder, |builder, limit| builder.limit(*limit)).build().unwrap();
+            for one in kept {
+                prop_assert!(plain.check_at(KEY, one.cost, one.at).is_allowed(), "{one:?} of {kept:?}");
+            }
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn a_bucket_never_admits_more_than_its_burst_and_its_rate(
+        bucket in (0..BUCKETS.len()).prop_map(|index| BUCKETS[index]),
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        let (limits, burst, per_second) = bucket;
+        play_both(limits, &steps, |kept| {
+            for (first, from) in kept.iter().enumerate() {
+                let mut units = 0;
+                for to in &kept[first..] {
+                    units += u128::from(to.cost);
+                    let span_ns = u128::from(to.at.as_nanos() - from.at.as_nanos());
+                    let most = u128::from(burst) * 1_000_000_000 + u128::from(per_second) * span_ns;
+                    prop_assert!(units * 1_000_000_000 <= most, "{units} in {span_ns} ns: {kept:?}");
+                }
+            }
+            Ok(())
+        })?;
+    }
+}
+
+#[test]
+fn a_late_drop_gives_nothing_back_to_a_window_that_began_after_the_charge() {
+    for limit in
+        ["{algorithm: fixed_window, limit: 2, per: 1s}", "{algorithm: sliding_log, limit: 2, per: 1s}"]
+    {
+        let clock = ManualClock::at(start());
+        let limiter = Limiter::builder().limit(limit).clock(clock.clone()).build().unwrap();
+        let late = limiter.reserve(KEY, 1).unwrap();
+        clock.advance(Duration::from_secs(5));
+        assert!(limiter.check(KEY, 2).is_allowed());
+        drop(late);
+        assert!(!limiter.check(KEY, 1).is_allowed(), "a third unit in {limit}");
+    }
+}
+
+#[test]
+fn a_reservation_gives_back_leases_too_and_a_commit_keeps_them() {
+    let clock = ManualClock::at(start());
+    let remote = Remote::new(clock.clone());
+    let limiter = limiter(&["{algorithm: concurrency, limit: 1, ttl: 1m}", "10 per hour"], &remote, &clock);
+    drop(done(limiter.reserve(KEY, 1)).unwrap());
+    assert_eq!(done(limiter.peek(KEY, 0)).unwrap().remaining, 1);
+    let reservation = done(limiter.reserve(KEY, 1)).unwrap();
+    assert_eq!(reservation.decision().remaining, 0);
+    reservation.commit();
+    assert!(done(limiter.reserve(KEY, 1)).is_err());
+    clock.advance(Duration::from_secs(60));
+    assert!(done(limiter.reserve(KEY, 1)).is_ok());
+}
+
+#[test]
+fn what_was_charged_without_the_store_is_not_refunded_to_it() {
+    let clock = ManualClock::at(start());
+    let remote = Remote::new(clock.clone());
+    let limiter = limiter(&["{algorithm: sliding_log, limit: 2, per: 1h}"], &remote, &clock);
+    assert!(done(limiter.check(KEY, 2)).is_allowed());
+    remote.is(Mood::Fails(StoreFailure::Away));
+    let degraded = done(limiter.reserve(KEY, 1)).unwrap();
+    assert!(degraded.decision().degraded);
+    remote.is(Mood::Answers);
+    drop(degraded);
+    assert!(!done(limiter.check(KEY, 1)).is_allowed());
+}
