@@ -98,7 +98,6 @@ pub mod engine;
 mod fence_gate;
 mod grant;
 pub mod guide;
-mod holding;
 pub mod limiter;
 pub mod locks;
 mod memory;

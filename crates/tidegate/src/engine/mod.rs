@@ -28,12 +28,12 @@ mod active;
 mod admitted;
 mod decide;
 mod deciding;
+mod delay_queue;
 mod error;
 mod explain;
 mod in_memory;
 mod judge;
 mod operations;
-mod queue_slot;
 mod stages;
 mod wait;
 mod wait_task;
@@ -57,7 +57,7 @@ use tidegate_core::{ChargedAt, Nanos};
 
 use crate::memory::{MEMORY_BYTES_DEFAULT, MemoryStore};
 use crate::store::Store;
-use crate::waiting::{Kin, Kins, QUEUE_MAX_DEFAULT, Queues};
+use crate::waiting::{QUEUE_MAX_DEFAULT, QueueGroup, QueueGroups, Queues};
 use crate::{Clock, Lease, Refusal, Refused, SystemClock};
 
 /// The answer to a request. It holds on to the rules that it was made by.
@@ -78,14 +78,14 @@ struct Inner<C, S> {
     store: S,
     /// The requests that wait for limits with the action `delay`.
     queues: Arc<Queues>,
-    kin: Kin,
+    queue_group: QueueGroup,
     /// How often the rules or a signal changed.
     changes: AtomicU64,
     clock: C,
 }
 
 /// The name that the queues of all engines over one store share.
-const KIN: &str = "\u{1f}engine";
+const QUEUE_GROUP: &str = "\u{1f}engine";
 
 /// A request that was decided.
 #[derive(Clone, Debug)]
@@ -141,12 +141,12 @@ impl<C: Clock, S: Store> Engine<C, S> {
     pub fn over(domains: Vec<Domain>, store: S, clock: C) -> Result<Self, RulesetError> {
         let rules = ArcSwap::from_pointee(Ruleset::compile(domains)?);
         let queues = Arc::new(Queues::new(QUEUE_MAX_DEFAULT));
-        let kin = match store.local() {
-            Some(memory) => memory.kins().join(KIN, &queues),
-            None => Kins::default().join(KIN, &queues),
+        let queue_group = match store.local() {
+            Some(memory) => memory.queue_groups().join(QUEUE_GROUP, &queues),
+            None => QueueGroups::default().join(QUEUE_GROUP, &queues),
         };
         let (replacing, changes) = (Mutex::new(()), AtomicU64::new(0));
-        Ok(Self { inner: Arc::new(Inner { rules, replacing, store, queues, kin, changes, clock }) })
+        Ok(Self { inner: Arc::new(Inner { rules, replacing, store, queues, queue_group, changes, clock }) })
     }
 
     /// Lets at most this many requests wait for one key of a limit with the action `delay`, instead of [`QUEUE_MAX_DEFAULT`].
@@ -221,7 +221,7 @@ impl<C: Clock, S> Inner<C, S> {
     /// The rules or a signal have changed: requests that wait look at them.
     fn changed(&self) {
         self.changes.fetch_add(1, Ordering::Release);
-        self.queues.nudge_all(self.clock.now());
+        self.queues.wake_all(self.clock.now());
     }
 
     fn changes(&self) -> u64 {

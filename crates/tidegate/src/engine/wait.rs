@@ -6,7 +6,7 @@
 //! came.
 //!
 //! No lock is held while a store is asked. Units may come back meanwhile, so a refund or a release counts that in the queue, and a
-//! request compares the count before it sleeps. A request that asks before it is in a queue compares the count of all queues.
+//! request compares the count before it sleeps. A request that asks before it is in a queue observes the queues that it may have to enter.
 //!
 //! The rules and signals may change while a request waits. A change is counted before the heads of all queues are woken, and a
 //! request looks at the count before it sleeps; then it is matched again.

@@ -1,18 +1,19 @@
 //! One request that waits: it comes, enters a queue, asks when it is its turn, and ends with an answer. See `wait.rs`.
 
+use smallvec::SmallVec;
 use tidegate_core::rules::{Delay, Fate, MatchedLimits, Ruleset};
 use tidegate_core::{Nanos, Op, Timestamp, Wait};
 
 use super::decide::DecideTask;
+use super::delay_queue::{forecaster_of, queue_key};
 use super::judge::{Judged, counts_denied, delay, delays, judge, remaining, retry_after};
-use super::queue_slot::{Company, Newcomer, QueueSlot, Turn, Woken, forecaster_of, queue_key};
 use super::{ActiveRules, Answer, EngineError, Inner};
 use crate::store::Store;
-use crate::waiting::{Admission, Forecaster, LATE_NS_MAX, PutOff, Stood, Ticket};
+use crate::waiting::{
+    Admission, Company, Delayed, Forecaster, Newcomer, Observed, Postponement, QueueSlot, QueueTurn, Ticket,
+    Woken,
+};
 use crate::{Clock, Refusal, Timer};
-
-/// How often the head of a queue asks a shared store for leases, whose release by other nodes is not announced.
-const POLL_LEASES_EVERY_NS: u128 = 100_000_000;
 
 /// A request that may have to wait.
 pub(super) struct Waiting<'e, C: Timer, S: Store> {
@@ -22,19 +23,21 @@ pub(super) struct Waiting<'e, C: Timer, S: Store> {
     pub deadline: Timestamp,
     /// Its position among all that wait, once it has one.
     ticket: Option<Ticket>,
-    pub slot: Option<QueueSlot<'e, C, S>>,
+    pub slot: Option<QueueSlot<'e, C>>,
+    /// How often the rules had changed when they were last looked at.
+    changes: u64,
 }
 
 /// What comes next. Limits are known by their positions among those that may hold the request.
-enum Next {
+enum Next<'e> {
     /// To enter the queue of this limit; or any.
     Arrive(Option<usize>),
     /// To wait for its turn in the queue of this limit.
     Stand(usize, Company),
     /// To ask, in the queue of this limit.
-    Ask(usize, Turn),
+    Ask(usize, QueueTurn),
     /// To wait for this limit, for as long as the answer says.
-    PutOff(usize, Told),
+    Postpone(usize, Told<'e>),
     /// Nothing: it ended.
     End(End),
     /// To match the request again.
@@ -42,12 +45,12 @@ enum Next {
 }
 
 /// What a request was told that has to wait.
-struct Told {
+struct Told<'e> {
     answer: Answer,
     /// When it asked.
     at: Timestamp,
-    /// How often units may have come back before that, in all queues.
-    wakes_of_all: u64,
+    /// The queue that it has to enter, as it was before it asked.
+    observed: Option<Observed<'e>>,
 }
 
 /// How a request ended.
@@ -59,16 +62,6 @@ pub(super) struct End {
     pub refusal: Option<Refusal>,
 }
 
-/// When a request asked.
-#[derive(Clone, Copy)]
-struct Asked {
-    /// When it came to its queue.
-    since: Timestamp,
-    /// The instant that it was decided as of.
-    at: Timestamp,
-    now: Timestamp,
-}
-
 /// Why a request does not wait, and since when it asked to.
 #[derive(Clone, Copy)]
 struct Refused {
@@ -78,7 +71,14 @@ struct Refused {
 
 impl<'e, C: Timer, S: Store> Waiting<'e, C, S> {
     pub fn new(engine: &'e Inner<C, S>, arrived: Timestamp) -> Self {
-        Self { engine, arrived, deadline: Timestamp::from_nanos(u64::MAX), ticket: None, slot: None }
+        Self {
+            engine,
+            arrived,
+            deadline: Timestamp::from_nanos(u64::MAX),
+            ticket: None,
+            slot: None,
+            changes: 0,
+        }
     }
 
     /// Goes as far as it can by these rules; none if they have changed.
@@ -95,13 +95,14 @@ impl<'e, C: Timer, S: Store> Waiting<'e, C, S> {
             let answer = self.engine.ask(task, rules, task.op, at).await?;
             return Ok(Some(End { answer, at, refusal: None }));
         }
-        let mut next = self.begin(task, rules, changes);
+        self.changes = changes;
+        let mut next = self.begin(task, rules);
         loop {
             next = match next {
-                Next::Arrive(index) => self.arrive(task, rules, changes, index).await?,
+                Next::Arrive(index) => self.arrive(task, rules, index).await?,
                 Next::Stand(index, company) => self.stand(task, rules, index, company).await?,
                 Next::Ask(index, turn) => self.ask(task, rules, index, turn).await?,
-                Next::PutOff(index, told) => self.put_off(task, rules, changes, index, told).await?,
+                Next::Postpone(index, told) => self.postpone(task, rules, index, told).await?,
                 Next::End(end) => return Ok(Some(end)),
                 Next::Changed => return Ok(None),
             };
@@ -109,10 +110,9 @@ impl<'e, C: Timer, S: Store> Waiting<'e, C, S> {
     }
 
     /// Where it begins by rules that it has not seen before: in its queue, unless that limit is gone.
-    fn begin(&mut self, task: &DecideTask, rules: &Ruleset, changes: u64) -> Next {
-        let Some(slot) = &mut self.slot else { return Next::Arrive(None) };
-        slot.looked_at(changes);
-        match delays(task, rules).iter().position(|delay| slot.is_of(delay)) {
+    fn begin(&mut self, task: &DecideTask, rules: &Ruleset) -> Next<'e> {
+        let Some(slot) = &self.slot else { return Next::Arrive(None) };
+        match delays(task, rules).iter().position(|delay| *queue_key(delay) == *slot.key()) {
             Some(index) => Next::Stand(index, Company::Joins),
             None => {
                 self.slot = None;
@@ -126,9 +126,8 @@ impl<'e, C: Timer, S: Store> Waiting<'e, C, S> {
         &mut self,
         task: &mut DecideTask,
         rules: &ActiveRules,
-        changes: u64,
         to: Option<usize>,
-    ) -> Result<Next, EngineError> {
+    ) -> Result<Next<'e>, EngineError> {
         self.slot = None;
         let waits_in = to.or_else(|| self.engine.earlier_in(task, rules, self.ticket, None));
         let index = waits_in.unwrap_or(0);
@@ -144,12 +143,10 @@ impl<'e, C: Timer, S: Store> Waiting<'e, C, S> {
         if waits_in.is_none() {
             return self.ask_at_once(task, rules, index, now).await;
         }
-        let newcomer = Newcomer { ticket: self.ticket, since: now, deadline: self.deadline };
-        let entered = QueueSlot::enter(self.engine, delay(task, rules, index), newcomer, changes).await;
-        match entered {
+        match self.enter(delay(task, rules, index), now).await {
             Err(refusal) => self.refused(task, rules, index, Refused { refusal, since: now }).await,
             Ok(slot) => {
-                self.ticket = Some(slot.stood.ticket);
+                self.ticket = Some(slot.ticket());
                 self.slot = Some(slot);
                 Ok(Next::Stand(index, Company::Joins))
             }
@@ -163,32 +160,33 @@ impl<'e, C: Timer, S: Store> Waiting<'e, C, S> {
         rules: &ActiveRules,
         index: usize,
         at: Timestamp,
-    ) -> Result<Next, EngineError> {
+    ) -> Result<Next<'e>, EngineError> {
         if self.deadline < at {
             let refused = Refused { refusal: Refusal::TooLong { wait: None }, since: at };
             return self.refused(task, rules, index, refused).await;
         }
         // Should it have to wait, it does so in front of all that come while it asks.
         self.ticket.get_or_insert_with(|| self.engine.queues.next_ticket());
-        let wakes_of_all = self.engine.queues.nudges();
+        let observed = self.observe(task, rules);
         let (answer, judged) = self.engine.attempt(task, rules, index, at).await?;
-        Ok(match judged {
-            Judged::Passes | Judged::Denied => Next::End(End { answer, at, refusal: None }),
-            Judged::Waits(_) => Next::PutOff(index, Told { answer, at, wakes_of_all }),
-            Judged::WaitsFor(other) => Next::PutOff(other, Told { answer, at, wakes_of_all }),
-        })
+        let index = match judged {
+            Judged::Passes | Judged::Denied => return Ok(Next::End(End { answer, at, refusal: None })),
+            Judged::Waits(_) => index,
+            Judged::WaitsFor(other) => other,
+        };
+        let observed = observed.into_iter().nth(index);
+        Ok(Next::Postpone(index, Told { answer, at, observed }))
     }
 
     /// It enters a queue because it was told to wait, without asking anew. If others are in front, they go first.
-    async fn put_off(
+    async fn postpone(
         &mut self,
         task: &mut DecideTask,
         rules: &ActiveRules,
-        changes: u64,
         index: usize,
-        told: Told,
-    ) -> Result<Next, EngineError> {
-        let Told { answer, at, wakes_of_all } = told;
+        told: Told<'e>,
+    ) -> Result<Next<'e>, EngineError> {
+        let Told { answer, at, observed } = told;
         self.slot = None;
         let now = self.engine.clock.now();
         // A shared store decided when it was asked, by its own clock.
@@ -197,9 +195,8 @@ impl<'e, C: Timer, S: Store> Waiting<'e, C, S> {
         let delay = delay(task, rules, index);
         self.deadline = self.deadline.min(self.arrived.saturating_add(delay.max_wait));
         let wait = retry_after(&answer, &delay);
-        let newcomer = Newcomer { ticket: self.ticket, since, deadline: self.deadline };
-        let entered = match self.due(&delay, Asked { since, at: asked, now }, wait) {
-            Ok(due) => QueueSlot::enter(self.engine, delay, newcomer, changes).await.map(|slot| (due, slot)),
+        let entered = match self.delayed(&delay, since, asked, now).due(wait) {
+            Ok(due) => self.enter(delay, since).await.map(|slot| (due, slot)),
             Err(refusal) => Err(refusal),
         };
         let (due, slot) = match entered {
@@ -209,13 +206,12 @@ impl<'e, C: Timer, S: Store> Waiting<'e, C, S> {
             }
             Err(refusal) => return Ok(Next::End(denied(answer, &delay, Refused { refusal, since }, now))),
         };
-        self.ticket = Some(slot.stood.ticket);
-        let slot = self.slot.insert(slot);
-        let woken = match slot.stood {
-            Stood { nudges, nudges_of_all: of_all, .. } if of_all == wakes_of_all => {
-                slot.until_due(PutOff { due, pace: delay.pace(now), nudges }, delay).await
-            }
-            _ => slot.until_head(Company::Joins).await,
+        self.ticket = Some(slot.ticket());
+        let wakes = slot.wakes();
+        self.slot = Some(slot);
+        let woken = match observed.is_some_and(|observed| observed.wakes == wakes) {
+            true => self.until_due(Postponement { due, pace: delay.pace(now), wakes }, delay).await,
+            false => self.until_head(Company::Joins).await,
         };
         self.woken(task, rules, index, woken, since).await
     }
@@ -227,9 +223,9 @@ impl<'e, C: Timer, S: Store> Waiting<'e, C, S> {
         rules: &ActiveRules,
         index: usize,
         company: Company,
-    ) -> Result<Next, EngineError> {
-        let Some(slot) = &self.slot else { return Ok(Next::Arrive(None)) };
-        let (woken, since) = (slot.until_head(company).await, slot.since);
+    ) -> Result<Next<'e>, EngineError> {
+        let Some(since) = self.slot.as_ref().map(|slot| slot.since) else { return Ok(Next::Arrive(None)) };
+        let woken = self.until_head(company).await;
         self.woken(task, rules, index, woken, since).await
     }
 
@@ -240,7 +236,7 @@ impl<'e, C: Timer, S: Store> Waiting<'e, C, S> {
         index: usize,
         woken: Woken,
         since: Timestamp,
-    ) -> Result<Next, EngineError> {
+    ) -> Result<Next<'e>, EngineError> {
         match woken {
             Woken::Changed => Ok(Next::Changed),
             Woken::Refused(refusal) => {
@@ -265,14 +261,16 @@ impl<'e, C: Timer, S: Store> Waiting<'e, C, S> {
         task: &mut DecideTask,
         rules: &ActiveRules,
         index: usize,
-        turn: Turn,
-    ) -> Result<Next, EngineError> {
+        turn: QueueTurn,
+    ) -> Result<Next<'e>, EngineError> {
         let Some(slot) = &self.slot else { return Ok(Next::Arrive(None)) };
         let (since, mut now) = (slot.since, self.engine.clock.now());
         let is_local = self.engine.store.is_local();
         let mut at = now;
         if is_local {
-            at = since.max(turn.left).max(earliest(self.engine, delay(task, rules, index), now)).min(now);
+            let forecaster = forecaster_of(self.engine, delay(task, rules, index));
+            let earliest = forecaster.map_or(now, |forecaster| forecaster.earliest(now));
+            at = since.max(turn.left).max(earliest).min(now);
             slot.begin_ask();
         }
         loop {
@@ -282,28 +280,34 @@ impl<'e, C: Timer, S: Store> Waiting<'e, C, S> {
             }
             // It has waited for its turn, so the store has a new deadline.
             task.asks.renew();
-            let wakes_of_all = self.engine.queues.nudges();
+            // It may have to enter the queue of another limit.
+            let observed = match delays(task, rules).len() {
+                0 | 1 => SmallVec::new(),
+                _ => self.observe(task, rules),
+            };
             let (answer, judged) = self.engine.attempt(task, rules, index, at).await?;
             let delay = delay(task, rules, index);
             let wait = match judged {
                 Judged::Passes => {
                     let left_units = if is_local { 0 } else { remaining(&answer, &delay) };
                     if let Some(slot) = self.slot.take() {
-                        slot.leave(Admission { at, left_units }, delay);
+                        let forecaster = forecaster_of(self.engine, delay);
+                        slot.leave(Admission { leaves: at, left_units }, forecaster.as_ref());
                     }
                     return Ok(Next::End(End { answer, at, refusal: None }));
                 }
                 Judged::Denied => return Ok(Next::End(End { answer, at, refusal: None })),
                 Judged::WaitsFor(other) => {
-                    return Ok(Next::PutOff(other, Told { answer, at, wakes_of_all }));
+                    let observed = observed.into_iter().nth(other);
+                    return Ok(Next::Postpone(other, Told { answer, at, observed }));
                 }
                 Judged::Waits(wait) => wait,
             };
             if !is_local {
                 now = self.engine.clock.now();
             }
-            let asked = Asked { since, at: if is_local { at } else { now }, now };
-            let due = match self.due(&delay, asked, wait) {
+            let asked = if is_local { at } else { now };
+            let due = match self.delayed(&delay, since, asked, now).due(wait) {
                 Ok(due) => due,
                 Err(refusal) => {
                     return Ok(Next::End(denied(answer, &delay, Refused { refusal, since }, now)));
@@ -313,34 +317,63 @@ impl<'e, C: Timer, S: Store> Waiting<'e, C, S> {
                 at = due;
                 continue;
             }
-            let put_off = PutOff { due, pace: delay.pace(now), nudges: turn.wakes };
-            let woken = slot.until_due(put_off, delay).await;
+            let postponement = Postponement { due, pace: delay.pace(now), wakes: turn.wakes };
+            let woken = self.until_due(postponement, delay).await;
             return self.woken(task, rules, index, woken, since).await;
         }
     }
 
-    /// When to ask again if it has to wait this long from when it asked: no later than when a superseded counter is gone, which may
-    /// be the one that it waits for.
-    fn due(&self, delay: &Delay<'_>, asked: Asked, wait: Wait) -> Result<Timestamp, Refusal> {
-        let Asked { since, at, now } = asked;
-        let due = wait.span().map(|wait| at.saturating_add(wait.max(Nanos::new(1))));
-        let due = due.into_iter().chain(delay.retires(at)).min().filter(|due| *due > at);
-        let Some(due) = due else { return Err(Refusal::Never) };
-        let forecaster = forecaster_of(self.engine, *delay);
-        let is_foreseeable = match &forecaster {
-            Some(forecaster) => forecaster.is_foreseeable(now),
-            None => delay.is_foreseeable(),
+    /// The queues that it may have to enter, before it asks.
+    fn observe(&self, task: &DecideTask, rules: &Ruleset) -> SmallVec<[Observed<'e>; 1]> {
+        delays(task, rules).iter().map(|delay| self.engine.queues.observe(&queue_key(delay))).collect()
+    }
+
+    async fn enter(&self, delay: Delay<'_>, since: Timestamp) -> Result<QueueSlot<'e, C>, Refusal> {
+        let engine = self.engine;
+        let newcomer = Newcomer {
+            ticket: self.ticket,
+            cost: delay.cost,
+            since,
+            deadline: Some(self.deadline),
+            leaves: None,
         };
-        match (is_foreseeable, &forecaster) {
-            // The forecast says whether it is too late.
-            (true, Some(_)) => Ok(due),
-            (true, None) if due > self.deadline => Err(Refusal::TooLong { wait: Some(span(since, due)) }),
-            (true, None) => Ok(due),
-            (false, _) if self.deadline <= now => Err(Refusal::TooLong { wait: None }),
-            (false, Some(_)) => Ok(due.min(self.deadline)),
-            (false, None) => {
-                Ok(due.min(self.deadline).min(now.saturating_add(Nanos::new(POLL_LEASES_EVERY_NS))))
-            }
+        let forecaster = forecaster_of(engine, delay);
+        QueueSlot::enter(&engine.queues, &engine.clock, &queue_key(&delay), newcomer, forecaster.as_ref())
+            .await
+    }
+
+    async fn until_head(&self, company: Company) -> Woken {
+        match &self.slot {
+            Some(slot) => slot.until_head(company, || self.is_changed()).await,
+            None => Woken::Changed,
+        }
+    }
+
+    async fn until_due(&self, postponement: Postponement, delay: Delay<'_>) -> Woken {
+        let forecaster = forecaster_of(self.engine, delay);
+        match &self.slot {
+            Some(slot) => slot.until_due(postponement, forecaster.as_ref(), || self.is_changed()).await,
+            None => Woken::Changed,
+        }
+    }
+
+    fn is_changed(&self) -> bool {
+        self.engine.changes() != self.changes
+    }
+
+    fn delayed(&self, delay: &Delay<'_>, since: Timestamp, at: Timestamp, now: Timestamp) -> Delayed {
+        let forecaster = forecaster_of(self.engine, *delay);
+        Delayed {
+            since,
+            at,
+            now,
+            deadline: Some(self.deadline),
+            retires: delay.retires(at),
+            is_foreseeable: match &forecaster {
+                Some(forecaster) => forecaster.is_foreseeable(now),
+                None => delay.is_foreseeable(),
+            },
+            is_forecast: forecaster.is_some(),
         }
     }
 
@@ -351,7 +384,7 @@ impl<'e, C: Timer, S: Store> Waiting<'e, C, S> {
         rules: &ActiveRules,
         index: usize,
         refused: Refused,
-    ) -> Result<Next, EngineError> {
+    ) -> Result<Next<'e>, EngineError> {
         self.slot = None;
         task.asks.renew();
         let now = self.engine.clock.now();
@@ -408,7 +441,7 @@ impl<C: Timer, S: Store> Inner<C, S> {
         let came_earlier = |head: Ticket| ticket.is_none_or(|ticket| head < ticket);
         let all = delays(task, rules);
         let others = (0..all.len()).filter(|index| Some(*index) != waits_in);
-        others.into_iter().find(|index| self.queues.front(&queue_key(&all[*index])).is_some_and(came_earlier))
+        others.into_iter().find(|index| self.queues.head(&queue_key(&all[*index])).is_some_and(came_earlier))
     }
 }
 
@@ -416,7 +449,7 @@ impl<C: Clock, S> Inner<C, S> {
     /// Wakes the requests that wait for the same keys: units may have come back.
     pub(super) fn wake_waiters(&self, matched: &MatchedLimits, rules: &Ruleset) {
         let now = self.clock.now();
-        matched.queues(rules).for_each(|delay| self.kin.nudge(&queue_key(&delay), now));
+        matched.queues(rules).for_each(|delay| self.queue_group.wake(&queue_key(&delay), now));
     }
 }
 
@@ -432,15 +465,6 @@ fn denied(mut answer: Answer, delay: &Delay<'_>, refused: Refused, now: Timestam
         answer.deny(delay.place, retry_after);
     }
     End { answer, at: now, refusal: Some(refused.refusal) }
-}
-
-/// The instant as of which a request may be decided: when it was due, if its timer is a little late. A request that waits for leases
-/// was not due before they were released.
-fn earliest<C, S: Store>(engine: &Inner<C, S>, delay: Delay<'_>, now: Timestamp) -> Timestamp {
-    let is_foreseeable =
-        forecaster_of(engine, delay).is_some_and(|forecaster| forecaster.is_foreseeable(now));
-    let late_ns_max = if is_foreseeable { LATE_NS_MAX } else { 0 };
-    Timestamp::from_nanos(now.as_nanos().saturating_sub(late_ns_max))
 }
 
 pub(super) fn span(from: Timestamp, to: Timestamp) -> Nanos {

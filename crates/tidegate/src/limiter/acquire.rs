@@ -1,21 +1,17 @@
 //! What takes or waits: `try_acquire` never waits, `acquire` does, `acquire_within` for a maximum time.
 
-use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tidegate_core::{IntoKey, Nanos, Timestamp};
+use tidegate_core::{IntoKey, Nanos};
 
 use super::admitted::{Granted, LimiterRef};
-use super::wait_shared::{Wanted, until_admitted};
 use super::{Admitted, Asking, Limiter, span};
 use crate::blocking::block_on;
 use crate::memory::MemoryStore;
 use crate::store::Shared;
-use crate::waiting::{OfLimiter, UntilAcquired};
-use crate::{Clock, Refused, SystemClock, Timer};
+use crate::waiting::{LimiterRequest, SharedRequest};
+use crate::{Clock, Refused, Timer};
 
 /// Taking units, and holding what concurrency limits give. A limiter may have rates beside its concurrency limits: all admit a
 /// request or none is charged.
@@ -100,13 +96,22 @@ impl<C: Timer> Limiter<C, Arc<MemoryStore>> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn acquire(&self, key: impl IntoKey, cost: u64) -> Acquiring<'_, C> {
-        Acquiring::new(self, key.key_bytes().as_ref(), cost, None, None)
+    pub fn acquire(
+        &self,
+        key: impl IntoKey,
+        cost: u64,
+    ) -> impl Future<Output = Result<Admitted<'_, C>, Refused>> {
+        LimiterRequest::new(self, key.key_bytes().as_ref(), cost).admitted(None)
     }
 
     /// As [`acquire`](Self::acquire), and waits no longer than `max_wait`: refused at once if it is known that this cannot be met.
-    pub fn acquire_within(&self, key: impl IntoKey, cost: u64, max_wait: Duration) -> Acquiring<'_, C> {
-        Acquiring::new(self, key.key_bytes().as_ref(), cost, None, Some(max_wait))
+    pub fn acquire_within(
+        &self,
+        key: impl IntoKey,
+        cost: u64,
+        max_wait: Duration,
+    ) -> impl Future<Output = Result<Admitted<'_, C>, Refused>> {
+        LimiterRequest::new(self, key.key_bytes().as_ref(), cost).admitted(Some(max_wait))
     }
 
     /// As [`acquire`](Self::acquire), with the thread at hand.
@@ -164,9 +169,15 @@ impl<C: Clock, S: Shared> Limiter<C, S> {
 impl<C: Timer + Send + Sync, S: Shared> Limiter<C, S> {
     /// Waits until `cost` units for `key` are admitted, takes them, and holds what concurrency limits gave until the answer is
     /// dropped.
-    pub fn acquire(&self, key: impl IntoKey, cost: u64) -> AcquiringShared<'_, C, S> {
-        let wanted = Wanted { key: key.key_bytes().as_ref().into(), cost, ttl: None, max_wait: None };
-        Box::pin(until_admitted(LimiterRef::Borrowed(self), wanted))
+    ///
+    /// Requests of this process wait in a queue, first come first served. Requests of other processes are not in it, so units may go
+    /// to whichever asks first. Dropped while the store is asked, the future may have been charged.
+    pub fn acquire(
+        &self,
+        key: impl IntoKey,
+        cost: u64,
+    ) -> impl Future<Output = Result<Admitted<'_, C, S>, Refused>> + Send {
+        self.request(key.key_bytes().as_ref(), cost).admitted(None)
     }
 
     /// As [`acquire`](Self::acquire), and waits no longer than `max_wait`: refused at once if it is known that this cannot be met.
@@ -175,10 +186,8 @@ impl<C: Timer + Send + Sync, S: Shared> Limiter<C, S> {
         key: impl IntoKey,
         cost: u64,
         max_wait: Duration,
-    ) -> AcquiringShared<'_, C, S> {
-        let key = key.key_bytes().as_ref().into();
-        let wanted = Wanted { key, cost, ttl: None, max_wait: Some(max_wait) };
-        Box::pin(until_admitted(LimiterRef::Borrowed(self), wanted))
+    ) -> impl Future<Output = Result<Admitted<'_, C, S>, Refused>> + Send {
+        self.request(key.key_bytes().as_ref(), cost).admitted(Some(max_wait))
     }
 
     /// As [`acquire`](Self::acquire), with the thread at hand.
@@ -195,58 +204,8 @@ impl<C: Timer + Send + Sync, S: Shared> Limiter<C, S> {
     ) -> Result<Admitted<'_, C, S>, Refused> {
         block_on(self.acquire_within(key, cost, max_wait))
     }
-}
 
-/// Waits until it is admitted, over a store that may answer later.
-pub type AcquiringShared<'a, C, S> =
-    Pin<Box<dyn Future<Output = Result<Admitted<'a, C, S>, Refused>> + Send + 'a>>;
-
-/// Waits until it is admitted, over the memory store. Made by [`Limiter::acquire`] and [`Limiter::acquire_within`].
-#[must_use = "futures do nothing unless they are polled"]
-pub struct Acquiring<'a, C: Timer = SystemClock> {
-    clock: &'a C,
-    /// When it was first polled.
-    arrived: Option<Timestamp>,
-    until_acquired: UntilAcquired<'a, C>,
-}
-
-impl<'a, C: Timer> Acquiring<'a, C> {
-    pub(crate) fn new(
-        limiter: &'a Limiter<C>,
-        key: &[u8],
-        cost: u64,
-        ttl: Option<Nanos>,
-        max_wait: Option<Duration>,
-    ) -> Self {
-        let request = OfLimiter::new(limiter, key, cost);
-        let request = match ttl {
-            Some(ttl) => request.held_for(ttl),
-            None => request,
-        };
-        let until_acquired = UntilAcquired::new(request, max_wait);
-        Self { clock: limiter.clock(), arrived: None, until_acquired }
-    }
-}
-
-impl<'a, C: Timer> Future for Acquiring<'a, C> {
-    type Output = Result<Admitted<'a, C>, Refused>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let has_waited = self.arrived;
-        if has_waited.is_none() {
-            self.arrived = Some(self.clock.now());
-        }
-        let acquired = ready!(Pin::new(&mut self.until_acquired).poll(context));
-        Poll::Ready(match (acquired, has_waited) {
-            (Ok(admitted), Some(arrived)) => Ok(admitted.since(arrived)),
-            (Ok(admitted), None) => Ok(admitted),
-            (Err(refusal), _) => Err(refusal.into()),
-        })
-    }
-}
-
-impl<C: Timer> fmt::Debug for Acquiring<'_, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Acquiring").field(&self.until_acquired).finish()
+    fn request(&self, key: &[u8], cost: u64) -> SharedRequest<'_, C, S> {
+        SharedRequest { limiter: LimiterRef::Borrowed(self), key: key.into(), cost, ttl: None }
     }
 }

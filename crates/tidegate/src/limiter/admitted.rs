@@ -25,8 +25,6 @@ pub struct Admitted<'a, C: Clock = SystemClock, S: Store = Arc<MemoryStore>> {
     lease: Option<Lease>,
     /// How long it asked to hold, if that is less than its limits would give.
     ttl: Option<Nanos>,
-    /// When it was due.
-    due: Timestamp,
     waited: Duration,
 }
 
@@ -51,20 +49,13 @@ impl<'a, C: Clock, S: Store> Admitted<'a, C, S> {
         granted: Granted,
         ttl: Option<Nanos>,
     ) -> Self {
-        let Granted { decision, lease, at } = granted;
-        let due = at.saturating_add(decision.delay);
-        Self { limiter, key, decision, lease, ttl, due, waited: Duration::ZERO }
-    }
-
-    /// The same for a request that arrived at an instant and had to wait.
-    pub(super) fn since(self, arrived: Timestamp) -> Self {
-        let waited_ns = self.due.as_nanos().saturating_sub(arrived.as_nanos());
-        self.after(Duration::from_nanos(waited_ns))
+        let Granted { decision, lease, .. } = granted;
+        Self { limiter, key, decision, lease, ttl, waited: Duration::ZERO }
     }
 
     /// The same for a request that waited.
-    pub(super) fn after(mut self, waited: Duration) -> Self {
-        self.waited = waited;
+    pub(crate) fn after(mut self, waited: Nanos) -> Self {
+        self.waited = waited.as_duration();
         self
     }
 

@@ -35,6 +35,15 @@ pub(super) struct Asked {
     now: Timestamp,
 }
 
+/// What a store gave, by the limits in force when it was asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SharedGrant {
+    /// As of when the store was asked, by the caller's clock.
+    pub granted: Granted,
+    /// When it was charged, by the store's clock.
+    pub charged_at: Timestamp,
+}
+
 /// A plan that was decided, with or without the shared store.
 struct Concluded {
     decision: Decision,
@@ -68,7 +77,7 @@ impl<'a, C: Clock, S: Store> Asking<'a, Decision, C, S> {
 }
 
 impl<'a, C: Clock, S: Store> Asking<'a, Result<Decision, StoreFailure>, C, S> {
-    pub(super) fn peek(limiter: LimiterRef<'a, C, S>, key: &[u8], cost: u64) -> Self {
+    pub(crate) fn peek(limiter: LimiterRef<'a, C, S>, key: &[u8], cost: u64) -> Self {
         let read = |limiter: LimiterRef<'a, C, S>, asked: Asked, reply: Result<Reply, _>| {
             let limiter = limiter.get();
             let reply = reply.and_then(|reply| reply.checked(&asked.ask(&asked.plan(limiter))))?;
@@ -82,7 +91,7 @@ impl<'a, C: Clock, S: Store> Asking<'a, Result<(), StoreFailure>, C, S> {
     pub(super) fn reset(limiter: LimiterRef<'a, C, S>, key: &[u8]) -> Self {
         let read = |limiter: LimiterRef<'a, C, S>, asked: Asked, reply: Result<Reply, _>| {
             reply?;
-            limiter.get().nudge(&asked.key);
+            limiter.get().wake(&asked.key);
             Ok(())
         };
         Self::start(limiter, key, 0, Op::Reset, read)
@@ -96,7 +105,7 @@ impl<'a, C: Clock, S: Store> Asking<'a, Result<LeaseReply, StoreFailure>, C, S> 
             let limiter = limiter.get();
             let lease = limiter.lease_by_own_clock(reply?.lease, asked.now);
             if lease == LeaseReply::Released {
-                limiter.nudge(&asked.key);
+                limiter.wake(&asked.key);
             }
             Ok(lease)
         };
@@ -122,11 +131,20 @@ impl<'a, C: Clock, S: Store> Asking<'a, (Decision, Option<crate::Lease>), C, S> 
 impl<'a, C: Clock, S: Store> Asking<'a, Result<Admitted<'a, C, S>, Refused>, C, S> {
     pub(crate) fn acquire(limiter: LimiterRef<'a, C, S>, key: &[u8], cost: u64, ttl: Option<Nanos>) -> Self {
         let read = |limiter: LimiterRef<'a, C, S>, asked: Asked, reply| {
-            let Concluded { decision, lease, unavailable, .. } = limiter.get().conclude(&asked, reply);
-            refused(decision, unavailable)?;
-            let granted = Granted { decision, lease: lease.held(), at: asked.now };
             let ttl = if let Op::Acquire { ttl } = asked.op { ttl } else { None };
-            Ok(Admitted::new(limiter, asked.key, granted, ttl))
+            let given = limiter.get().conclude(&asked, reply).granted(&asked)?;
+            Ok(Admitted::new(limiter, asked.key, given.granted, ttl))
+        };
+        let op = limiter.get().op_that_takes(ttl);
+        Self::start(limiter, key, cost, op, read)
+    }
+}
+
+impl<'a, C: Clock, S: Store> Asking<'a, Result<SharedGrant, Refused>, C, S> {
+    /// Takes units for a request that waits.
+    pub(crate) fn take(limiter: LimiterRef<'a, C, S>, key: &[u8], cost: u64, ttl: Option<Nanos>) -> Self {
+        let read = |limiter: LimiterRef<'a, C, S>, asked: Asked, reply| {
+            limiter.get().conclude(&asked, reply).granted(&asked)
         };
         let op = limiter.get().op_that_takes(ttl);
         Self::start(limiter, key, cost, op, read)
@@ -136,21 +154,26 @@ impl<'a, C: Clock, S: Store> Asking<'a, Result<Admitted<'a, C, S>, Refused>, C, 
 impl<'a, C: Clock, S: Store> Asking<'a, Result<Reservation<'a, C, S>, Refused>, C, S> {
     pub(super) fn reserve(limiter: &'a Limiter<C, S>, key: &[u8], cost: u64) -> Self {
         let read = |limiter: LimiterRef<'a, C, S>, asked: Asked, reply| {
-            let Concluded { decision, lease, at, unavailable } = limiter.get().conclude(&asked, reply);
-            refused(decision, unavailable)?;
-            let granted = Granted { decision, lease: lease.held(), at: asked.now };
-            Ok(Reservation::new(limiter, &asked.key, asked.cost, granted, at))
+            let given = limiter.get().conclude(&asked, reply).granted(&asked)?;
+            Ok(Reservation::new(limiter, asked.key, asked.cost, given))
         };
         let op = limiter.op_that_takes(None);
         Self::start(LimiterRef::Borrowed(limiter), key, cost, op, read)
     }
 }
 
-fn refused(decision: Decision, unavailable: Option<StoreFailure>) -> Result<(), Refused> {
-    match unavailable {
-        Some(failure) => Err(Refused::Store(failure)),
-        None if decision.is_allowed() => Ok(()),
-        None => Err(Refused::OverLimit(decision)),
+impl Concluded {
+    /// What was given, or why nothing was.
+    fn granted(self, asked: &Asked) -> Result<SharedGrant, Refused> {
+        let Self { decision, lease, at, unavailable } = self;
+        match unavailable {
+            Some(failure) => Err(Refused::Store(failure)),
+            None if decision.is_allowed() => {
+                let granted = Granted { decision, lease: lease.held(), at: asked.now };
+                Ok(SharedGrant { granted, charged_at: at })
+            }
+            None => Err(Refused::OverLimit(decision)),
+        }
     }
 }
 
@@ -226,8 +249,8 @@ impl<C: Clock, S: Store> Limiter<C, S> {
         if self.store.is_local() { lease } else { lease.by_clock_of(asked) }
     }
 
-    fn nudge(&self, key: &[u8]) {
-        self.kin.nudge(key, self.clock.now());
+    fn wake(&self, key: &[u8]) {
+        self.queue_group.wake(key, self.clock.now());
     }
 }
 

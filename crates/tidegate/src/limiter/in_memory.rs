@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_core::{Charge, ChargedAt, Decision, IntoKey, LeaseToken, Nanos, Timestamp, Wait};
 
-use super::{Granted, Limiter, LimiterRef, Reservation, span};
+use super::{Granted, Limiter, LimiterRef, Reservation, SharedGrant, span};
 use crate::memory::{Lease, MemoryStats, MemoryStore, Release, Renewal};
 use crate::{Clock, Refused};
 
@@ -75,7 +75,8 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         match decision.is_allowed() {
             true => {
                 let granted = Granted { decision, lease, at: now };
-                Ok(Reservation::new(LimiterRef::Borrowed(self), key, cost, granted, now))
+                let given = SharedGrant { granted, charged_at: now };
+                Ok(Reservation::new(LimiterRef::Borrowed(self), key.into(), cost, given))
             }
             false => Err(Refused::OverLimit(decision)),
         }
@@ -89,7 +90,7 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         let key = key.key_bytes();
         let (key, now) = (key.as_ref(), self.clock.now());
         self.store.refund_as_of(&self.plan(key, cost, charged_at), ChargedAt::new(charged_at), now);
-        self.kin.nudge(key, now);
+        self.queue_group.wake(key, now);
     }
 
     /// Forgets all that `key` used.
@@ -97,13 +98,13 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         let key = key.key_bytes();
         let (key, now) = (key.as_ref(), self.clock.now());
         self.store.reset(&self.plan(key, 0, now));
-        self.kin.nudge(key, now);
+        self.queue_group.wake(key, now);
     }
 
     /// Asks as [`try_acquire`](Self::try_acquire) does and gives the lease itself, for a holder that is somewhere else: it is
     /// not given back by itself before its time is over. It lasts no longer than `ttl`, a millisecond at least, if that is less
     /// than the limits give.
-    #[must_use = "a lease that nobody has is held until its ttl is over"]
+    #[must_use = "the lease is held until its ttl is over, unless it is released"]
     pub fn lease(&self, key: impl IntoKey, cost: u64, ttl: Option<Duration>) -> (Decision, Option<Lease>) {
         self.lease_at(key.key_bytes().as_ref(), cost, ttl.map(span), self.clock.now())
     }
@@ -119,7 +120,7 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         let (key, now) = (key.as_ref(), self.clock.now());
         let release = self.store.release(&self.plan(key, 0, now), token, now);
         if release == Release::Released {
-            self.kin.nudge(key, now);
+            self.queue_group.wake(key, now);
         }
         release
     }

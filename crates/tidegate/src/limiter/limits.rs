@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_core::succession::{Change, Known, Retiring, next_end, past_ends};
 use tidegate_core::{
-    Algorithm, Charge, Counter, Limit, LimitId, OnStoreFailure, Plan, Policy, Timestamp, Wait,
+    Algorithm, Charge, Counter, Limit, LimitId, OnStoreFailure, Pace, Plan, Policy, Timestamp, Wait,
 };
 
 use super::error::{Kind, LimiterError};
@@ -85,6 +85,14 @@ impl Limits {
     /// When the next of the limits that were changed goes out of force.
     pub(crate) fn retires(&self, now: Timestamp) -> Option<Timestamp> {
         next_end(&*self.retiring, now)
+    }
+
+    /// How fast requests follow one that waits, if it waits for the only limit there is.
+    pub(crate) fn pace(&self, cost: u64, now: Timestamp) -> Option<Pace> {
+        match &*self.counters {
+            [counter] if self.retires(now).is_none() => counter.limit().pace_after(cost),
+            _ => None,
+        }
     }
 
     /// The instant, `from` or later, from which on a wait is over before another limit goes out of force, and that

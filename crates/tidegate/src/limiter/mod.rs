@@ -19,28 +19,26 @@ mod limits;
 mod release;
 mod reservation;
 mod shared;
-mod wait_shared;
 
-pub use acquire::{Acquiring, AcquiringShared};
 pub use admitted::Admitted;
 pub(crate) use admitted::{Granted, LimiterRef, span};
 pub use asking::Asking;
+pub(crate) use asking::SharedGrant;
 pub use builder::LimiterBuilder;
 pub use error::LimiterError;
 pub use into_limit::IntoLimit;
 pub use limits::LIMITS_MAX;
 pub use reservation::Reservation;
 pub use tidegate_core::{KeyBuf, KeyDigits};
-pub(crate) use wait_shared::{Wanted, until_admitted};
 
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_core::{Counter, Limit, Plan, Timestamp};
+use tidegate_core::{Counter, Limit, Pace, Plan, Timestamp};
 
 use crate::memory::MemoryStore;
 use crate::store::Store;
-use crate::waiting::{Kin, Kins, Queues};
+use crate::waiting::{QueueGroup, QueueGroups, Queues};
 use crate::{Clock, SystemClock};
 use limits::Limits;
 
@@ -104,7 +102,7 @@ pub struct Limiter<C = SystemClock, S = Arc<MemoryStore>> {
     limits: Limits,
     store: S,
     queues: Arc<Queues>,
-    kin: Kin,
+    queue_group: QueueGroup,
     clock: C,
 }
 
@@ -123,11 +121,11 @@ impl Limiter {
 impl<C: Clock, S: Store> Limiter<C, S> {
     fn assemble(rule: String, limits: Limits, store: S, queue_max: usize, clock: C) -> Self {
         let queues = Arc::new(Queues::new(queue_max));
-        let kin = match store.local() {
-            Some(memory) => memory.kins().join(&rule, &queues),
-            None => Kins::default().join(&rule, &queues),
+        let queue_group = match store.local() {
+            Some(memory) => memory.queue_groups().join(&rule, &queues),
+            None => QueueGroups::default().join(&rule, &queues),
         };
-        Self { rule, limits, store, queues, kin, clock }
+        Self { rule, limits, store, queues, queue_group, clock }
     }
 
     /// The limits in force, in the order of [`Decision::decided_by`](crate::Decision::decided_by).
@@ -166,8 +164,8 @@ impl<C: Clock, S: Store> Limiter<C, S> {
         &self.queues
     }
 
-    pub(crate) fn kin(&self) -> &Kin {
-        &self.kin
+    pub(crate) fn queue_group(&self) -> &QueueGroup {
+        &self.queue_group
     }
 
     /// Whether a denied request leaves a trace.
@@ -183,6 +181,11 @@ impl<C: Clock, S: Store> Limiter<C, S> {
     /// When the next of the limits that were changed goes out of force.
     pub(crate) fn retires(&self, now: Timestamp) -> Option<Timestamp> {
         self.limits.retires(now)
+    }
+
+    /// How fast requests that wait follow one another, if that is known.
+    pub(crate) fn pace(&self, cost: u64, now: Timestamp) -> Option<Pace> {
+        self.limits.pace(cost, now)
     }
 
     pub(crate) fn plan<'a>(&'a self, key: &'a [u8], cost: u64, now: Timestamp) -> Plan<'a> {

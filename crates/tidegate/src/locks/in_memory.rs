@@ -7,8 +7,9 @@ use tidegate_core::{Decision, IntoKey, LeaseToken};
 
 use super::Locks;
 use crate::blocking::block_on;
-use crate::limiter::{Acquiring, Admitted, span};
+use crate::limiter::{Admitted, span};
 use crate::memory::{Lease, MemoryStats, MemoryStore, Release, Renewal};
+use crate::waiting::LimiterRequest;
 use crate::{Clock, Refused, Timer};
 
 /// Locks within a process.
@@ -31,7 +32,7 @@ impl<C: Clock> Locks<C, Arc<MemoryStore>> {
 
     /// As [`try_lock`](Self::try_lock), with the lease itself, for a holder that is somewhere else: it is not given back by
     /// itself before its time is over.
-    #[must_use = "a lease that nobody has is held until its ttl is over"]
+    #[must_use = "the lease is held until its ttl is over, unless it is released"]
     pub fn lease(&self, key: impl IntoKey, ttl: Duration) -> (Decision, Option<Lease>) {
         self.limiter.lease(key, 1, Some(ttl))
     }
@@ -50,13 +51,22 @@ impl<C: Clock> Locks<C, Arc<MemoryStore>> {
 /// Waiting for locks within a process.
 impl<C: Timer> Locks<C, Arc<MemoryStore>> {
     /// Waits until `key` is free, first come first served, and locks it for `ttl`.
-    pub fn lock(&self, key: impl IntoKey, ttl: Duration) -> Acquiring<'_, C> {
-        Acquiring::new(&self.limiter, key.key_bytes().as_ref(), 1, Some(span(ttl)), None)
+    pub fn lock(
+        &self,
+        key: impl IntoKey,
+        ttl: Duration,
+    ) -> impl Future<Output = Result<Admitted<'_, C>, Refused>> {
+        self.request(key.key_bytes().as_ref(), ttl).admitted(None)
     }
 
     /// As [`lock`](Self::lock), and waits no longer than `max_wait`.
-    pub fn lock_within(&self, key: impl IntoKey, ttl: Duration, max_wait: Duration) -> Acquiring<'_, C> {
-        Acquiring::new(&self.limiter, key.key_bytes().as_ref(), 1, Some(span(ttl)), Some(max_wait))
+    pub fn lock_within(
+        &self,
+        key: impl IntoKey,
+        ttl: Duration,
+        max_wait: Duration,
+    ) -> impl Future<Output = Result<Admitted<'_, C>, Refused>> {
+        self.request(key.key_bytes().as_ref(), ttl).admitted(Some(max_wait))
     }
 
     /// As [`lock`](Self::lock), with the thread at hand.
@@ -72,5 +82,9 @@ impl<C: Timer> Locks<C, Arc<MemoryStore>> {
         max_wait: Duration,
     ) -> Result<Admitted<'_, C>, Refused> {
         block_on(self.lock_within(key, ttl, max_wait))
+    }
+
+    fn request(&self, key: &[u8], ttl: Duration) -> LimiterRequest<'_, C> {
+        LimiterRequest::new(&self.limiter, key, 1).held_for(span(ttl))
     }
 }

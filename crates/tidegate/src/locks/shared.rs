@@ -8,9 +8,10 @@ use tidegate_core::{Decision, IntoKey, LeaseToken};
 
 use super::{LockGuard, Locks};
 use crate::blocking::block_on;
-use crate::limiter::{Asking, LimiterRef, Wanted, span, until_admitted};
+use crate::limiter::{Asking, LimiterRef, span};
 use crate::memory::{Lease, Release, Renewal};
 use crate::store::Shared;
+use crate::waiting::SharedRequest;
 use crate::{Refused, StoreFailure, Timer};
 
 /// Locks a key, over a store that may answer later.
@@ -84,9 +85,13 @@ where
 
     fn wait(&self, key: &[u8], ttl: Duration, max_wait: Option<Duration>) -> Locking<C, S> {
         let limiter = Arc::clone(&self.limiter);
-        let wanted = Wanted { key: key.into(), cost: 1, ttl: Some(span(ttl)), max_wait };
-        let key = wanted.key.clone();
-        let waiting = until_admitted(LimiterRef::Owned(limiter.clone()), wanted);
-        Box::pin(async move { LockGuard::start(limiter, key, waiting.await?) })
+        let key = Box::<[u8]>::from(key);
+        let request = SharedRequest {
+            limiter: LimiterRef::Owned(limiter.clone()),
+            key: key.clone(),
+            cost: 1,
+            ttl: Some(span(ttl)),
+        };
+        Box::pin(async move { LockGuard::start(limiter, key, request.admitted(max_wait).await?) })
     }
 }

@@ -5,7 +5,7 @@
 
 use loom::sync::Arc;
 use loom::thread;
-use tidegate_core::{Charge, Counter, Plan, Role, Timestamp, Verdict};
+use tidegate_core::{Charge, Counter, Plan, Timestamp, Verdict};
 
 use super::MemoryStore;
 use crate::sync::model;

@@ -39,7 +39,7 @@ use tidegate_core::{
 };
 
 use crate::sync::{AtomicU64, Ordering};
-use crate::waiting::Kins;
+use crate::waiting::QueueGroups;
 use budget::Budget;
 pub(crate) use foresight::{Foreseen, Foresight, Pending};
 pub use leases::{Lease, Release, Renewal};
@@ -70,7 +70,7 @@ pub struct MemoryStore {
     keeps_idle: bool,
     live_evictions: AtomicU64,
     /// Who waits for what is counted here.
-    kins: Kins,
+    queue_groups: QueueGroups,
     /// One snapshot at a time.
     snapshotting: std::sync::Mutex<()>,
     /// The highest number of a lease whose key's state is not there any more: no key hands out a lower one.
@@ -129,7 +129,7 @@ impl MemoryStore {
             seed: Seed::random(),
             keeps_idle,
             live_evictions: AtomicU64::new(0),
-            kins: Kins::default(),
+            queue_groups: QueueGroups::default(),
             snapshotting: std::sync::Mutex::new(()),
             lost_fence: AtomicU64::new(0),
         }
@@ -274,8 +274,8 @@ impl MemoryStore {
         }
     }
 
-    pub(crate) fn kins(&self) -> &Kins {
-        &self.kins
+    pub(crate) fn queue_groups(&self) -> &QueueGroups {
+        &self.queue_groups
     }
 
     /// What the store holds and had to give up.

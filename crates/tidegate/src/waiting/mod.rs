@@ -1,46 +1,55 @@
 //! Waiting for a limit: instead of being denied, a request is held until it is admitted.
 //!
-//! First come, first served. The requests that wait for a key stand in a line; only the one in front is awake: it
-//! asks the store, sleeps until the store can say yes, takes its units and wakes the next. So a key has one timer,
-//! nobody is woken in vain, and nothing is charged before it is used: a request that is dropped while it waits steps
-//! out of the line as if it had never stood there.
+//! First come, first served. The requests that wait for a key are in its [wait queue](queues). Only the head is awake: it asks the
+//! store, sleeps until the store can admit it, takes its units and wakes the next. So a key has one timer, and nothing is charged
+//! before it is used: a request that is dropped while it waits leaves the queue as if it had never been there.
 //!
-//! A request with a `max_wait` is refused at once if those in front of it leave no room in time. That is known by
-//! playing them out on copies of the states ([`Foresight`](crate::memory::Foresight)), again when others took units past
-//! the line, and before a newcomer is refused after somebody left it. Nobody knows when leases are given back, so in
-//! front of a concurrency limit a request waits for its turn until its time is over.
+//! ```text
+//! Limiter::acquire  ->  acquire.rs           \
+//!                                              slot.rs  ->  queues.rs  ->  queue.rs, forecast.rs, pace_forecast.rs
+//! Engine::decide    ->  engine/wait_task.rs  /
+//! ```
 //!
-//! A timer wakes late, by microseconds or, on a busy machine, by milliseconds. A request that was due is decided as
-//! of the instant it was due, if that was no longer than [`LATE_NS_MAX`] ago, so lateness does not add up and the pace
-//! is the limit's. In exchange, requests may leave closer together than they were decided, by that much at most.
+//! No lock is held while a store is asked, so limiters and engines wait over any store by one protocol. What the memory store can do
+//! besides:
+//!
+//! - Exact [forecasts](forecast): a request with a `max_wait` is refused at once if the requests before it leave no room in time.
+//!   Leases are released at any time, so a request for a concurrency limit waits until its time is over.
+//! - Decisions at any instant. A timer wakes late, by microseconds or, on a busy machine, by milliseconds. A request that was due is
+//!   decided as of the instant it was due, if that was no longer than [`LATE_NS_MAX`] ago, so lateness does not add up. In exchange,
+//!   requests may leave closer together than they were decided, by that much at most.
+//!
+//! Over a shared store the reply says when the head may fit, and [the limit's release rate](pace_forecast) when requests behind it may.
 
-mod future;
-mod kin;
-#[cfg(feature = "rules")]
-mod later;
-#[cfg(all(test, loom, feature = "rules"))]
-mod later_loom_tests;
+mod acquire;
+mod forecast;
 #[cfg(all(test, loom))]
-mod loom_tests;
+mod limiter_loom_tests;
+mod limiter_request;
 mod nap;
-mod of_limiter;
-mod playing;
+mod no_forecaster;
+mod pace_forecast;
 mod queue;
+mod queue_group;
 mod queues;
-mod request;
-mod unlocked;
+#[cfg(all(test, loom))]
+mod queues_loom_tests;
+mod shared_request;
+mod slot;
+#[cfg(test)]
+mod testing;
 
-pub(crate) use future::UntilAcquired;
-pub(crate) use kin::{Kin, Kins};
-pub(crate) use of_limiter::OfLimiter;
+pub(crate) use limiter_request::LimiterRequest;
+pub(crate) use queue_group::{QueueGroup, QueueGroups};
 pub(crate) use queues::Queues;
 pub use queues::WAITERS_MAX;
+pub(crate) use shared_request::SharedRequest;
 #[cfg(feature = "rules")]
 pub(crate) use {
-    later::{Admission, Forecast, Look, Postponed, PutOff, Stood},
-    nap::Nap,
-    queue::{Exit, Ticket, Waiter},
-    request::Forecaster,
+    forecast::Forecaster,
+    queue::Ticket,
+    queues::{Admission, Observed, Postponement, Turn as QueueTurn},
+    slot::{Company, Delayed, Newcomer, QueueSlot, Woken},
 };
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! One line: who waits for a key, in the order they came.
+//! A wait queue: the requests that wait for one key, in the order they came.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::task::Waker;
@@ -6,90 +6,71 @@ use std::task::Waker;
 use tidegate_core::{Nanos, Timestamp};
 
 use super::Refusal;
-use super::playing::Tail;
-use super::request::{Attempt, Request};
-use super::unlocked::{Place, Unlocked};
+use super::forecast::Tail;
+use super::pace_forecast::PaceForecast;
 
-/// A place in a line: lower ones come first.
+/// A position among all requests that wait: lower ones came earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
-/// What a request in line hears when it asks whether it is its turn.
-pub(crate) enum Step<G> {
-    /// It is admitted and has left the line.
-    Leaves(Departure<G>),
-    /// It is admitted, and stays in front of the line until this instant.
-    Held(Departure<G>),
-    /// It is in front and has to ask again at this instant.
-    AskAgain(Timestamp),
-    /// Others are in front; it will be woken.
-    Behind,
-    /// It does not wait any longer and has left the line.
-    Refused(Refusal),
-}
-
-/// What a request was given, and when it goes.
-pub(crate) struct Departure<G> {
-    pub given: G,
-    pub leaves: Timestamp,
-}
-
-/// How a request leaves the line of its own accord.
+/// How a request leaves its queue of its own accord.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It has what it waited for, and was held for its delay, which is over.
-    Done,
-    /// It was dropped or went to another line, at this instant.
+    /// It was admitted.
+    Admitted,
+    /// It was dropped or went to another queue, at this instant.
     Dropped(Timestamp),
 }
 
-/// Wakers that a line is done with.
+/// Wakers that a queue is done with.
 pub(super) struct Wakers {
     pub woken: Vec<Waker>,
-    _gone: Vec<Waker>,
+    _unused: Vec<Waker>,
 }
 
 /// A request that waits.
 pub(crate) struct Waiter {
-    /// The place that it has already, in another line.
+    /// Its ticket, if it waited in another queue before.
     pub ticket: Option<Ticket>,
     pub cost: u64,
     pub arrived: Timestamp,
     /// When it gives up.
     pub deadline: Option<Timestamp>,
-    /// When it leaves, if that was worked out. It may be sooner since.
-    pub foreseen: Option<Timestamp>,
+    /// When it leaves, by the last forecast. It may be sooner since.
+    pub forecast: Option<Timestamp>,
+    /// When it leaves, if it was admitted already and only its delay keeps it here.
+    pub leaves: Option<Timestamp>,
     pub waker: Waker,
 }
 
-/// A line. The one in front is the only one that asks the store.
+/// A wait queue. Its head asks the store; the others sleep.
 #[derive(Default)]
 pub(super) struct Queue {
-    pub(super) waiters: BTreeMap<Ticket, Waiter>,
-    pub(super) deadlines: BTreeSet<(Timestamp, Ticket)>,
-    /// Those who had to leave and have not heard of it yet.
-    pub(super) refused: BTreeMap<Ticket, Refusal>,
-    /// Whether the one in front has been admitted, and only waits for the instant at which it leaves.
-    pub(super) front_is_charged: bool,
-    /// When the last one left, or leaves if it is still held: nobody behind it is decided before.
-    pub(super) left: Timestamp,
-    /// What the states will be when all in line have left, if that was worked out.
-    pub(super) tail: Option<Tail>,
-    /// What the one in front goes by if it asks a store that answers later.
-    pub(super) unlocked: Unlocked,
-    /// Whether the head asks at this moment, without the lock: its units may be counted already, and it is still here.
-    pub(super) is_asking: bool,
+    pub waiters: BTreeMap<Ticket, Waiter>,
+    pub deadlines: BTreeSet<(Timestamp, Ticket)>,
+    /// Requests that were refused and have not been polled since.
+    pub refused: BTreeMap<Ticket, Refusal>,
+    /// How often units may have come back.
+    pub wakes: u64,
+    /// How many requests ask the store without being in the queue, and compare `wakes` before they enter it.
+    pub observers: usize,
+    /// When the last request left, or leaves if its delay keeps it: no request behind it is decided as of an earlier instant.
+    pub left: Timestamp,
+    /// Requests up to this one may ask without being the head: there was room for all of them when one was admitted, and none of
+    /// them had to wait since.
+    pub asks_up_to: Option<Ticket>,
+    /// Whether the head asks a store whose outcomes are forecast. Its units may be counted already, or not.
+    pub is_asking: bool,
     /// Whether a request entered meanwhile, for which no forecast was made.
-    #[cfg_attr(
-        not(feature = "rules"),
-        allow(dead_code, reason = "a limiter has its queue locked while it asks")
-    )]
-    pub(super) is_unforecast: bool,
-    /// Who is to be woken once the lock is released.
-    pub(super) woken: Vec<Waker>,
-    /// Wakers that are of no use any more. They may own a task, which must not be dropped while the line is locked: it
-    /// may be in it.
-    gone: Vec<Waker>,
+    pub is_unforecast: bool,
+    /// The states of the counters when all in the queue have left, for counters in memory.
+    pub tail: Option<Tail>,
+    /// When all in the queue leave at the earliest, for counters elsewhere.
+    pub pace: Option<PaceForecast>,
+    /// Wakers to wake once the lock is released.
+    woken: Vec<Waker>,
+    /// Wakers that are of no use any more. They may own a task that is in this queue, so they are dropped once the lock is released.
+    unused: Vec<Waker>,
 }
 
 impl Ticket {
@@ -105,186 +86,120 @@ impl Waiter {
 }
 
 impl Queue {
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.waiters.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.waiters.is_empty() && self.refused.is_empty()
+    /// Whether the queue can be forgotten.
+    pub fn is_unused(&self) -> bool {
+        self.waiters.is_empty() && self.refused.is_empty() && self.observers == 0
     }
 
-    /// Who is to be woken, and wakers to be dropped, when nothing is locked.
-    pub(super) fn take_wakers(&mut self) -> Wakers {
-        Wakers { woken: std::mem::take(&mut self.woken), _gone: std::mem::take(&mut self.gone) }
+    pub fn head(&self) -> Option<Ticket> {
+        self.waiters.first_key_value().map(|(ticket, _)| *ticket)
     }
 
-    pub(super) fn enter(&mut self, ticket: Ticket, waiter: Waiter) {
+    /// Whether the head was admitted already, and only its delay keeps it.
+    pub fn head_is_admitted(&self) -> bool {
+        self.waiters.first_key_value().is_some_and(|(_, head)| head.leaves.is_some())
+    }
+
+    /// Wakers to wake, and wakers to drop, when nothing is locked.
+    pub fn take_wakers(&mut self) -> Wakers {
+        Wakers { woken: std::mem::take(&mut self.woken), _unused: std::mem::take(&mut self.unused) }
+    }
+
+    pub fn enter(&mut self, ticket: Ticket, waiter: Waiter) {
         self.deadlines.extend(waiter.deadline.map(|deadline| (deadline, ticket)));
         self.waiters.insert(ticket, waiter);
     }
 
-    /// Whether somebody in line comes after one that has this ticket; after a newcomer nobody does.
-    pub(super) fn is_before_others(&self, ticket: Option<Ticket>) -> bool {
+    /// Whether a request with this ticket comes before any that is here. A newcomer does not.
+    pub fn is_before_others(&self, ticket: Option<Ticket>) -> bool {
         ticket.is_some_and(|ticket| self.waiters.last_key_value().is_some_and(|(last, _)| *last > ticket))
     }
 
-    /// Somebody got in line whose deadline has to be watched by the one in front, which may sleep for longer.
-    pub(super) fn watch(&mut self, ticket: Ticket) {
+    /// A request entered. If it is the next to give up, the head has to know, because the head may sleep for longer.
+    pub fn watch_deadline(&mut self, ticket: Ticket) {
         let is_next = self.deadlines.first().is_some_and(|(_, first)| *first == ticket);
-        if is_next && !self.front_is_charged && self.front() != Some(ticket) {
-            self.wake_front();
+        if is_next && !self.head_is_admitted() && self.head() != Some(ticket) {
+            self.wake_head();
         }
     }
 
-    /// The one in front is admitted and is held until then.
-    pub(super) fn hold_front_until(&mut self, leaves: Timestamp) {
-        self.front_is_charged = true;
-        self.left = leaves;
-    }
-
-    /// A request in line asks whether it is its turn.
-    pub(super) fn step<R: Request>(
-        &mut self,
-        request: &R,
-        ticket: Ticket,
-        now: Timestamp,
-        waker: &Waker,
-    ) -> Step<R::Given> {
-        if let Some(refusal) = self.refused.remove(&ticket) {
-            return Step::Refused(refusal);
-        }
-        self.wakes_by(ticket, waker);
-        if self.front() != Some(ticket) {
-            return Step::Behind;
-        }
-        let foreseen = self.waiters[&ticket].foreseen;
-        let step = self.step_front(request, ticket, now);
-        match &step {
-            Step::Leaves(departure) => {
-                self.left = departure.leaves;
-                self.remove(ticket);
-            }
-            Step::Refused(_) => self.remove(ticket),
-            Step::Held(departure) => self.hold_front_until(departure.leaves),
-            Step::AskAgain(_) | Step::Behind => {}
-        }
-        if let Step::Leaves(departure) | Step::Held(departure) = &step {
-            if foreseen.is_some_and(|foreseen| foreseen < departure.leaves) {
-                self.play_out(request, now);
-            }
-            // Nobody behind it leaves sooner, and where nothing is foreseen nobody has been told.
-            self.refuse_those(|deadline| deadline < departure.leaves);
-        }
-        step
-    }
-
-    /// A request in line is woken by this from now on.
-    pub(super) fn wakes_by(&mut self, ticket: Ticket, waker: &Waker) {
+    /// A request is woken by `waker` from now on.
+    pub fn set_waker(&mut self, ticket: Ticket, waker: &Waker) {
         if let Some(waiter) = self.waiters.get_mut(&ticket)
             && !waiter.waker.will_wake(waker)
         {
-            self.gone.push(std::mem::replace(&mut waiter.waker, waker.clone()));
+            self.unused.push(std::mem::replace(&mut waiter.waker, waker.clone()));
         }
     }
 
-    fn step_front<R: Request>(&mut self, request: &R, ticket: Ticket, now: Timestamp) -> Step<R::Given> {
-        let waiter = &self.waiters[&ticket];
-        let mut at = waiter.arrived.max(self.left).max(request.earliest(now)).min(now);
-        loop {
-            let wait = match request.attempt(at) {
-                Attempt::Admitted(given) => {
-                    let leaves = at.saturating_add(request.held(&given));
-                    if waiter.gives_up_before(leaves) {
-                        request.give_back(&given);
-                        return Step::Refused(too_long(waiter.arrived, leaves));
-                    }
-                    let departure = Departure { given, leaves };
-                    return if leaves <= now { Step::Leaves(departure) } else { Step::Held(departure) };
-                }
-                Attempt::Wait(wait) => wait,
-            };
-            let Some(due) = request.due(at, wait) else { return Step::Refused(Refusal::Never) };
-            if due > now {
-                return self.ask_again(request, ticket, due, now);
+    /// A request was admitted, and its delay keeps it here until it leaves.
+    pub fn admit_until(&mut self, ticket: Ticket, leaves: Timestamp) {
+        let is_head = self.head() == Some(ticket);
+        self.is_asking &= !is_head;
+        self.left = if is_head { leaves } else { self.left.max(leaves) };
+        if let Some(waiter) = self.waiters.get_mut(&ticket) {
+            waiter.leaves = Some(leaves);
+            // It has what it waited for, so it does not give up any more.
+            if let Some(deadline) = waiter.deadline {
+                self.deadlines.remove(&(deadline, ticket));
             }
-            at = due;
         }
-    }
-
-    /// The one in front cannot be admitted before `due`, as far as is known.
-    fn ask_again<R: Request>(
-        &mut self,
-        request: &R,
-        ticket: Ticket,
-        due: Timestamp,
-        now: Timestamp,
-    ) -> Step<R::Given> {
-        let waiter = &self.waiters[&ticket];
-        if request.is_foreseeable(now) {
-            // Others took units past the line, so all in it are later than was thought; or it was not foreseeable when
-            // they came, because of leases that have gone out of force, and somebody has a deadline.
-            if waiter.foreseen.map_or(!self.deadlines.is_empty(), |foreseen| foreseen < due) {
-                self.play_out(request, now);
-            }
-            return self.refused.remove(&ticket).map_or(Step::AskAgain(due), Step::Refused);
-        }
-        if waiter.deadline.is_some_and(|deadline| deadline <= now) {
-            return Step::Refused(Refusal::TooLong { wait: None });
-        }
-        self.refuse_those(|deadline| deadline <= now);
-        Step::AskAgain(self.deadlines.first().map_or(due, |(deadline, _)| due.min(*deadline)))
     }
 
     /// A request leaves of its own accord.
-    pub(super) fn leave(&mut self, ticket: Ticket, exit: Exit) {
-        if self.front() == Some(ticket) {
-            self.is_asking = false;
-        }
+    pub fn leave(&mut self, ticket: Ticket, exit: Exit) {
+        self.is_asking &= self.head() != Some(ticket);
         self.refused.remove(&ticket);
-        if !self.waiters.contains_key(&ticket) {
-            return;
-        }
+        let Some(waiter) = self.waiters.get(&ticket) else { return };
+        let was_admitted = waiter.leaves.is_some();
         if let Exit::Dropped(now) = exit {
-            self.unlocked.leaves_in_vain(self.place(ticket));
-            self.may_be_sooner();
-            if self.front_is_charged && self.front() == Some(ticket) {
-                self.left = self.left.min(now);
+            self.forecast_may_be_late(ticket);
+            if was_admitted {
+                let others = self.waiters.iter().filter(|(other, _)| **other != ticket);
+                let others_leave = others.filter_map(|(_, other)| other.leaves).max();
+                self.left = others_leave.unwrap_or_else(|| self.left.min(now));
             }
         }
         self.remove(ticket);
     }
 
-    /// The limits themselves may be others: nothing that was worked out holds.
+    /// The limits themselves may have changed: no forecast holds.
     #[cfg(feature = "rules")]
-    pub(super) fn nudge_afresh(&mut self, now: Timestamp) {
+    pub fn wake_afresh(&mut self, now: Timestamp) {
         self.tail = None;
-        // Without it the one in front works all of it out again.
-        if let Some(mut front) = self.waiters.first_entry() {
-            front.get_mut().foreseen = None;
+        // Without it the head forecasts all of them again.
+        if let Some(mut head) = self.waiters.first_entry() {
+            head.get_mut().forecast = None;
         }
-        self.nudge(now);
+        self.wake(now);
     }
 
-    /// Units came back: those in line may come sooner than was worked out, but nobody before this instant.
-    pub(super) fn nudge(&mut self, now: Timestamp) {
-        self.may_be_sooner();
-        self.unlocked.nudged();
-        if !self.front_is_charged {
+    /// Units came back: requests may be admitted sooner than was forecast, but none before this instant.
+    pub fn wake(&mut self, now: Timestamp) {
+        self.tail_may_be_late();
+        self.wakes += 1;
+        self.pace = None;
+        if !self.head_is_admitted() {
             self.left = self.left.max(now);
-            self.wake_front();
+            self.wake_head();
         }
     }
 
-    pub(super) fn front(&self) -> Option<Ticket> {
-        self.waiters.first_key_value().map(|(ticket, _)| *ticket)
+    /// A request leaves without having taken anything, so others may leave sooner than was forecast.
+    fn forecast_may_be_late(&mut self, ticket: Ticket) {
+        self.tail_may_be_late();
+        self.pace = match self.head() == Some(ticket) {
+            true => None,
+            false => self.pace.map(PaceForecast::may_be_late),
+        };
     }
 
-    fn place(&self, ticket: Ticket) -> Place {
-        if self.front() == Some(ticket) { Place::Front } else { Place::Behind }
-    }
-
-    /// Refuses those whose deadline is too early for what is not known any better.
-    pub(super) fn refuse_those(&mut self, is_too_early: impl Fn(Timestamp) -> bool) {
+    /// Refuses the requests whose deadline is too early.
+    pub fn refuse_if(&mut self, is_too_early: impl Fn(Timestamp) -> bool) {
         while let Some((deadline, late)) = self.deadlines.first().copied()
             && is_too_early(deadline)
         {
@@ -292,35 +207,39 @@ impl Queue {
         }
     }
 
-    pub(super) fn refuse(&mut self, ticket: Ticket, refusal: Refusal) {
+    pub fn refuse(&mut self, ticket: Ticket, refusal: Refusal) {
         let waker = self.waiters.get(&ticket).map(|waiter| waiter.waker.clone());
-        self.unlocked.leaves_in_vain(self.place(ticket));
+        self.forecast_may_be_late(ticket);
         self.remove(ticket);
         self.refused.insert(ticket, refusal);
         self.woken.extend(waker);
     }
 
-    /// Takes a request out of the line. If it was in front, the next one is woken.
-    pub(super) fn remove(&mut self, ticket: Ticket) {
-        let was_front = self.front() == Some(ticket);
+    /// Removes a request. If it was the head, the next one is woken.
+    fn remove(&mut self, ticket: Ticket) {
+        let was_head = self.head() == Some(ticket);
         let Some(waiter) = self.waiters.remove(&ticket) else { return };
         if let Some(deadline) = waiter.deadline {
             self.deadlines.remove(&(deadline, ticket));
         }
-        self.gone.push(waiter.waker);
-        if was_front {
-            self.front_is_charged = false;
-            self.wake_front();
+        self.unused.push(waiter.waker);
+        if was_head {
+            self.wake_head();
         }
     }
 
-    fn wake_front(&mut self) {
-        let front = self.waiters.first_key_value();
-        self.woken.extend(front.map(|(_, waiter)| waiter.waker.clone()));
+    fn wake_head(&mut self) {
+        let head = self.waiters.first_key_value();
+        self.woken.extend(head.map(|(_, waiter)| waiter.waker.clone()));
+    }
+
+    /// Wakes a request.
+    pub fn wake_one(&mut self, ticket: Ticket) {
+        self.woken.extend(self.waiters.get(&ticket).map(|waiter| waiter.waker.clone()));
     }
 }
 
-/// A refusal of a request that arrived then and would leave then.
+/// The refusal of a request that arrived then and would leave then.
 pub(super) fn too_long(arrived: Timestamp, leaves: Timestamp) -> Refusal {
     let wait_ns = leaves.as_nanos().saturating_sub(arrived.as_nanos());
     Refusal::TooLong { wait: Some(Nanos::new(u128::from(wait_ns))) }

@@ -1,52 +1,123 @@
-//! The lines of a limiter or an engine, one for each key that somebody waits for.
+//! The wait queues of a limiter or an engine, one for each key that a request waits for.
+//!
+//! No lock is held while a store is asked. Units may come back meanwhile, so a refund or a release counts a wake in the queue of its
+//! key. The head reads the count before it asks, and compares it, with the queue locked, before it sleeps: if it has changed, the
+//! head asks again. A request that asks before it is in a queue [observes](Queues::observe) the queue of each key that it may have to
+//! wait for, so that wakes are counted there.
+//!
+//! A request that was admitted knows how much is left. Where that is enough for requests behind it, they ask at once and together:
+//! one after the other they would go no faster than a round trip each, however high the limit is. They keep their positions
+//! meanwhile, and as soon as one of them has to wait, only the head asks again.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::Waker;
 
 use foldhash::fast::RandomState;
-use tidegate_core::{Nanos, Timestamp};
+use tidegate_core::{Pace, Timestamp};
 
 use super::Refusal;
+use super::forecast::{Forecast, Forecaster};
 #[cfg(feature = "rules")]
 use super::queue::Wakers;
-use super::queue::{Exit, Queue, Step, Ticket, Waiter, too_long};
-use super::request::{Attempt, Request};
+use super::queue::{Exit, Queue, Ticket, Waiter};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
-/// Lines are spread over locks, so that keys do not wait for each other.
+/// Queues are spread over locks, so that keys do not wait for each other.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 /// The most requests that wait for one limiter, or one engine, whatever their keys.
 pub const WAITERS_MAX: u64 = 1 << 20;
+/// The most requests that one admission lets ask together.
+const ASK_TOGETHER_MAX: usize = 256;
 
-/// All lines of a limiter or an engine.
+/// All wait queues of a limiter or an engine.
 pub(crate) struct Queues {
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
-    /// The most requests in one line.
-    queue_max: std::sync::atomic::AtomicUsize,
+    /// The most requests in one queue.
+    queue_max: AtomicUsize,
     waiters: AtomicU64,
-    /// Counted over all lines, so that whoever goes from one to another keeps its place among those who came. It is
-    /// counted while a line is locked, and there is nothing in it for the model checker.
+    /// Counted over all queues, so that a request keeps its position when it moves to another queue. There is nothing in it for the
+    /// model checker.
     next_ticket: std::sync::atomic::AtomicU64,
-    /// How often units may have come back, whatever the line: for those who ask before they are in any. It is counted
-    /// while the line is locked that they came back to, be there anybody in it or not.
-    #[cfg(feature = "rules")]
-    nudges: std::sync::atomic::AtomicU64,
 }
 
-pub(super) type Shard = HashMap<Box<[u8]>, Queue, RandomState>;
+type Shard = HashMap<Box<[u8]>, Queue, RandomState>;
 
-/// What a request hears when it comes.
-pub(crate) enum Arrival<G> {
-    /// Nobody waits and it is admitted.
-    Leaves(G),
-    /// Nobody waits and it is admitted, but is to be held until this instant, in front of the line.
-    Held { given: G, leaves: Timestamp, ticket: Ticket },
-    /// It is in line.
-    Waits(Ticket),
-    /// It does not wait.
+/// Where a request is in its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Position {
+    /// It is the head.
+    Head {
+        turn: Turn,
+        /// When the next of the requests behind it gives up. The head sees to that, because it has a timer.
+        others_give_up: Option<Timestamp>,
+        /// Whether another request was admitted since this one had to wait, and there may be room for it too.
+        may_ask: bool,
+    },
+    /// It is behind others, and there may be room for it too.
+    Joins(Turn),
+    /// It is behind others, and will be woken.
+    Behind,
+    /// It does not wait any longer.
     Refused(Refusal),
+}
+
+/// What a request that asks goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    /// How often units may have come back.
+    pub wakes: u64,
+    /// When the last request left, or units came back: no request is decided as of an earlier instant.
+    pub left: Timestamp,
+}
+
+/// The head has to wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Postponement {
+    /// When it is to ask again.
+    pub due: Timestamp,
+    /// How fast requests follow it, as far as is known.
+    pub pace: Option<Pace>,
+    /// How often units may have come back before it asked.
+    pub wakes: u64,
+}
+
+/// What becomes of a request that has to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Postponed {
+    /// It waits.
+    Sleeps,
+    /// Units may have come back since it asked.
+    AsksAgain,
+    /// It cannot be admitted in time.
+    Refused(Refusal),
+}
+
+/// How a request was admitted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Admission {
+    /// When it leaves.
+    pub leaves: Timestamp,
+    /// The units that were left, for requests behind it; none if they ask one after the other.
+    pub left_units: u64,
+}
+
+/// A position that a request got in a queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entered {
+    pub ticket: Ticket,
+    /// How often units may have come back to this queue.
+    pub wakes: u64,
+}
+
+/// A queue that is kept, so that wakes are counted there, while a request asks that is not in it.
+pub(crate) struct Observed<'q> {
+    queues: &'q Queues,
+    key: Box<[u8]>,
+    /// How often units may have come back before it asked.
+    pub wakes: u64,
 }
 
 impl Queues {
@@ -55,195 +126,366 @@ impl Queues {
         Self {
             shards,
             hasher: RandomState::default(),
-            queue_max: std::sync::atomic::AtomicUsize::new(queue_max),
+            queue_max: AtomicUsize::new(queue_max),
             waiters: AtomicU64::new(0),
             next_ticket: std::sync::atomic::AtomicU64::new(0),
-            #[cfg(feature = "rules")]
-            nudges: std::sync::atomic::AtomicU64::new(0),
         }
     }
 
     pub(crate) fn queue_max(&self) -> usize {
-        self.queue_max.load(std::sync::atomic::Ordering::Relaxed)
+        self.queue_max.load(Relaxed)
     }
 
     #[cfg(feature = "rules")]
     pub(crate) fn set_queue_max(&self, queue_max: usize) {
-        self.queue_max.store(queue_max, std::sync::atomic::Ordering::Relaxed);
+        self.queue_max.store(queue_max, Relaxed);
     }
 
-    /// How many wait, in all lines.
-    #[cfg(feature = "rules")]
+    /// How many requests wait, in all queues.
+    #[cfg(any(feature = "rules", all(test, loom)))]
     pub(crate) fn waiters(&self) -> u64 {
         self.waiters.load(Ordering::Relaxed)
     }
 
-    /// A request comes: it leaves at once if nobody waits and it is admitted; else it gets in line or is refused.
-    pub(crate) fn arrive<R: Request>(&self, request: &R, waiter: Waiter) -> Arrival<R::Given> {
-        // Locked while the store is asked: who gives units back after that finds the request in line.
-        let mut shard = self.lock(request.line());
-        let arrival = match shard.get_mut(request.line()) {
-            Some(queue) => self.get_in_line(queue, request, waiter),
-            None => self.arrive_alone(&mut shard, request, waiter),
-        };
-        self.finish(shard, request.line());
-        arrival
+    /// A position among all that come, behind those that have one.
+    pub(crate) fn next_ticket(&self) -> Ticket {
+        Ticket::new(self.next_ticket.fetch_add(1, Relaxed))
     }
 
-    fn arrive_alone<R: Request>(&self, shard: &mut Shard, request: &R, waiter: Waiter) -> Arrival<R::Given> {
-        let given = match request.attempt(waiter.arrived) {
-            Attempt::Admitted(given) if request.held(&given) == Nanos::ZERO => {
-                return Arrival::Leaves(given);
-            }
-            Attempt::Admitted(given) => given,
-            Attempt::Wait(_) => {
-                let queue = shard.entry(request.line().into()).or_default();
-                return self.get_in_line(queue, request, waiter);
-            }
+    /// The head of a queue.
+    pub(crate) fn head(&self, key: &[u8]) -> Option<Ticket> {
+        self.lock(key).get(key).and_then(Queue::head)
+    }
+
+    /// Keeps the queue of a key, so that wakes are counted there.
+    pub(crate) fn observe(&self, key: &[u8]) -> Observed<'_> {
+        let mut shard = self.lock(key);
+        let queue = shard.entry(key.into()).or_default();
+        queue.observers += 1;
+        Observed { queues: self, key: key.into(), wakes: queue.wakes }
+    }
+
+    /// A request enters a queue, unless it is known to come too late.
+    pub(crate) fn enter<F: Forecaster>(
+        &self,
+        key: &[u8],
+        newcomer: Waiter,
+        forecaster: Option<&F>,
+    ) -> Result<Entered, Refusal> {
+        let mut shard = self.lock(key);
+        let queue = shard.entry(key.into()).or_default();
+        let entered = match (self.is_full(queue.len()), forecaster) {
+            (true, _) => Err(Refusal::QueueFull),
+            (false, Some(forecaster)) => self.enter_with_forecast(queue, newcomer, forecaster),
+            (false, None) => self.enter_without_forecast(queue, newcomer),
         };
-        let leaves = waiter.arrived.saturating_add(request.held(&given));
-        let refusal = match waiter.gives_up_before(leaves) {
-            true => Some(too_long(waiter.arrived, leaves)),
-            false => self.is_full(0).then_some(Refusal::QueueFull),
-        };
-        if let Some(refusal) = refusal {
-            request.give_back(&given);
-            return Arrival::Refused(refusal);
+        let wakes = queue.wakes;
+        self.finish(shard, key);
+        entered.map(|ticket| Entered { ticket, wakes })
+    }
+
+    fn enter_without_forecast(&self, queue: &mut Queue, mut newcomer: Waiter) -> Result<Ticket, Refusal> {
+        let is_before_others = queue.is_before_others(newcomer.ticket);
+        if newcomer.leaves.is_none()
+            && !is_before_others
+            && let Some(refusal) = queue.refuses_by_pace(&mut newcomer)
+        {
+            return Err(refusal);
         }
-        let queue = shard.entry(request.line().into()).or_default();
-        let ticket = self.enter(queue, waiter);
-        queue.hold_front_until(leaves);
-        Arrival::Held { given, leaves, ticket }
+        let ticket = self.insert(queue, newcomer);
+        queue.watch_deadline(ticket);
+        if is_before_others {
+            queue.forecast_all_by_pace();
+        }
+        Ok(ticket)
     }
 
-    fn get_in_line<R: Request>(
+    /// No forecast is made while the head asks: its units may be counted already or not.
+    fn enter_with_forecast(
         &self,
         queue: &mut Queue,
-        request: &R,
-        mut waiter: Waiter,
-    ) -> Arrival<R::Given> {
-        if self.is_full(queue.len()) {
-            return Arrival::Refused(Refusal::QueueFull);
+        mut newcomer: Waiter,
+        forecaster: &impl Forecaster,
+    ) -> Result<Ticket, Refusal> {
+        if newcomer.leaves.is_some() || queue.is_asking {
+            queue.is_unforecast = true;
+            return Ok(self.insert(queue, newcomer));
         }
-        let now = waiter.arrived;
-        let is_foreseeable = request.is_foreseeable(now);
-        if queue.is_before_others(waiter.ticket) {
-            let ticket = self.enter(queue, waiter);
-            queue.pushed_in(request, ticket, now);
-            return Arrival::Waits(ticket);
+        let now = newcomer.arrived;
+        let is_before_others = queue.is_before_others(newcomer.ticket);
+        if !is_before_others && let Some(refusal) = queue.refuses(forecaster, &mut newcomer) {
+            return Err(refusal);
         }
-        if let Some(refusal) = queue.refuses(request, &mut waiter) {
-            return Arrival::Refused(refusal);
+        let ticket = self.insert(queue, newcomer);
+        if is_before_others {
+            queue.entered_before_others(forecaster, ticket, now);
+        } else if !forecaster.is_foreseeable(now) {
+            queue.watch_deadline(ticket);
         }
-        let ticket = self.enter(queue, waiter);
-        if !is_foreseeable {
-            queue.watch(ticket);
-        }
-        Arrival::Waits(ticket)
+        Ok(ticket)
     }
 
-    /// A request in line asks whether it is its turn.
-    pub(crate) fn step<R: Request>(
+    fn insert(&self, queue: &mut Queue, waiter: Waiter) -> Ticket {
+        self.waiters.fetch_add(1, Ordering::Relaxed);
+        let ticket = waiter.ticket.unwrap_or_else(|| self.next_ticket());
+        let leaves = waiter.leaves;
+        queue.enter(ticket, waiter);
+        if let Some(leaves) = leaves {
+            queue.admit_until(ticket, leaves);
+        }
+        ticket
+    }
+
+    /// The head is about to ask a store whose outcomes are forecast.
+    pub(crate) fn begin_ask(&self, key: &[u8], ticket: Ticket) {
+        self.with(key, |queue| queue.is_asking = queue.head() == Some(ticket));
+    }
+
+    /// Where a request is. It is woken by `waker` when that changes.
+    pub(crate) fn look(&self, key: &[u8], ticket: Ticket, waker: &Waker) -> Position {
+        self.with(key, |queue| queue.look(ticket, waker)).unwrap_or(Position::Behind)
+    }
+
+    /// A request has to wait. If it is the head, requests behind it that cannot wait so long leave; else it asks again when it is.
+    pub(crate) fn postpone<F: Forecaster>(
         &self,
-        request: &R,
+        key: &[u8],
         ticket: Ticket,
-        now: Timestamp,
-        waker: &Waker,
-    ) -> Step<R::Given> {
-        let mut shard = self.lock(request.line());
-        let step = match shard.get_mut(request.line()) {
-            Some(queue) => queue.step(request, ticket, now, waker),
-            None => unreachable!("a line is kept while anybody is in it"),
-        };
-        if matches!(step, Step::Leaves(_) | Step::Refused(_)) {
-            self.has_left();
-        }
-        self.finish(shard, request.line());
-        step
+        postponement: Postponement,
+        forecast: Option<Forecast<'_, F>>,
+    ) -> Postponed {
+        let postponed = self.with(key, |queue| queue.postpone(ticket, postponement, forecast));
+        postponed.unwrap_or(Postponed::AsksAgain)
     }
 
-    /// A request leaves the line of its own accord.
-    pub(crate) fn leave(&self, line: &[u8], ticket: Ticket, exit: Exit) {
-        let mut shard = self.lock(line);
-        if let Some(queue) = shard.get_mut(line) {
-            queue.leave(ticket, exit);
-        }
+    /// A request in the queue was admitted, and its delay keeps it there until it leaves.
+    pub(crate) fn hold<F: Forecaster>(
+        &self,
+        key: &[u8],
+        ticket: Ticket,
+        leaves: Timestamp,
+        forecast: Option<Forecast<'_, F>>,
+    ) {
+        self.with(key, |queue| {
+            let was_forecast = queue.waiters.get(&ticket).and_then(|waiter| waiter.forecast);
+            queue.admit_until(ticket, leaves);
+            match forecast {
+                Some(forecast) => queue.admitted(was_forecast, leaves, forecast),
+                None => queue.refuse_if(|deadline| deadline < leaves),
+            }
+        });
+    }
+
+    /// A request leaves the queue with what it waited for. As many requests behind it as the units that were left are enough for
+    /// ask together.
+    pub(crate) fn leave_admitted<F: Forecaster>(
+        &self,
+        key: &[u8],
+        ticket: Ticket,
+        admission: Admission,
+        forecast: Option<Forecast<'_, F>>,
+    ) {
         self.has_left();
-        self.finish(shard, line);
+        self.with(key, |queue| {
+            let was_forecast = queue.waiters.get(&ticket).and_then(|waiter| waiter.forecast);
+            queue.leave(ticket, Exit::Admitted);
+            match forecast {
+                Some(forecast) => {
+                    queue.left = match queue.head_is_admitted() {
+                        true => queue.left.max(admission.leaves),
+                        false => admission.leaves,
+                    };
+                    queue.admitted(was_forecast, admission.leaves, forecast);
+                }
+                None => queue.let_ask(admission.left_units),
+            }
+        });
     }
 
-    pub(super) fn has_left(&self) {
-        self.waiters.fetch_sub(1, Ordering::Relaxed);
+    /// A request leaves the queue of its own accord.
+    pub(crate) fn leave(&self, key: &[u8], ticket: Ticket, exit: Exit) {
+        self.has_left();
+        self.with(key, |queue| queue.leave(ticket, exit));
     }
 
-    /// Tells whoever is in front that units may have come back.
-    pub(super) fn nudge(&self, key: &[u8], now: Timestamp) {
-        let mut shard = self.lock(key);
-        #[cfg(feature = "rules")]
-        self.nudges.fetch_add(1, std::sync::atomic::Ordering::Release);
-        if let Some(queue) = shard.get_mut(key) {
-            queue.nudge(now);
-        }
-        self.finish(shard, key);
+    /// Requests behind the head leave that give up now.
+    pub(crate) fn give_up(&self, key: &[u8], head: Ticket, now: Timestamp) {
+        self.with(key, |queue| queue.give_up(head, now));
     }
 
-    /// The limits are others, or what they go by is: whoever is in front of any line is to ask again.
+    /// Wakes the head of a queue: units may have come back.
+    pub(crate) fn wake(&self, key: &[u8], now: Timestamp) {
+        self.with(key, |queue| queue.wake(now));
+    }
+
+    /// Wakes the heads of all queues: the limits have changed, or a signal has.
     #[cfg(feature = "rules")]
-    pub(crate) fn nudge_all(&self, now: Timestamp) {
+    pub(crate) fn wake_all(&self, now: Timestamp) {
         for shard in &self.shards {
             let mut shard = lock(shard);
-            let nudge = |queue: &mut Queue| {
-                queue.nudge_afresh(now);
+            let wake = |queue: &mut Queue| {
+                queue.wake_afresh(now);
                 queue.take_wakers()
             };
-            let wakers: Vec<Wakers> = shard.values_mut().map(nudge).collect();
+            let wakers: Vec<Wakers> = shard.values_mut().map(wake).collect();
             drop(shard);
             wakers.iter().flat_map(|wakers| &wakers.woken).for_each(Waker::wake_by_ref);
         }
     }
 
-    /// Who stands in front of a line.
-    #[cfg(feature = "rules")]
-    pub(crate) fn front(&self, line: &[u8]) -> Option<Ticket> {
-        self.lock(line).get(line).and_then(Queue::front)
+    fn has_left(&self) {
+        self.waiters.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// How often units may have come back, in all lines.
-    #[cfg(feature = "rules")]
-    pub(crate) fn nudges(&self) -> u64 {
-        self.nudges.load(std::sync::atomic::Ordering::Acquire)
+    fn is_full(&self, in_queue: usize) -> bool {
+        in_queue >= self.queue_max() || self.waiters.load(Ordering::Relaxed) >= WAITERS_MAX
     }
 
-    /// A place among all who come, behind those who have one.
-    pub(crate) fn next_ticket(&self) -> Ticket {
-        Ticket::new(self.next_ticket.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+    /// Does something with the queue of a key, if there is one.
+    fn with<R>(&self, key: &[u8], f: impl FnOnce(&mut Queue) -> R) -> Option<R> {
+        let mut shard = self.lock(key);
+        let result = shard.get_mut(key).map(f);
+        self.finish(shard, key);
+        result
     }
 
-    pub(super) fn enter(&self, queue: &mut Queue, waiter: Waiter) -> Ticket {
-        self.waiters.fetch_add(1, Ordering::Relaxed);
-        let ticket = waiter.ticket.unwrap_or_else(|| self.next_ticket());
-        queue.enter(ticket, waiter);
-        ticket
-    }
-
-    pub(super) fn is_full(&self, in_line: usize) -> bool {
-        in_line >= self.queue_max() || self.waiters.load(Ordering::Relaxed) >= WAITERS_MAX
-    }
-
-    pub(super) fn lock(&self, key: &[u8]) -> MutexGuard<'_, Shard> {
+    fn lock(&self, key: &[u8]) -> MutexGuard<'_, Shard> {
         #[allow(clippy::cast_possible_truncation, reason = "below SHARDS")]
         let number = if SHARDS == 1 { 0 } else { self.hasher.hash_one(key) as usize % SHARDS };
         lock(&self.shards[number])
     }
 
-    /// Unlocks, and then wakes whom the line wants to wake: they may run at once, and want the lock.
-    pub(super) fn finish(&self, mut shard: MutexGuard<'_, Shard>, key: &[u8]) {
+    /// Unlocks, and then wakes the requests that the queue wants to wake: they may run at once, and take the lock.
+    fn finish(&self, mut shard: MutexGuard<'_, Shard>, key: &[u8]) {
         let Some(queue) = shard.get_mut(key) else { return };
         let wakers = queue.take_wakers();
-        if queue.is_empty() {
+        if queue.is_unused() {
             shard.remove(key);
         }
         drop(shard);
         wakers.woken.iter().for_each(Waker::wake_by_ref);
+    }
+}
+
+impl Drop for Observed<'_> {
+    fn drop(&mut self) {
+        self.queues.with(&self.key, |queue| queue.observers -= 1);
+    }
+}
+
+impl Queue {
+    fn look(&mut self, ticket: Ticket, waker: &Waker) -> Position {
+        if let Some(refusal) = self.refused.get(&ticket) {
+            return Position::Refused(*refusal);
+        }
+        self.set_waker(ticket, waker);
+        let turn = Turn { wakes: self.wakes, left: self.left };
+        let may_ask = self.asks_up_to.is_some_and(|last| ticket <= last);
+        if self.head() != Some(ticket) {
+            return if may_ask { Position::Joins(turn) } else { Position::Behind };
+        }
+        let mut others = self.deadlines.iter().filter(|(_, other)| *other != ticket);
+        let others_give_up = others.next().map(|(deadline, _)| *deadline);
+        Position::Head { turn, others_give_up, may_ask }
+    }
+
+    /// There was room for this many more units: requests that fit need not wait until they are the head. A request that was let ask
+    /// before is not woken again.
+    fn let_ask(&mut self, mut left_units: u64) {
+        let before = self.asks_up_to;
+        let mut fits = Vec::new();
+        for (ticket, waiter) in self.waiters.iter().take(ASK_TOGETHER_MAX) {
+            let Some(rest) = left_units.checked_sub(waiter.cost) else { break };
+            left_units = rest;
+            if Some(*ticket) > before {
+                fits.push(*ticket);
+            }
+        }
+        for ticket in fits {
+            self.asks_up_to = Some(ticket);
+            self.wake_one(ticket);
+        }
+    }
+
+    fn postpone<F: Forecaster>(
+        &mut self,
+        ticket: Ticket,
+        postponement: Postponement,
+        forecast: Option<Forecast<'_, F>>,
+    ) -> Postponed {
+        let Postponement { due, pace, wakes } = postponement;
+        self.is_asking &= self.head() != Some(ticket);
+        if self.asks_up_to >= Some(ticket) {
+            self.asks_up_to = None;
+        }
+        if self.wakes != wakes || self.head() != Some(ticket) {
+            return Postponed::AsksAgain;
+        }
+        match forecast {
+            Some(forecast) => self.postponed(ticket, due, forecast),
+            None => self.postponed_by_pace(ticket, due, pace),
+        }
+        self.refused.get(&ticket).map_or(Postponed::Sleeps, |refusal| Postponed::Refused(*refusal))
+    }
+
+    fn give_up(&mut self, head: Ticket, now: Timestamp) {
+        let due = self.deadlines.iter().take_while(|(deadline, _)| *deadline <= now);
+        let late: Vec<Ticket> = due.map(|(_, ticket)| *ticket).filter(|ticket| *ticket != head).collect();
+        late.into_iter().for_each(|ticket| self.refuse(ticket, Refusal::TooLong { wait: None }));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::waiting::testing::{NoForecaster, no_forecast};
+
+    const KEY: &[u8] = b"key";
+
+    fn enter(queues: &Queues) -> Ticket {
+        let waiter = Waiter {
+            ticket: None,
+            cost: 1,
+            arrived: Timestamp::from_nanos(0),
+            deadline: None,
+            forecast: None,
+            leaves: None,
+            waker: Waker::noop().clone(),
+        };
+        queues.enter(KEY, waiter, None::<&NoForecaster>).unwrap().ticket
+    }
+
+    fn may_ask(queues: &Queues, ticket: Ticket) -> bool {
+        match queues.look(KEY, ticket, Waker::noop()) {
+            Position::Head { may_ask, .. } => may_ask,
+            position => matches!(position, Position::Joins(_)),
+        }
+    }
+
+    /// Two requests asked at once. The head had to wait, and then units had come back for the other.
+    #[test]
+    fn the_head_does_not_sleep_while_requests_behind_it_ask() {
+        let queues = Queues::new(10);
+        let [head, second, third] = [(); 3].map(|()| enter(&queues));
+        let postponement = Postponement { due: Timestamp::from_nanos(9), pace: None, wakes: 0 };
+        assert_eq!(queues.postpone(KEY, head, postponement, no_forecast()), Postponed::Sleeps);
+        assert_eq!([head, third].map(|ticket| may_ask(&queues, ticket)), [false, false]);
+        let admission = Admission { leaves: Timestamp::from_nanos(0), left_units: 5 };
+        queues.leave_admitted(KEY, second, admission, no_forecast());
+        assert_eq!([head, third].map(|ticket| may_ask(&queues, ticket)), [true, true]);
+        assert_eq!(queues.postpone(KEY, head, postponement, no_forecast()), Postponed::Sleeps);
+        assert_eq!([head, third].map(|ticket| may_ask(&queues, ticket)), [false, false]);
+    }
+
+    /// Wakes of one key do not let requests for another ask again.
+    #[test]
+    fn wakes_are_counted_for_each_key() {
+        let queues = Queues::new(10);
+        let [one, other] = [KEY, b"other"].map(|key| queues.observe(key));
+        queues.wake(KEY, Timestamp::from_nanos(0));
+        assert_ne!(queues.observe(KEY).wakes, one.wakes);
+        assert_eq!(queues.observe(b"other").wakes, other.wakes);
+        drop((one, other));
+        assert_eq!(queues.shards.iter().map(|shard| lock(shard).len()).sum::<usize>(), 0);
     }
 }

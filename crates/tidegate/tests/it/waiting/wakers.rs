@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 
-use tidegate::{Clock, Limiter, ManualClock, Timer, Timestamp};
+use tidegate::{Admitted, Clock, Limiter, ManualClock, Refused, Timer, Timestamp};
 
 use crate::waiting::model::{KEY, limiter, ms, start};
 
@@ -18,6 +18,8 @@ impl Wake for Owner {
     fn wake(self: Arc<Self>) {}
 }
 
+type Waits = Pin<Box<dyn Future<Output = Result<Admitted<'static, ManualClock>, Refused>> + Send>>;
+
 /// In front of the line, and behind.
 #[test]
 fn a_task_that_is_dropped_with_a_waker_steps_out_of_the_same_line() {
@@ -25,12 +27,12 @@ fn a_task_that_is_dropped_with_a_waker_steps_out_of_the_same_line() {
         let limiter: &'static Limiter<ManualClock> =
             Box::leak(Box::new(limiter(&["1 per hour burst 1"], &ManualClock::at(start()))));
         assert!(limiter.check(KEY, 1).is_allowed());
-        let (mut owned, mut owning) = (Box::pin(limiter.acquire(KEY, 1)), Box::pin(limiter.acquire(KEY, 1)));
+        let mut owned: Waits = Box::pin(limiter.acquire(KEY, 1));
+        let mut owning = Box::pin(limiter.acquire(KEY, 1));
         let owner = Arc::new(Owner { _task: Mutex::new(None) });
         let waker = Waker::from(owner.clone());
         let mut poll_owning = || assert!(owning.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        let poll_owned = |owned: &mut Pin<Box<_>>| {
-            let owned: &mut Pin<Box<tidegate::limiter::Acquiring<'_, ManualClock>>> = owned;
+        let poll_owned = |owned: &mut Waits| {
             assert!(owned.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         };
         if owner_is_in_front {

@@ -53,8 +53,7 @@ fn what_is_given_back_while_somebody_gets_in_line_wakes_it() {
     });
 }
 
-/// Unlike a lease, what was refunded is looked at without a lock, so it is the line's own lock alone that keeps the
-/// two from missing each other.
+/// Unlike a lease, refunded units are read without a lock, so only the queue's count of wakes keeps the two from missing each other.
 #[test]
 fn what_is_refunded_while_somebody_gets_in_line_wakes_it() {
     model(3, || {

@@ -1,0 +1,60 @@
+//! The wait queue of a limit with the action `delay`: its key, and forecasts for it.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tidegate_core::rules::Delay;
+use tidegate_core::{Plan, Timestamp};
+
+use super::Inner;
+use crate::memory::{Foreseen, Foresight, MemoryStore, Pending};
+use crate::store::Store;
+use crate::waiting::Forecaster;
+
+/// The key of a limit's wait queue: the counter and the key that requests wait for.
+pub(super) type QueueKey = SmallVec<[u8; QUEUE_KEY_INLINE_BYTES]>;
+
+/// As long as the keys of a request need no allocation, neither does this.
+const QUEUE_KEY_INLINE_BYTES: usize = 200;
+
+pub(super) fn queue_key(delay: &Delay<'_>) -> QueueKey {
+    let mut key = QueueKey::from_slice(&delay.counter().get().to_le_bytes());
+    key.extend_from_slice(delay.key);
+    key
+}
+
+/// Forecasts for a limit whose counters are in memory.
+pub(super) struct DelayForecaster<'a> {
+    pub delay: Delay<'a>,
+    pub memory: &'a MemoryStore,
+}
+
+impl Forecaster for DelayForecaster<'_> {
+    fn store(&self) -> &MemoryStore {
+        self.memory
+    }
+
+    fn plan(&self, now: Timestamp) -> Plan<'_> {
+        self.delay.plan(now)
+    }
+
+    fn retires(&self, now: Timestamp) -> Option<Timestamp> {
+        self.delay.retires(now)
+    }
+
+    /// A request by rules waits for its turn alone, not for its delay.
+    fn admit(&self, foresight: &mut Foresight, plan: &Plan<'_>, pending: Pending) -> Foreseen {
+        foresight.admit_undelayed(plan, pending)
+    }
+}
+
+/// The forecasts for a limit, if the store can make any.
+pub(super) fn forecaster_of<'a, C, S: Store>(
+    engine: &'a Inner<C, S>,
+    delay: Delay<'a>,
+) -> Option<DelayForecaster<'a>> {
+    match engine.store.is_local() {
+        true => engine.store.local().map(|memory: &Arc<MemoryStore>| DelayForecaster { delay, memory }),
+        false => None,
+    }
+}
