@@ -10,6 +10,11 @@ pub enum Op {
     Check,
     /// Answer as a check would, and change nothing.
     Peek,
+    /// Answer for a plan that is denied in any case, because another part of it is: charge nothing.
+    Deny {
+        /// Whether limits that count denied attempts count this one.
+        counted: bool,
+    },
     /// Charge all of it or none, and hand out the lease of what concurrency limits give.
     Acquire {
         /// The longest that the lease lasts; as long as its limits allow if none.
@@ -41,5 +46,11 @@ impl Op {
     #[inline]
     pub const fn charges(self) -> bool {
         matches!(self, Self::Check | Self::Acquire { .. })
+    }
+
+    /// Whether its reply has an outcome for each charge.
+    #[inline]
+    pub const fn decides(self) -> bool {
+        matches!(self, Self::Check | Self::Peek | Self::Acquire { .. } | Self::Deny { .. })
     }
 }

@@ -8,6 +8,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     run()
 }
 
+/// One of each verb.
 pub fn run() -> Result<(), Box<dyn std::error::Error>> {
     // Bursts of 3, then 50 a second; and no more than 100 in any hour, for each key.
     let limiter = Limiter::builder()

@@ -22,6 +22,7 @@ fn main() -> Result<(), Failed> {
     run()
 }
 
+/// Requests, before and after the rules are replaced.
 pub fn run() -> Result<(), Failed> {
     let engine = Engine::new(rules::parse("rules.yaml", RULES)?.domains)?;
     let entries = [Entry { key: "user", value: "42" }, Entry { key: "path", value: "/reports" }];

@@ -9,7 +9,8 @@
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{Concurrency, Counting, LedgerAlgorithm, PackedAlgorithm};
 use tidegate_core::{
-    Algorithm, Ask, Charge, Grant, Leases, Ledger, Nanos, Packed, Plan, Role, Ruling, Timestamp, Verdict,
+    Algorithm, Ask, Charge, Grant, Leases, Ledger, Nanos, Outcome, Packed, Plan, Role, Ruling, Timestamp,
+    Verdict,
 };
 
 use super::page::{Locked, Slot};
@@ -60,6 +61,35 @@ impl MemoryStore {
         (weighed.fate == Verdict::Denied).then(|| self.preview(&lines, &beside, &weighed))
     }
 
+    /// The outcomes of a plan that is denied in any case. Charges limits that count denied attempts, if it is to be `counted`.
+    pub(crate) fn deny(&self, plan: &Plan<'_>, now: Timestamp, counted: bool) -> Outcomes {
+        let counts_denied = |charge: &Charge<'_>| charge.counter.algorithm().counts_denied();
+        if counted && plan.charges().iter().any(counts_denied) {
+            return self.transact_by(plan, now, None, weigh_denied).0;
+        }
+        let beside = self.lock_beside(plan);
+        let lines = self.read_lines(plan, now);
+        let weighed = weigh_denied(plan, &lines, &beside);
+        self.preview(&lines, &beside, &weighed)
+    }
+
+    /// The outcomes of a plan that was admitted here with `outcomes`, denied elsewhere, and given back.
+    pub(crate) fn report_denied(&self, plan: &Plan<'_>, outcomes: &[Outcome], now: Timestamp) -> Outcomes {
+        let beside = self.lock_beside(plan);
+        let lines = self.read_lines(plan, now);
+        let report = |((line, charge), outcome): ((&Line<'_>, &Charge<'_>), &Outcome)| {
+            let ruling = Ruling { verdict: outcome.verdict, fate: Verdict::Denied, role: charge.role };
+            match line {
+                Line::Packed { algorithm, ask, state, .. } => algorithm.report(state, *ask, ruling),
+                Line::Ledger { algorithm, ask, tag } => get(&beside.ledgers, shard_of(*tag))
+                    .with(*tag, |ledger| algorithm.report(ledger, *ask, ruling)),
+                Line::Leases { algorithm, ask, tag } => get(&beside.leases, shard_of(*tag))
+                    .with(*tag, |leases| algorithm.report(leases, *ask, ruling)),
+            }
+        };
+        lines.iter().zip(plan.charges()).zip(outcomes).map(report).collect()
+    }
+
     fn preview(&self, lines: &[Line<'_>], beside: &Beside<'_>, weighed: &Weighed) -> Outcomes {
         let grant = self.grant(lines, beside, weighed, None);
         let preview = |(line, ruling): (&Line<'_>, Ruling)| match line {
@@ -91,6 +121,17 @@ impl MemoryStore {
         plan: &Plan<'_>,
         now: Timestamp,
         ttl: Option<Nanos>,
+    ) -> (Outcomes, Option<Grant>) {
+        self.transact_by(plan, now, ttl, weigh)
+    }
+
+    #[inline]
+    fn transact_by(
+        &self,
+        plan: &Plan<'_>,
+        now: Timestamp,
+        ttl: Option<Nanos>,
+        weigh: impl Fn(&Plan<'_>, &[Line<'_>], &Beside<'_>) -> Weighed,
     ) -> (Outcomes, Option<Grant>) {
         let mut pressure = Pressure::Bearable;
         loop {
@@ -246,6 +287,11 @@ fn weigh(plan: &Plan<'_>, lines: &[Line<'_>], beside: &Beside<'_>) -> Weighed {
     let enforced = each.iter().filter(|(_, role)| *role == Role::Enforced);
     let fate = enforced.map(|(verdict, _)| *verdict).max().unwrap_or(Verdict::Allowed);
     Weighed { each, fate }
+}
+
+/// The same for a plan that is denied in any case.
+fn weigh_denied(plan: &Plan<'_>, lines: &[Line<'_>], beside: &Beside<'_>) -> Weighed {
+    Weighed { fate: Verdict::Denied, ..weigh(plan, lines, beside) }
 }
 
 /// Locks these shards, in order.

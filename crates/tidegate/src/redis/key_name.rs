@@ -59,6 +59,11 @@ pub(super) fn hash_tag(name: &[u8]) -> &[u8] {
     name.iter().position(|byte| *byte == b'{').and_then(inside).unwrap_or(name)
 }
 
+/// What of a name says which counter it is of: what comes after its hash tag.
+pub(super) fn after_hash_tag(name: &[u8]) -> &[u8] {
+    name.iter().position(|byte| *byte == b'}').map_or(&[], |close| &name[close + 1..])
+}
+
 /// Writes whose counter it is, as people read it; none if it is too long, a secret, or not to be told from another.
 fn write_entity(charge: &Charge<'_>, name: &mut KeyName) -> Option<()> {
     let start = name.len();
@@ -115,5 +120,16 @@ fn write_base64(bytes: &[u8], name: &mut KeyName) {
         for digit in 0..=chunk.len() {
             name.push(BASE64_URL[(bits >> (18 - 6 * digit) & 63) as usize]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::after_hash_tag;
+
+    #[test]
+    fn the_counter_is_what_follows_the_tag() {
+        assert_eq!(after_hash_tag(b"tg:1{user}Zm9v"), b"Zm9v");
+        assert_eq!(after_hash_tag(b"tg"), b"");
     }
 }

@@ -14,11 +14,11 @@ use tokio::task::JoinHandle;
 use super::desk::{Answered, Effect, Unanswered};
 use super::giving_back::{GivenBack, UnderWay, give_back};
 use super::order::{FenceChange, Order, OrderCharge};
-use super::parts::{Part, Parted};
 use super::script::{is_owner_of, owner_for};
 use super::servers::Place;
-use super::split::{Split, all, failure_of};
+use super::split::{Split, all_answered};
 use super::store::{Inner, Patience, reply};
+use crate::store::split::{Part, Placement};
 use crate::store::{Later, LeaseReply, Reply};
 use crate::{Clock as _, Lease, LeaseToken, StoreFailure};
 
@@ -74,15 +74,15 @@ impl Inner {
     ) -> Later {
         order.charges.retain(|charge| holds_leases(charge));
         // The token may belong to another key: then Redis is not asked.
-        let parted = if is_owner_of(token, &order.charges) { self.parted(&order) } else { None };
+        let placement = if is_owner_of(token, &order.charges) { self.placement(&order) } else { None };
         let at = self.office.clock.now();
-        match parted {
+        match placement {
             None => Box::pin(std::future::ready(Ok(Reply::done(at).with_lease(LeaseReply::WrongOwner)))),
-            Some(Parted::Whole(place)) => {
+            Some(Placement::Whole(place)) => {
                 let asking = self.put(place, order, patience);
                 self.later(patience, asking, |answer| answer.map(reply).map_err(|unanswered| unanswered.why))
             }
-            Some(Parted::Split(parts)) => {
+            Some(Placement::Split(parts)) => {
                 let split = Split { inner: self.clone(), order, parts, patience };
                 let changed = split.change_lease();
                 self.later(patience, changed, move |lease| {
@@ -129,14 +129,14 @@ impl Split {
     fn change_lease(self) -> JoinHandle<Result<LeaseReply, StoreFailure>> {
         let asked = self.ask();
         self.inner.runtime.clone().spawn(async move {
-            let answers = all(asked).await.map_err(|answers| failure_of(&answers))?;
+            let answers = all_answered(asked).await?;
             let seen = answers.iter().map(|answer| answer.seen.lease);
             Ok(seen.reduce(together).unwrap_or(LeaseReply::None))
         })
     }
 
     /// The lease of all parts that were just acquired, none if they take none. What cannot be made one is an error.
-    pub(super) async fn one_lease(&self, answers: &[Answered]) -> Result<Option<Lease>, StoreFailure> {
+    pub(super) async fn lease_of(&self, answers: &[Answered]) -> Result<Option<Lease>, StoreFailure> {
         let Op::Acquire { ttl, .. } = self.order.op else { return Ok(None) };
         let leases = answers.iter().map(|answer| match answer.seen.lease {
             LeaseReply::Held(lease) => Some(lease),
@@ -144,13 +144,13 @@ impl Split {
         });
         let held = || self.parts.iter().zip(leases.clone()).filter_map(|(part, lease)| Some((part, lease?)));
         let Some(fence) = held().map(|(_, lease)| lease.fence).max() else { return Ok(None) };
-        let raise = |(part, lease): (&Part, Lease)| {
+        let raise = |(part, lease): (&Part<Place>, Lease)| {
             let op = Op::Renew { token: with_fence(lease, fence).token, ttl };
             let order = Order::new(op, self.lease_charges(part));
             self.inner.put(part.place, Order { fence: FenceChange::Raised, ..order }, self.patience)
         };
         let raised = held().filter(|(_, lease)| lease.fence < fence).map(raise).collect();
-        let raised = all(raised).await.map_err(|answers| failure_of(&answers))?;
+        let raised = all_answered(raised).await?;
         let highest =
             held().map(|(_, lease)| lease).filter(|lease| lease.fence == fence).map(LeaseReply::Held);
         let seen = raised.iter().map(|answer| answer.seen.lease).chain(highest).reduce(together);
@@ -161,12 +161,12 @@ impl Split {
     }
 
     /// What gives back the lease of a part, whether or not it was given; none if it takes none.
-    pub(super) fn release(&self, part: &Part) -> Option<GivenBack> {
+    pub(super) fn release(&self, part: &Part<Place>) -> Option<GivenBack> {
         release_of(&self.order, self.lease_charges(part), part.place)
     }
 
-    fn lease_charges(&self, part: &Part) -> SmallVec<[OrderCharge; 2]> {
-        part.charges_of(&self.order).filter(|charge| holds_leases(charge)).cloned().collect()
+    fn lease_charges(&self, part: &Part<Place>) -> SmallVec<[OrderCharge; 2]> {
+        self.charges(part).filter(|charge| holds_leases(charge)).cloned().collect()
     }
 }
 

@@ -18,7 +18,6 @@ mod heartbeat;
 mod key_name;
 mod leasing;
 mod order;
-mod parts;
 mod runtime;
 mod script;
 mod servers;

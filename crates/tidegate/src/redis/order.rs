@@ -62,11 +62,17 @@ impl Order {
     }
 }
 
+/// The number of an operation that counts a denied attempt.
+pub(super) const DENY: u8 = 9;
+
 /// The number that the script knows an operation by: see `lua/main.lua`.
 pub(super) fn number(order: &Order) -> u8 {
     match order.op {
         Op::Check => 1,
-        Op::Peek => 2,
+        Op::Deny { counted: true } if order.charges.iter().any(|charge| charge.algorithm.counts_denied()) => {
+            DENY
+        }
+        Op::Peek | Op::Deny { .. } => 2,
         Op::Refund { .. } => 3,
         Op::Reset => 4,
         Op::Acquire { .. } => 5,

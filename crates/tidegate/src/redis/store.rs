@@ -20,16 +20,16 @@ use super::deny_cache::{Denials, DenyCache};
 use super::desk::{Answer, Answered, Desk, Edges, Job, Likeness, Office, Ticket};
 use super::giving_back::GivingBack;
 use super::heartbeat::Heartbeat;
-use super::key_name::{hash_tag, key_name};
+use super::key_name::{after_hash_tag, hash_tag, key_name};
 use super::leasing::Unclaimed;
 use super::order::{Order, OrderCharge, number};
-use super::parts::{Parted, after_hash_tag};
 use super::script::{owner_for, whole_micros};
 use super::servers::{Place, ServerId};
 use super::split::Split;
 use super::stats::{Counters, StoreStats};
 use super::url::Shape;
-use crate::store::{Ask, Later, LeaseReply, Reply, Response, Store};
+use crate::store::split::Placement;
+use crate::store::{Ask, Later, LeaseReply, Reply, Response, Spawn, Store};
 use crate::{Clock, StoreFailure, SystemClock};
 
 /// Counters in Redis or Valkey. Clones are the same store.
@@ -148,7 +148,7 @@ impl Store for RedisStore {
                 }
                 inner.decide(order, self.patience(ask, denials))
             }
-            Op::Peek => inner.decide(order, not_kept()),
+            Op::Peek | Op::Deny { .. } => inner.decide(order, not_kept()),
             Op::Acquire { ttl } => inner.acquire(Order { op: Op::Check, ..order }, ttl, not_kept()),
             Op::Renew { token, .. } | Op::Release { token } => inner.change_lease(order, &token, not_kept()),
             Op::Refund { .. } | Op::Reset => inner.change(order, not_kept()),
@@ -165,6 +165,11 @@ impl Store for RedisStore {
 
     fn live_nodes(&self) -> NonZeroU32 {
         self.inner.heartbeat.live_nodes()
+    }
+
+    fn spawner(&self) -> Option<Spawn> {
+        let runtime = self.inner.runtime.clone();
+        Some(Box::new(move |work| drop(runtime.spawn(work))))
     }
 }
 
@@ -189,19 +194,19 @@ impl Inner {
 
     /// Asks whether a plan passes, and charges it unless it is only looked at.
     pub(super) fn decide(self: &Arc<Self>, order: Order, patience: Patience) -> Later {
-        match self.parted(&order) {
+        match self.placement(&order) {
             None => {
                 let nothing = Reply::done(self.office.clock.now());
                 Box::pin(std::future::ready(Ok(nothing)))
             }
-            Some(Parted::Whole(place)) if matches!(order.op, Op::Acquire { .. }) => {
+            Some(Placement::Whole(place)) if matches!(order.op, Op::Acquire { .. }) => {
                 self.later(patience, self.acquire_at(place, order, patience), claimed)
             }
-            Some(Parted::Whole(place)) => {
+            Some(Placement::Whole(place)) => {
                 let asking = self.put(place, order, patience);
                 self.later(patience, asking, |answer| answer.map(reply).map_err(|unanswered| unanswered.why))
             }
-            Some(Parted::Split(parts)) => {
+            Some(Placement::Split(parts)) => {
                 let is_check = matches!(order.op, Op::Check);
                 let mut order = order;
                 if is_check && let Some(owner) = owner_for(self.random(), &order.charges) {
@@ -220,13 +225,13 @@ impl Inner {
     /// Does to a plan's keys what is answered by having been done.
     fn change(self: &Arc<Self>, order: Order, patience: Patience) -> Later {
         let at = self.office.clock.now();
-        match self.parted(&order) {
+        match self.placement(&order) {
             None => Box::pin(std::future::ready(Ok(Reply::done(at)))),
-            Some(Parted::Whole(place)) => {
+            Some(Placement::Whole(place)) => {
                 let asking = self.put(place, order, patience);
                 self.later(patience, asking, |answer| answer.map(reply).map_err(|unanswered| unanswered.why))
             }
-            Some(Parted::Split(parts)) => {
+            Some(Placement::Split(parts)) => {
                 let split = Split { inner: self.clone(), order, parts, patience };
                 self.later(patience, split.change(), move |changed| changed.map(|()| Reply::done(at)))
             }
@@ -253,8 +258,10 @@ impl Inner {
         }
     }
 
-    pub(super) fn parted(&self, order: &Order) -> Option<Parted> {
-        Parted::of(&order.charges, |tag| self.office.servers.place(tag))
+    /// Where the keys of an order are; none if it has no charges.
+    pub(super) fn placement(&self, order: &Order) -> Option<Placement<Place>> {
+        let servers = &self.office.servers;
+        Placement::of(order.charges.iter().map(|charge| servers.place(hash_tag(&charge.key))))
     }
 
     /// What comes of a question, or that it did not come in time.

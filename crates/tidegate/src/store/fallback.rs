@@ -3,16 +3,18 @@
 //! A limit that is enforced locally is divided by the number of nodes that share the store, and counted in this process's memory.
 //! A limit with `on_store_failure: allow` is left out, and answers as for a key never seen. If any limit says `deny`, nothing is
 //! charged, because the request does not pass.
+//!
+//! Charges with [`Mode::Local`] are counted in this process's memory in any case.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::{
-    Charge, Counter, Limit, Nanos, OnStoreFailure, Op, Outcome, Plan, Timestamp, Verdict, Wait,
+    Charge, Counter, Limit, Mode, Nanos, OnStoreFailure, Op, Outcome, Plan, Timestamp, Verdict, Wait,
 };
 
-use super::{Ask, LeaseReply, Reply, Response, Store, StoreFailure};
+use super::{Ask, LeaseReply, Reply, Response, Spawn, Store, StoreFailure, mixed};
 use crate::Outcomes;
 use crate::memory::MemoryStore;
 
@@ -44,7 +46,11 @@ impl<S> Fallback<S> {
 }
 
 impl<S: Store> Store for Fallback<S> {
+    #[inline]
     fn ask(&self, ask: &Ask<'_, '_>) -> Response {
+        if mixed::has_local(ask.plan) {
+            return mixed::ask(&self.memory, &self.shared, ask);
+        }
         match ask.op {
             // A lease that was handed out while the shared store was away is in memory, whose seal tells.
             Op::Renew { .. } | Op::Release { .. } => {
@@ -65,14 +71,22 @@ impl<S: Store> Store for Fallback<S> {
     fn ask_without(&self, ask: &Ask<'_, '_>, _: &StoreFailure) -> Result<Reply, StoreFailure> {
         let charges = ask.plan.charges();
         let on_failure = |charge: &Charge<'_>| charge.policy.on_store_failure;
-        let is_denied = charges.iter().any(|charge| on_failure(charge) == OnStoreFailure::Deny);
+        let is_local = |charge: &Charge<'_>| charge.policy.mode == Mode::Local;
+        let is_denied =
+            charges.iter().any(|charge| !is_local(charge) && on_failure(charge) == OnStoreFailure::Deny);
         let op = if is_denied { Op::Peek } else { ask.op };
         let counted: Vec<usize> = (0..charges.len())
-            .filter(|index| on_failure(&charges[*index]) == OnStoreFailure::Local)
+            .filter(|index| {
+                is_local(&charges[*index]) || on_failure(&charges[*index]) == OnStoreFailure::Local
+            })
             .collect();
         let nodes = self.shared.live_nodes();
-        let shares: Vec<Counter> =
-            counted.iter().map(|index| charges[*index].counter.share_of(nodes)).collect();
+        // A charge that is always counted here has all of its limit.
+        let share = |charge: &Charge<'_>| match is_local(charge) {
+            true => charge.counter.clone(),
+            false => charge.counter.share_of(nodes),
+        };
+        let shares: Vec<Counter> = counted.iter().map(|index| share(&charges[*index])).collect();
         let mut plan = Plan::new();
         for (index, counter) in counted.iter().zip(&shares) {
             // The plan has no more charges than the one that was asked about.
@@ -82,7 +96,8 @@ impl<S: Store> Store for Fallback<S> {
         let mut outcomes: Outcomes =
             charges.iter().map(|charge| of_unlimited(charge.counter.limit())).collect();
         for (index, outcome) in counted.into_iter().zip(own.outcomes) {
-            outcomes[index] = until_it_is_back(&charges[index], outcome);
+            let charge = &charges[index];
+            outcomes[index] = if is_local(charge) { outcome } else { until_it_is_back(charge, outcome) };
         }
         Ok(Reply::decided(own.at, outcomes).with_lease(own.lease))
     }
@@ -97,6 +112,10 @@ impl<S: Store> Store for Fallback<S> {
 
     fn local(&self) -> Option<&Arc<MemoryStore>> {
         Some(&self.memory)
+    }
+
+    fn spawner(&self) -> Option<Spawn> {
+        self.shared.spawner()
     }
 
     fn tick(&self, now: Timestamp) {

@@ -24,6 +24,7 @@ impl MemoryStore {
         let Ask { plan, now, .. } = *ask;
         match op {
             Op::Check | Op::Peek => self.ask_now(ask),
+            Op::Deny { counted } => Reply::decided(now, self.deny(plan, now, counted)),
             Op::Acquire { ttl } => {
                 let (outcomes, lease) = self.acquire(plan, now, ttl);
                 Reply::decided(now, outcomes).with_lease(lease.map_or(LeaseReply::None, LeaseReply::Held))

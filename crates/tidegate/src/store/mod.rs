@@ -12,8 +12,11 @@ mod error;
 mod fallback;
 mod into_store;
 mod memory;
+mod mixed;
 mod node;
+mod owned_plan;
 mod shared;
+pub(crate) mod split;
 
 pub use error::StoreFailure;
 pub use fallback::Fallback;
@@ -73,6 +76,11 @@ pub trait Store: Send + Sync {
         false
     }
 
+    /// What runs work to its end whether or not anybody waits for it; none if the store has nothing that could.
+    fn spawner(&self) -> Option<Spawn> {
+        None
+    }
+
     /// Does the background work that is due. Call it about once a second.
     fn tick(&self, now: Timestamp) {
         let _ = now;
@@ -104,6 +112,9 @@ pub enum Response {
 
 /// A reply that comes later. It borrows nothing.
 pub type Later = Pin<Box<dyn Future<Output = Result<Reply, StoreFailure>> + Send>>;
+
+/// Runs work to its end.
+pub type Spawn = Box<dyn FnOnce(Pin<Box<dyn Future<Output = ()> + Send>>) + Send>;
 
 /// What a store did.
 #[derive(Clone, Debug)]
@@ -155,8 +166,7 @@ impl Reply {
 
     /// The reply, if it has an outcome for every charge of the plan.
     pub(crate) fn checked(self, ask: &Ask<'_, '_>) -> Result<Self, StoreFailure> {
-        let is_decided = ask.op.charges() || ask.op == Op::Peek;
-        match !is_decided || self.outcomes.len() == ask.plan.charges().len() {
+        match !ask.op.decides() || self.outcomes.len() == ask.plan.charges().len() {
             true => Ok(self),
             false => {
                 Err(StoreFailure::Refused("it answered for fewer limits than it was asked about".into()))
@@ -252,6 +262,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn is_local(&self) -> bool {
         (**self).is_local()
+    }
+
+    fn spawner(&self) -> Option<Spawn> {
+        (**self).spawner()
     }
 
     fn tick(&self, now: Timestamp) {

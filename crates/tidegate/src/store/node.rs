@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 
-use super::{Ask, Fallback, Reply, Response, Store, StoreFailure};
+use super::{Ask, Fallback, Reply, Response, Spawn, Store, StoreFailure};
 use crate::memory::MemoryStore;
 
 /// Where a node counts: in its own memory, or in a store that a fleet shares. Clones are the same store.
@@ -74,6 +74,10 @@ impl Store for NodeStore {
     #[inline]
     fn is_local(&self) -> bool {
         matches!(self, Self::Local(_))
+    }
+
+    fn spawner(&self) -> Option<Spawn> {
+        self.get().spawner()
     }
 
     fn tick(&self, now: Timestamp) {

@@ -9,6 +9,7 @@ mod executor;
 mod golden;
 mod leases;
 mod limiter;
+mod mixed;
 mod observed;
 mod pacer;
 #[cfg(feature = "redis")]

@@ -18,6 +18,7 @@
 --   6 renew    a lease lasts on; admitted if it does   |  needs what concurrency.lua says
 --   7 release  a lease is given back; admitted if so   |
 --   8 raise    as renew, and it takes another fence    /
+--   9 deny     the plan is denied elsewhere: charges only what counts denied attempts
 
 -- MGET takes a key of another type for one that is not there. Such a key is rare, so all are asked about at once.
 local function mark_wrong_types(seen)
@@ -95,7 +96,7 @@ local function write_states(held, expiry_shift_ms)
   end
 end
 
-local CHECK, PEEK, REFUND, RESET, ACQUIRE, RELEASE, RAISE = 1, 2, 3, 4, 5, 7, 8
+local CHECK, PEEK, REFUND, RESET, ACQUIRE, RELEASE, RAISE, DENY = 1, 2, 3, 4, 5, 7, 8, 9
 
 -- What is known of the keys, by their place: states before this call, states that it made (false is never seen) and when
 -- those are over; and what is said of the plans.
@@ -185,6 +186,8 @@ while at_byte <= #bytes do
         plans_ops.refund(group, from_us)
       elseif op == RESET then
         plans_ops.reset(group)
+      elseif op == DENY then
+        plans_ops.deny(group)
       else
         local owner, ttl_us, ttl_ns, expires_us, expires_ns, fence = struct.unpack('<c16ddddd', bytes, at_byte)
         at_byte = at_byte + 56

@@ -79,6 +79,14 @@ local function define_plans(held, agree_on_lease)
     end
   end
 
+  -- Counts a denied attempt. What is weighed is needed to charge it.
+  local function deny(group)
+    for plan = group.first_plan, group.first_plan + group.plans - 1 do
+      if weigh(group, plan) ~= nil then charge(group, false) end
+      next_plan(group)
+    end
+  end
+
   -- A key that cannot be read keeps what it holds. The others of its plan are given back nevertheless: each has been
   -- charged for itself.
   local function refund(group, from_us)
@@ -141,5 +149,5 @@ local function define_plans(held, agree_on_lease)
     end
   end
 
-  return { check = check, refund = refund, reset = reset, change_leases = change_leases }
+  return { check = check, deny = deny, refund = refund, reset = reset, change_leases = change_leases }
 end

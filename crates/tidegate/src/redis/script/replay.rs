@@ -13,7 +13,7 @@ use super::states::States;
 use super::term::calendar_of;
 use crate::grant::GrantPart;
 use crate::redis::deny_cache::STATE_HEAP_BYTES_MAX;
-use crate::redis::order::{FenceChange, KeyName, NOBODY, Order, OrderCharge};
+use crate::redis::order::{DENY, FenceChange, KeyName, NOBODY, Order, OrderCharge, number};
 use crate::store::LeaseReply;
 use crate::{LeaseToken, Outcomes};
 
@@ -108,7 +108,7 @@ impl Replay {
             return Err(NotSeen::Differs(differs(played)));
         }
         match played.order.op {
-            Op::Check | Op::Peek | Op::Acquire { .. } => {
+            Op::Check | Op::Peek | Op::Acquire { .. } | Op::Deny { .. } => {
                 self.read_all(played)?;
                 match before {
                     Some((before, seen)) if played.is_denied_as(before) => {
@@ -141,10 +141,12 @@ impl Replay {
         let weighed: SmallVec<[Verdict; 4]> =
             self.lines(played).map(|(charge, line)| line.weigh(ask(charge))).collect();
         let roles = order.charges.iter().map(|charge| charge.role);
-        let fate = line::fate(weighed.iter().copied().zip(roles));
-        if fate != played.admitted {
+        let own_fate = line::fate(weighed.iter().copied().zip(roles));
+        let is_counted_denial = number(order) == DENY;
+        if !is_counted_denial && own_fate != played.admitted {
             return Err(NotSeen::Differs(differs(played)));
         }
+        let fate = if matches!(order.op, Op::Deny { .. }) { Verdict::Denied } else { own_fate };
         let states = self.kept_states(played);
         let ttl = if let Op::Acquire { ttl, .. } = order.op { ttl } else { None };
         let grant = line::grant(self.lines(played), self.at, fate).map(|part| part.grant(ttl));
@@ -155,7 +157,9 @@ impl Replay {
         let mut outcomes = Outcomes::new();
         for ((charge, place), (ask, ruling)) in played.charges().zip(rulings) {
             outcomes.extend(match order.op {
-                Op::Peek => self.keys.line(charge, place).map(|line| line.preview(ask, ruling, grant)),
+                Op::Peek | Op::Deny { .. } if !is_counted_denial => {
+                    self.keys.line(charge, place).map(|line| line.preview(ask, ruling, grant))
+                }
                 _ => self.keys.line_mut(charge, place).map(|line| line.settle(ask, ruling, grant)),
             });
         }

@@ -14,6 +14,7 @@ mod lazy;
 mod leases;
 mod limiters;
 mod locks;
+mod mixed;
 mod ring;
 mod runtime;
 mod server;

@@ -107,6 +107,9 @@ struct Asked {
 enum Kind {
     Check,
     Peek,
+    Deny {
+        counted: bool,
+    },
     /// What was charged so many charges of that key ago, if that is known.
     Refund(Option<usize>),
     /// The plan that was admitted so many plans ago, as of its charge.
@@ -140,6 +143,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let kind = prop_oneof![
         16 => Just(Kind::Check),
         3 => Just(Kind::Peek),
+        1 => any::<bool>().prop_map(|counted| Kind::Deny { counted }),
         3 => proptest::option::of(0..4_usize).prop_map(Kind::Refund),
         3 => (0..6_usize).prop_map(Kind::RefundPlan),
         1 => Just(Kind::Reset),
@@ -376,6 +380,7 @@ impl Case {
         let op = match asked.kind {
             Kind::Check => Op::Check,
             Kind::Peek => Op::Peek,
+            Kind::Deny { counted } => Op::Deny { counted },
             Kind::Refund(_) | Kind::RefundPlan(_) => Op::Refund { charged_at: None },
             Kind::Reset => Op::Reset,
         };
@@ -432,6 +437,7 @@ impl Case {
         match both.kind {
             Kind::Check => return self.memory.check(&plan, now),
             Kind::Peek => return self.memory.peek(&plan, now),
+            Kind::Deny { counted } => return self.memory.deny(&plan, now, counted),
             Kind::Refund(None) => self.memory.refund(&plan, now),
             Kind::Refund(Some(_)) => {
                 for (charge, asked) in plan.charges().iter().zip(&both.order.charges) {

@@ -1,0 +1,52 @@
+//! A plan that outlives the request that it was made for.
+
+use smallvec::SmallVec;
+use tidegate_core::{Charge, Counter, Plan, Policy, Role};
+
+/// A plan that borrows nothing.
+#[derive(Clone, Debug)]
+pub(super) struct OwnedPlan {
+    charges: SmallVec<[OwnedCharge; 2]>,
+}
+
+#[derive(Clone, Debug)]
+struct OwnedCharge {
+    key: SmallVec<[u8; 40]>,
+    counter: Counter,
+    cost: u64,
+    role: Role,
+    policy: Policy,
+}
+
+impl OwnedPlan {
+    pub(super) fn of(plan: &Plan<'_>) -> Self {
+        let owned = |charge: &Charge<'_>| OwnedCharge {
+            key: SmallVec::from_slice(charge.key),
+            counter: charge.counter.clone(),
+            cost: charge.cost,
+            role: charge.role,
+            policy: charge.policy,
+        };
+        Self { charges: plan.charges().iter().map(owned).collect() }
+    }
+
+    pub(super) fn plan(&self) -> Plan<'_> {
+        plan_of(self.charges.iter().map(|owned| Charge {
+            key: &owned.key,
+            counter: &owned.counter,
+            cost: owned.cost,
+            role: owned.role,
+            policy: owned.policy,
+        }))
+    }
+}
+
+/// A plan of charges out of another plan.
+pub(super) fn plan_of<'a>(charges: impl Iterator<Item = Charge<'a>>) -> Plan<'a> {
+    let mut plan = Plan::new();
+    for charge in charges {
+        // The other plan has as many charges at least, each on a key of its own.
+        let _ = plan.add(charge);
+    }
+    plan
+}

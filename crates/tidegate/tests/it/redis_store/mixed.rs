@@ -1,0 +1,98 @@
+//! Plans that are counted in this process and in Redis at the same time.
+
+use std::sync::Arc;
+
+use tidegate::redis::RedisStore;
+use tidegate::store::{Charge, Counter, Fallback, Mode, Policy, Store};
+use tidegate::{MemoryStore, Verdict};
+
+use super::server::{RedisServer, wait_until};
+use super::setup::{Cacheable, SharedStore, charge, counter, plan, remaining, store};
+
+impl SharedStore for Fallback<RedisStore> {}
+
+fn local<'a>(key: &'a str, counter: &'a Counter, cost: u64) -> Charge<'a> {
+    Charge { policy: Policy { mode: Mode::Local, ..Policy::DEFAULT }, ..charge(key, counter, cost) }
+}
+
+async fn mixed(server: &RedisServer) -> Fallback<RedisStore> {
+    Fallback::new(store(&server.url()).await, Arc::new(MemoryStore::unbounded()))
+}
+
+/// What is left of a local limit.
+async fn left(store: &Fallback<RedisStore>, key: &str, counter: &Counter) -> u64 {
+    store.peek(&plan(&[local(key, counter, 0)])).await.unwrap().outcomes[0].remaining
+}
+
+#[tokio::test]
+async fn a_plan_is_charged_in_both_places_or_in_none() {
+    let server = RedisServer::start();
+    let store = mixed(&server).await;
+    let (own, all) = (counter("own", "20 per 1000d"), counter("all", "10 per 1000d"));
+    let both = |own_cost, all_cost| plan(&[charge("key", &all, all_cost), local("key", &own, own_cost)]);
+    let admitted = store.check(&both(3, 2), Cacheable::ALL).await.unwrap();
+    let remains: Vec<u64> = admitted.outcomes.iter().map(|outcome| outcome.remaining).collect();
+    assert_eq!(remains, [8, 17]);
+    for (own_cost, all_cost, verdicts) in
+        [(18, 1, [Verdict::Allowed, Verdict::Denied]), (1, 9, [Verdict::Denied, Verdict::Allowed])]
+    {
+        let denied = store.check(&both(own_cost, all_cost), Cacheable::NONE).await.unwrap();
+        let said: Vec<Verdict> = denied.outcomes.iter().map(|outcome| outcome.verdict).collect();
+        let remains: Vec<u64> = denied.outcomes.iter().map(|outcome| outcome.remaining).collect();
+        assert_eq!((said, remains), (verdicts.to_vec(), vec![8, 17]));
+        assert_eq!(left(&store, "key", &own).await, 17);
+        assert_eq!(remaining(store.shared(), "key", &all).await, 8);
+    }
+}
+
+#[tokio::test]
+async fn a_denied_attempt_counts_in_redis_where_this_process_denies() {
+    let server = RedisServer::start();
+    let store = mixed(&server).await;
+    let never = counter("never", "{algorithm: gcra, limit: 0, per: 1h}");
+    for (name, limit) in [
+        ("log", "{algorithm: sliding_log, limit: 10, per: 1000d, count_denied: true}"),
+        ("window", "{algorithm: fixed_window, limit: 10, per: 1000d, count_denied: true}"),
+    ] {
+        let counting = counter(name, limit);
+        for expected in [9, 8, 7] {
+            let denied = plan(&[local("key", &never, 1), charge("key", &counting, 1)]);
+            let denied = store.check(&denied, Cacheable::NONE).await.unwrap();
+            assert_eq!(denied.outcomes[1].remaining, expected);
+        }
+        assert_eq!(remaining(store.shared(), "key", &counting).await, 7);
+    }
+}
+
+/// The reply is dropped before Redis has answered.
+#[tokio::test]
+async fn a_part_that_nobody_waits_for_is_given_back() {
+    let server = RedisServer::start();
+    let store = mixed(&server).await;
+    let (own, none) =
+        (counter("own", "20 per 1000d"), counter("none", "{algorithm: gcra, limit: 0, per: 1h}"));
+    let both = plan(&[local("key", &own, 5), charge("key", &none, 1)]);
+    drop(store.check(&both, Cacheable::NONE));
+    wait_until(async || (left(&store, "key", &own).await == 20).then_some(())).await;
+    // What Redis admits stays charged in both places.
+    let all = counter("all", "10 per 1000d");
+    drop(store.check(&plan(&[local("key", &own, 5), charge("key", &all, 1)]), Cacheable::NONE));
+    wait_until(async || (remaining(store.shared(), "key", &all).await == 9).then_some(())).await;
+    assert_eq!(left(&store, "key", &own).await, 15);
+    assert!(store.spawner().is_some());
+}
+
+#[tokio::test]
+async fn a_local_lease_that_nobody_takes_is_released() {
+    let server = RedisServer::start();
+    let store = mixed(&server).await;
+    let lock = counter("lock", "{algorithm: concurrency, limit: 1, ttl: 1000s}");
+    let all = counter("all", "10 per 1000d");
+    let both = plan(&[local("key", &lock, 1), charge("key", &all, 1)]);
+    drop(store.acquire(&both, None));
+    wait_until(async || (left(&store, "key", &lock).await == 1).then_some(())).await;
+    let held = store.acquire(&both, None).await.unwrap().lease.unwrap();
+    assert_eq!(left(&store, "key", &lock).await, 0);
+    let _ = store.release(&both, &held.token).await.unwrap();
+    assert_eq!(left(&store, "key", &lock).await, 1);
+}
