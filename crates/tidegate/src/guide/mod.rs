@@ -8,6 +8,7 @@
 //! | [`waiting`] | Not "no" but "not yet": how does a program wait its turn? |
 //! | [`leases`] | How many at a time, instead of how many in a time? And locks. |
 //! | [`calendars`] | A quota for the month, in Paris. |
+//! | [`fleet`] | One limit for many processes: counters in Redis, and locks. |
 //! | [`restarts`] | What of all this is left when the program starts again? |
 //! | [`testing`] | How are limits tested without sleeping? |
 //!
@@ -17,6 +18,9 @@ pub mod calendars {
     #![cfg_attr(any(feature = "calendar", not(doctest)), doc = include_str!("calendars.md"))]
 }
 pub mod choosing;
+pub mod fleet {
+    #![cfg_attr(any(feature = "redis", not(doctest)), doc = include_str!("fleet.md"))]
+}
 pub mod keys {
     #![doc = include_str!("keys.md")]
 }

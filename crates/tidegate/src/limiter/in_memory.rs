@@ -103,7 +103,7 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
     /// Asks as [`try_acquire`](Self::try_acquire) does and gives the lease itself, for a holder that is somewhere else: it is
     /// not given back by itself before its time is over. It lasts no longer than `ttl`, a millisecond at least, if that is less
     /// than the limits give.
-    #[must_use = "a lease that nobody has is held until its ttl is over"]
+    #[must_use = "the lease is held until its ttl is over, unless it is released"]
     pub fn lease(&self, key: impl IntoKey, cost: u64, ttl: Option<Duration>) -> (Decision, Option<Lease>) {
         self.lease_at(key.key_bytes().as_ref(), cost, ttl.map(span), self.clock.now())
     }

@@ -2,9 +2,9 @@
 
 use tidegate_core::{ChargedAt, LeaseToken, Op, Timestamp};
 
-use super::Limiter;
-use crate::store::{Ask, Response, Store};
-use crate::{Clock, background};
+use super::{Granted, Limiter};
+use crate::store::{Ask, LeaseReply, Reply, Response, Store};
+use crate::{Clock, StoreFailure, background};
 
 impl<C: Clock, S: Store> Limiter<C, S> {
     /// Releases a lease. Memory does so at once; a shared store is asked once, and waiters of this process are woken when it has
@@ -14,14 +14,20 @@ impl<C: Clock, S: Store> Limiter<C, S> {
         self.start_in_background(Op::Release { token: *token }, key, 0, now);
     }
 
+    /// Gives back all that a request got: its lease, and what it was charged.
+    pub(super) fn give_back(&self, key: &[u8], cost: u64, granted: &Granted, charged_at: ChargedAt) {
+        let Granted { decision, lease, at: asked } = *granted;
+        if let Some(lease) = lease {
+            self.release_in_background(key, &lease.token);
+        }
+        // Where a shared store did not answer, this process's share of the limit was charged, and the share may be another by now.
+        if !decision.degraded {
+            self.refund_in_background(key, cost, asked, charged_at);
+        }
+    }
+
     /// Gives back what was charged, to the limits that were in force at `asked`.
-    pub(super) fn refund_in_background(
-        &self,
-        key: &[u8],
-        cost: u64,
-        asked: Timestamp,
-        charged_at: ChargedAt,
-    ) {
+    fn refund_in_background(&self, key: &[u8], cost: u64, asked: Timestamp, charged_at: ChargedAt) {
         self.start_in_background(Op::Refund { charged_at: Some(charged_at) }, key, cost, asked);
     }
 
@@ -32,15 +38,27 @@ impl<C: Clock, S: Store> Limiter<C, S> {
             self.store.ask(&Ask { op, plan: &plan, now, deadline: None })
         };
         match response {
-            Response::Now(_) => self.queue_group.wake(key, now),
+            Response::Now(reply) => {
+                if brings_units_back(op, &reply) {
+                    self.queue_group.wake(key, now);
+                }
+            }
             Response::Later(later) => {
                 let (queue_group, key) = (self.queue_group.clone(), Box::<[u8]>::from(key));
                 background::spawn(async move {
-                    // If the store does not answer, there is nobody left to tell.
-                    let _ = later.await;
-                    queue_group.wake(&key, now);
+                    if brings_units_back(op, &later.await) {
+                        queue_group.wake(&key, now);
+                    }
                 });
             }
         }
+    }
+}
+
+/// Whether requests that wait may find units that were not there before.
+fn brings_units_back(op: Op, reply: &Result<Reply, StoreFailure>) -> bool {
+    match (op, reply) {
+        (Op::Release { .. }, Ok(reply)) => reply.lease == LeaseReply::Released,
+        (_, reply) => reply.is_ok(),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_core::{ChargedAt, Decision, Timestamp};
 
 use super::admitted::{Granted, LimiterRef};
-use crate::memory::{Lease, MemoryStore};
+use crate::memory::MemoryStore;
 use crate::store::Store;
 use crate::{Clock, SystemClock};
 
@@ -23,10 +23,7 @@ pub struct Reservation<'a, C: Clock = SystemClock, S: Store = Arc<MemoryStore>> 
     limiter: LimiterRef<'a, C, S>,
     key: Box<[u8]>,
     cost: u64,
-    decision: Decision,
-    lease: Option<Lease>,
-    /// When it was asked for, by the caller's clock: these limits were charged.
-    asked: Timestamp,
+    granted: Granted,
     /// When it was charged, by the store's clock; none once it is committed. No more is said of it than the instant: what a bucket held
     /// before may be given back by another reservation.
     charged_at: Option<ChargedAt>,
@@ -40,46 +37,30 @@ impl<'a, C: Clock, S: Store> Reservation<'a, C, S> {
         granted: Granted,
         charged_at: Timestamp,
     ) -> Self {
-        let Granted { decision, lease, at: asked } = granted;
-        Self {
-            limiter,
-            key: key.into(),
-            cost,
-            decision,
-            lease,
-            asked,
-            charged_at: Some(ChargedAt::new(charged_at)),
-        }
+        Self { limiter, key: key.into(), cost, granted, charged_at: Some(ChargedAt::new(charged_at)) }
     }
 
     /// What the limits said when it was charged.
     pub fn decision(&self) -> &Decision {
-        &self.decision
+        &self.granted.decision
     }
 
     /// Keeps the charge. What concurrency limits gave is held for their ttl.
     pub fn commit(mut self) {
         self.charged_at = None;
-        self.lease = None;
     }
 }
 
 impl<C: Clock, S: Store> Drop for Reservation<'_, C, S> {
     fn drop(&mut self) {
-        let Some(charged_at) = self.charged_at else { return };
-        let limiter = self.limiter.get();
-        if let Some(lease) = &self.lease {
-            limiter.release_in_background(&self.key, &lease.token);
-        }
-        // Where a shared store did not answer, this process's share of the limit was charged, and the share may be another by now.
-        if !self.decision.degraded {
-            limiter.refund_in_background(&self.key, self.cost, self.asked, charged_at);
+        if let Some(charged_at) = self.charged_at {
+            self.limiter.get().give_back(&self.key, self.cost, &self.granted, charged_at);
         }
     }
 }
 
 impl<C: Clock, S: Store> std::fmt::Debug for Reservation<'_, C, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reservation").field("decision", &self.decision).finish_non_exhaustive()
+        f.debug_struct("Reservation").field("decision", self.decision()).finish_non_exhaustive()
     }
 }

@@ -118,13 +118,7 @@ impl<'r, C: Timer + Send + Sync, S: Store> Acquire for LimiterRequest<'r, C, S> 
     }
 
     fn give_back(&self, given: &Given) {
-        let Given { granted: Granted { decision, lease, at }, charged_at } = given;
-        if let Some(lease) = lease {
-            self.limiter.release_in_background(self.key, &lease.token);
-        }
-        if !decision.degraded {
-            self.limiter.refund_in_background(self.key, self.cost, *at, *charged_at);
-        }
+        self.limiter.give_back(self.key, self.cost, &given.granted, given.charged_at);
     }
 
     fn forecaster(&self) -> Option<&Self::Forecaster> {

@@ -31,7 +31,7 @@ impl<C: Clock> Locks<C, Arc<MemoryStore>> {
 
     /// As [`try_lock`](Self::try_lock), with the lease itself, for a holder that is somewhere else: it is not given back by
     /// itself before its time is over.
-    #[must_use = "a lease that nobody has is held until its ttl is over"]
+    #[must_use = "the lease is held until its ttl is over, unless it is released"]
     pub fn lease(&self, key: impl IntoKey, ttl: Duration) -> (Decision, Option<Lease>) {
         self.limiter.lease(key, 1, Some(ttl))
     }

@@ -4,6 +4,7 @@
 mod engine;
 #[cfg(feature = "rules")]
 mod engine_fleet;
+mod examples;
 mod executor;
 mod golden;
 mod leases;

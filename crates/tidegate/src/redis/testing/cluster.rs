@@ -43,6 +43,20 @@ impl RedisCluster {
         .await;
     }
 
+    /// The replicas of a master have all that it was told until now. Redis replicates in the background.
+    pub async fn until_replicated(&self, master: usize) {
+        let number_after = |text: &str, name: &str| -> Option<u64> {
+            let rest = &text[text.find(name)? + name.len()..];
+            rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+        };
+        let info = || self.nodes[master].cli(&["INFO", "replication"]);
+        let told = number_after(&info(), "master_repl_offset:").expect("an offset");
+        until("the replica has it", async || {
+            number_after(&info(), ",offset=").is_some_and(|has| has >= told)
+        })
+        .await;
+    }
+
     fn replicas(&self, node: usize) -> usize {
         self.nodes[node].cli(&["INFO", "replication"]).matches("state=online").count()
     }

@@ -3,6 +3,7 @@
 //! Tests that hold for an engine over its own store and over a shared one run over both, see `setup`. `own_store` and
 //! `census` have those of its own store alone, `engine_fleet` those of a shared one.
 
+mod acquiring;
 mod actions;
 mod answers;
 pub mod bench;

@@ -106,7 +106,7 @@ async fn while_redis_is_away_a_share_is_enforced_or_nothing_passes() {
     }
     assert!(local.peek("key", 1).await.is_err());
     server.go_on();
-    wait_until(async || Some(deny.check("key", 1).await).filter(|one| !one.degraded)).await;
+    let _ = wait_until(async || Some(deny.check("key", 1).await).filter(|one| !one.degraded)).await;
 }
 
 #[test]

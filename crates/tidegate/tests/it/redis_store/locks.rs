@@ -48,7 +48,7 @@ async fn a_lock_is_held_beyond_its_ttl() {
     assert!(guard.is_held());
     assert!(other.try_lock("invoice", SHORT).await.is_err());
     drop(guard);
-    wait_until(async || other.try_lock("invoice", SHORT).await.ok()).await;
+    let _ = wait_until(async || other.try_lock("invoice", SHORT).await.ok()).await;
 }
 
 #[tokio::test]

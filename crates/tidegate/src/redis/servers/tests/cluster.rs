@@ -36,6 +36,7 @@ async fn a_master_that_is_killed_is_replaced_by_its_replica() {
         assert_eq!(add(&servers, tag, 1).await, Ok(1));
     }
     let victim = cluster.owner(&key(&tags[0]));
+    cluster.until_replicated(victim).await;
     cluster.nodes[victim].kill();
     for tag in &tags {
         until("the key can be counted again", async || add(&servers, tag, 1).await.is_ok()).await;

@@ -1,0 +1,40 @@
+//! Three limiters that share a limit over Redis, as three processes would:
+//! `cargo run --example fleet --features redis -- redis://127.0.0.1:6379`.
+
+use tidegate::Limiter;
+use tidegate::redis::{RedisLimiter, RedisStore};
+
+type Failed = Box<dyn std::error::Error>;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Failed> {
+    let url = std::env::args().nth(1).unwrap_or_else(|| "redis://127.0.0.1:6379".to_owned());
+    let admitted = run(&url).await?;
+    println!("{admitted} of 60 were admitted");
+    Ok(())
+}
+
+/// How many requests three nodes admit together.
+pub async fn run(url: &str) -> Result<usize, Failed> {
+    let mut nodes: Vec<RedisLimiter> = Vec::new();
+    for _ in 0..3 {
+        // `connect_lazy` would let a program start while Redis is away.
+        let redis = RedisStore::connect(url).await?;
+        nodes.push(Limiter::builder().rule("fleet-example").limit("30 per hour").store(redis).build()?);
+    }
+    nodes[0].reset("user:42").await?;
+    let mut admitted = 0;
+    for request in 0..60 {
+        let decision = nodes[request % nodes.len()].check("user:42", 1).await;
+        if decision.degraded {
+            println!("Redis did not answer: this node's share of the limit decided");
+        }
+        admitted += usize::from(decision.is_allowed());
+    }
+
+    // A charge that is given back, because its work failed.
+    let reservation = nodes[1].reserve("user:43", 1).await?;
+    println!("reserved, {} left", reservation.decision().remaining);
+    drop(reservation);
+    Ok(admitted)
+}
