@@ -44,7 +44,8 @@ impl RedisStore {
             let settings = settings.clone();
             async move {
                 let servers = Servers::connect(&settings, &SCRIPTS).await?;
-                let heartbeat = Heartbeat::start(&servers, &settings.namespace).await;
+                let heartbeat = Heartbeat::new(&settings.namespace);
+                heartbeat.beat(&servers).await;
                 Ok((servers, heartbeat))
             }
         };
@@ -77,7 +78,7 @@ impl RedisStore {
         let (servers, heartbeat) = {
             let _entered = runtime.handle.enter();
             let servers = Servers::connect_lazy(&settings, &SCRIPTS)?;
-            let heartbeat = Heartbeat::start_lazy(&servers, &settings.namespace);
+            let heartbeat = Heartbeat::new(&settings.namespace);
             (servers, heartbeat)
         };
         Ok(Self::of(Parts { settings, runtime, deadlines, servers, heartbeat }))

@@ -7,13 +7,17 @@
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::Value;
+use tidegate_core::Timestamp;
+use tokio::runtime::Handle;
 
 use super::connect::BEATS;
 use super::servers::{Sent, Servers};
+use super::ticking::Due;
+use crate::sync::lock;
 
 /// The script that says so.
 pub(super) const HEARTBEAT: &str = include_str!("lua/heartbeat.lua");
@@ -31,18 +35,23 @@ const KEPT_US: u64 = 10_000_000;
 const HEARD_MAX: usize = 6;
 
 /// How many processes there are, as far as is known.
-#[derive(Debug)]
 pub(super) struct Heartbeat {
     live_nodes: AtomicU32,
-}
-
-/// Who says that it is there, and where.
-struct Beating {
-    servers: Weak<Servers>,
     key: Box<str>,
+    /// What this process is known by.
     id: Box<str>,
     random: RandomState,
+    due: Due,
+    beating: Mutex<Beating>,
+}
+
+/// What the last beats came to.
+#[derive(Default)]
+struct Beating {
     heard: Heard,
+    /// How many were started.
+    turns: u64,
+    is_under_way: bool,
 }
 
 /// The last answers, however long ago that was.
@@ -63,62 +72,54 @@ impl Heard {
 }
 
 impl Heartbeat {
-    /// Says that this process is there, once now and then every two seconds, for as long as the servers and this are.
-    pub(super) async fn start(servers: &Arc<Servers>, namespace: &str) -> Arc<Self> {
-        let (heartbeat, mut beating) = (Self::new(), Beating::new(servers, namespace));
-        beating.beat(&heartbeat).await;
-        tokio::spawn(beating.keep_beating(Arc::downgrade(&heartbeat)));
-        heartbeat
-    }
-
-    /// The same, and does not wait for the first: the servers may be away.
-    pub(super) fn start_lazy(servers: &Arc<Servers>, namespace: &str) -> Arc<Self> {
-        let (heartbeat, beating) = (Self::new(), Beating::new(servers, namespace));
-        tokio::spawn(beating.keep_beating(Arc::downgrade(&heartbeat)));
-        heartbeat
-    }
-
-    fn new() -> Arc<Self> {
-        Arc::new(Self { live_nodes: AtomicU32::new(1) })
+    pub(super) fn new(namespace: &str) -> Arc<Self> {
+        let random = RandomState::new();
+        let id = format!("{:016x}{:016x}", random.hash_one(1), random.hash_one(2));
+        Arc::new(Self {
+            live_nodes: AtomicU32::new(1),
+            key: format!("{namespace}:1nodes").into(),
+            id: id.into(),
+            random,
+            due: Due::default(),
+            beating: Mutex::default(),
+        })
     }
 
     pub(super) fn live_nodes(&self) -> NonZeroU32 {
         NonZeroU32::new(self.live_nodes.load(Ordering::Relaxed)).unwrap_or(NonZeroU32::MIN)
     }
-}
 
-impl Beating {
-    fn new(servers: &Arc<Servers>, namespace: &str) -> Self {
-        let random = RandomState::new();
-        let id = format!("{:016x}{:016x}", random.hash_one(1), random.hash_one(2));
-        Self {
-            servers: Arc::downgrade(servers),
-            key: format!("{namespace}:1nodes").into(),
-            id: id.into(),
-            random,
-            heard: Heard::default(),
+    /// Says that this process is there if that is due: every two seconds, and sooner until the first is answered.
+    pub(super) fn tick(self: &Arc<Self>, now: Timestamp, servers: &Arc<Servers>, runtime: &Handle) {
+        let mut beating = lock(&self.beating);
+        let is_first = beating.turns == 0 && beating.heard.is_empty();
+        let pause = || self.pause(&beating);
+        if !(self.due.is_due(now, pause) || is_first) || beating.is_under_way {
+            return;
         }
+        beating.turns += 1;
+        beating.is_under_way = true;
+        drop(beating);
+        let (heartbeat, servers) = (self.clone(), Arc::downgrade(servers));
+        runtime.spawn(async move {
+            if let Some(servers) = servers.upgrade() {
+                heartbeat.beat(&servers).await;
+            }
+            lock(&heartbeat.beating).is_under_way = false;
+        });
     }
 
-    async fn keep_beating(mut self, heartbeat: Weak<Heartbeat>) {
-        for turn in 0_u64.. {
-            tokio::time::sleep(self.pause(turn)).await;
-            let Some(heartbeat) = heartbeat.upgrade() else { return };
-            self.beat(&heartbeat).await;
-        }
-    }
-
-    fn pause(&self, turn: u64) -> Duration {
-        if self.heard.is_empty() {
+    fn pause(&self, beating: &Beating) -> Duration {
+        if beating.heard.is_empty() {
             return EVERY_AT_FIRST;
         }
-        let sooner_ns = self.random.hash_one(turn) % u64::try_from(SOONER_MAX.as_nanos()).unwrap_or(1);
+        let sooner_ns =
+            self.random.hash_one(beating.turns) % u64::try_from(SOONER_MAX.as_nanos()).unwrap_or(1);
         EVERY - Duration::from_nanos(sooner_ns)
     }
 
-    /// If it does not get through, what was known last stays.
-    async fn beat(&mut self, heartbeat: &Heartbeat) {
-        let Some(servers) = self.servers.upgrade() else { return };
+    /// Says that this process is there. If it does not get through, what was known last stays.
+    pub(super) async fn beat(&self, servers: &Servers) {
         let place = servers.place(self.key.as_bytes());
         let mut command = redis::cmd("EVALSHA");
         command.arg(servers.sha(BEATS)).arg(1).arg(&*self.key).arg(&*self.id).arg(KEPT_US);
@@ -126,7 +127,8 @@ impl Beating {
         if let Some(Ok(Value::Int(count))) = replies.pop()
             && let Ok(count) = u32::try_from(count)
         {
-            heartbeat.live_nodes.store(self.heard.add(count), Ordering::Relaxed);
+            let known = lock(&self.beating).heard.add(count);
+            self.live_nodes.store(known, Ordering::Relaxed);
         }
     }
 }

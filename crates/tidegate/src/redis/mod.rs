@@ -6,7 +6,8 @@
 //!
 //! `order` is a plan that can wait. `script` is what is said to Redis and what its reply means. `servers` knows which
 //! server has which keys, and talks to them. A `desk` for each server gathers orders into calls. `store` puts it together.
-//! `connect` makes a store, `runtime` is where its tasks run, and `deadline` ends what takes too long.
+//! `connect` makes a store, `runtime` is where its tasks run, `ticking` does periodic work, and `deadline` ends what takes too
+//! long.
 
 mod batch;
 mod connect;
@@ -27,6 +28,7 @@ mod stats;
 mod store;
 #[cfg(test)]
 mod testing;
+mod ticking;
 mod url;
 
 pub use runtime::StoreRuntime;
@@ -37,6 +39,7 @@ pub use servers::{
 pub use settings::{ClientCertificate, RedisSettings};
 pub use stats::{FailureCounts, StoreStats};
 pub use store::RedisStore;
+pub use ticking::StoreTicks;
 pub use url::{StoreUrl, UrlError};
 
 /// A [`Limiter`](crate::Limiter) whose counters are in Redis.

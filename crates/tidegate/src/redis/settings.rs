@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{EventHook, StoreRuntime, StoreUrl, UrlError};
+use super::{EventHook, StoreRuntime, StoreTicks, StoreUrl, UrlError};
 
 /// Where the store is, and how it is talked to.
 #[derive(Clone, Debug)]
@@ -27,6 +27,8 @@ pub struct RedisSettings {
     pub on_event: Option<EventHook>,
     /// Which tokio runtime the tasks of the store run on.
     pub runtime: StoreRuntime,
+    /// Which clock drives the periodic work of the store.
+    pub ticks: StoreTicks,
 }
 
 /// A certificate with its key.
@@ -55,6 +57,7 @@ impl RedisSettings {
             client_certificate: None,
             on_event: None,
             runtime: StoreRuntime::default(),
+            ticks: StoreTicks::default(),
         }
     }
 }

@@ -8,12 +8,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
-use tidegate_core::{Algorithm, Charge, Op, Plan, Role};
+use tidegate_core::{Algorithm, Charge, Op, Plan, Role, Timestamp};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::RedisSettings;
 use super::connect::Parts;
 use super::deadline::{Deadlines, Elapsed};
 use super::deny_cache::{Denials, DenyCache};
@@ -28,6 +27,7 @@ use super::servers::{Place, ServerId};
 use super::split::Split;
 use super::stats::{Counters, StoreStats};
 use super::url::Shape;
+use super::{RedisSettings, StoreTicks};
 use crate::store::split::Placement;
 use crate::store::{Ask, Later, LeaseReply, Reply, Response, Spawn, Store};
 use crate::{Clock, StoreFailure, SystemClock};
@@ -53,7 +53,7 @@ pub(super) struct Inner {
     settings: RedisSettings,
     /// No more than there are servers.
     desks: RwLock<HashMap<ServerId, Desk>>,
-    heartbeat: Arc<Heartbeat>,
+    pub heartbeat: Arc<Heartbeat>,
     hasher: RandomState,
     /// For what nobody else is to know: keyed by the system, and how often it was asked.
     secrets: (std::hash::RandomState, AtomicU64),
@@ -91,7 +91,11 @@ impl RedisStore {
             secrets: (std::hash::RandomState::new(), AtomicU64::new(0)),
             deadlines,
         };
-        Self { inner: Arc::new(inner) }
+        let inner = Arc::new(inner);
+        if inner.settings.ticks == StoreTicks::Own {
+            inner.start_ticking();
+        }
+        Self { inner }
     }
 
     /// How long an operation may take, and what may be learned from it.
@@ -165,6 +169,10 @@ impl Store for RedisStore {
 
     fn live_nodes(&self) -> NonZeroU32 {
         self.inner.heartbeat.live_nodes()
+    }
+
+    fn tick(&self, now: Timestamp) {
+        self.inner.tick(now);
     }
 
     fn spawner(&self) -> Option<Spawn> {

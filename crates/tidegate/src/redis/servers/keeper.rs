@@ -16,8 +16,6 @@ use super::task::Task;
 
 /// A connection that did not last so long was made in vain: the next may fare no better.
 const LASTING: Duration = Duration::from_secs(1);
-/// How often Sentinels are asked whether the master is still the same, though it answers.
-const MASTER_CHECKED: Between = Between::millis(5_000..=10_000);
 
 /// A server, and who looks after it for as long as this lives.
 pub(super) struct Kept {
@@ -123,7 +121,7 @@ async fn until_elsewhere(server: &Server) {
     let Finder::Asking(sentinels) = &server.finder else { return std::future::pending().await };
     let each = Patience::InBackground.each(server.means.timeout);
     loop {
-        sleep(MASTER_CHECKED.draw()).await;
+        sentinels.check.notified().await;
         if let Ok(master) = sentinels.master(&server.means, each).await
             && master != server.address()
         {

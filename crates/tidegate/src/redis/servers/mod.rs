@@ -40,6 +40,8 @@ mod tls;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use tidegate_core::Timestamp;
+
 use super::RedisSettings;
 use super::url::Shape;
 use cluster::Cluster;
@@ -157,6 +159,19 @@ impl Servers {
             _ if round.is_empty() => Vec::new(),
             Some(server) => sending::send(self, server, round).await,
             None => round.iter().map(|_| Err(SendError::Away)).collect(),
+        }
+    }
+
+    /// Starts the periodic work that is due.
+    pub fn tick(&self, now: Timestamp) {
+        match &self.layout {
+            Layout::One(kept) => {
+                if let Finder::Asking(sentinels) = &kept.server.finder {
+                    sentinels.tick(now);
+                }
+            }
+            Layout::Ring(_) => {}
+            Layout::Cluster { cluster, .. } => cluster.tick(now),
         }
     }
 

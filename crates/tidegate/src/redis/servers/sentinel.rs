@@ -4,13 +4,17 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::{Pipeline, Value};
+use tidegate_core::Timestamp;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::connect_error::{ConnectError, ConnectErrorKind as Kind};
 use super::connection::{Connection, closed};
 use super::greeting::{Mode, greet, judged, refused, text};
+use super::jitter::Between;
 use super::means::{Means, Whom};
 use super::probe::late;
+use crate::redis::ticking::Due;
 use crate::redis::url::{Address, Login};
 
 /// Those who know which server is the master.
@@ -19,11 +23,29 @@ pub(super) struct Sentinels {
     login: Option<Login>,
     /// Those that answered last come first.
     addresses: Mutex<Vec<Address>>,
+    /// Told when they are to be asked whether the master is still the same, though it answers.
+    pub check: Notify,
+    check_due: Due,
 }
+
+/// How often they are.
+const MASTER_CHECKED: Between = Between::millis(5_000..=10_000);
 
 impl Sentinels {
     pub fn new(addresses: Vec<Address>, master: Box<str>, login: Option<Login>) -> Self {
-        Self { master, login, addresses: Mutex::new(addresses) }
+        Self {
+            master,
+            login,
+            addresses: Mutex::new(addresses),
+            check: Notify::new(),
+            check_due: Due::default(),
+        }
+    }
+
+    pub fn tick(&self, now: Timestamp) {
+        if self.check_due.is_due(now, || MASTER_CHECKED.draw()) {
+            self.check.notify_one();
+        }
     }
 
     pub fn first(&self) -> Address {

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use tidegate::Timestamp;
+use tidegate::redis::{RedisSettings, RedisStore, StoreTicks};
 use tidegate::store::Store;
 
 use super::server::{RedisServer, wait_until};
-use super::setup::{store_with, stores};
+use super::setup::{LONG, store_with, stores};
 
 #[tokio::test]
 async fn every_store_knows_how_many_there_are_and_when_one_is_gone() {
@@ -56,4 +58,27 @@ async fn a_redis_that_has_lost_who_there_is_makes_nobody_think_to_be_alone() {
     })
     .await;
     assert!(all.iter().all(knows_all));
+}
+
+#[tokio::test]
+async fn a_store_whose_clock_is_the_callers_beats_when_that_says_so() {
+    let server = RedisServer::start();
+    let mut settings = RedisSettings::new(server.url().parse().unwrap());
+    settings.timeout = LONG;
+    settings.ticks = StoreTicks::Caller;
+    let one = RedisStore::connect(settings.clone()).await.unwrap();
+    let _other = RedisStore::connect(settings).await.unwrap();
+    let commands = || one.stats().servers.total.commands;
+    let (before, mut now_s) = (commands(), 1_000_000_000_u64);
+    let mut tick = |on_s: u64| {
+        now_s += on_s;
+        one.tick(Timestamp::from_nanos(now_s * 1_000_000_000));
+    };
+    // The first tick says what time it is; a beat was made when the store was connected.
+    tick(0);
+    tick(1);
+    assert_eq!((commands(), one.live_nodes().get()), (before, 1));
+    tick(1);
+    wait_until(async || (one.live_nodes().get() == 2).then_some(())).await;
+    assert_eq!(commands(), before + 1);
 }

@@ -21,6 +21,7 @@ use super::place::{Place, SERVERS_MAX, ServerId};
 use super::server::{Part, Server};
 use super::slot::{SLOTS, slot_of};
 use super::stats::ServerStats;
+use crate::redis::ticking::Due;
 use crate::redis::url::Address;
 
 pub(super) use find::{find_and_keep_refreshing, unconnected};
@@ -42,6 +43,8 @@ pub(super) struct Cluster {
     changing: Mutex<()>,
     /// Told when there is reason to ask who has which slot.
     worried: Arc<Notify>,
+    /// When it is asked without any reason.
+    refresh_due: Due,
     /// To find it for the first time.
     attempts: Attempts,
 }
@@ -63,6 +66,7 @@ impl Cluster {
             table: ArcSwap::default(),
             changing: Mutex::new(()),
             worried: Arc::new(Notify::new()),
+            refresh_due: Due::default(),
             attempts: Attempts::default(),
         }
     }

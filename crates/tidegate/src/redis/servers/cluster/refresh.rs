@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
+use tidegate_core::Timestamp;
 use tokio::time::{sleep, timeout};
 
 use super::Cluster;
@@ -45,10 +46,18 @@ pub(in crate::redis::servers) async fn connect(
     Ok(Arc::new(cluster))
 }
 
+impl Cluster {
+    pub(in crate::redis::servers) fn tick(&self, now: Timestamp) {
+        if self.refresh_due.is_due(now, || REFRESHED.draw()) {
+            self.worried.notify_one();
+        }
+    }
+}
+
 /// For as long as the cluster is used.
 pub(in crate::redis::servers) async fn keep_refreshing(cluster: Arc<Cluster>) {
     loop {
-        let _ = timeout(REFRESHED.draw(), cluster.worried.notified()).await;
+        cluster.worried.notified().await;
         if let Ok(shares) = ask_anyone(&cluster).await {
             apply(&cluster, &shares);
         }

@@ -10,7 +10,7 @@ mod scripts;
 mod sentinel;
 mod tls;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use redis::{Value, cmd};
@@ -18,6 +18,7 @@ use redis::{Value, cmd};
 use super::{BreakerState, ConnectError, EventHook, SendError, Sent, Servers, StoreEvent};
 use crate::redis::RedisSettings;
 use crate::redis::testing::until;
+use crate::{Clock as _, SystemClock};
 
 /// Adds to a number.
 const ADD: &str = "return redis.call('INCRBY', KEYS[1], ARGV[1])";
@@ -48,7 +49,18 @@ async fn connected(url: &str) -> Arc<Servers> {
 }
 
 async fn connected_with(settings: &RedisSettings) -> Arc<Servers> {
-    Servers::connect(settings, &[ADD]).await.unwrap_or_else(|error| panic!("{error}"))
+    let servers = Servers::connect(settings, &[ADD]).await.unwrap_or_else(|error| panic!("{error}"));
+    tokio::spawn(keep_ticking(Arc::downgrade(&servers)));
+    servers
+}
+
+async fn keep_ticking(servers: Weak<Servers>) {
+    let clock = SystemClock::new();
+    while let Some(servers) = servers.upgrade() {
+        servers.tick(clock.now());
+        drop(servers);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 async fn refused(url: &str) -> ConnectError {
