@@ -15,10 +15,12 @@ mod mixed;
 mod node;
 mod owned_plan;
 pub(crate) mod split;
+mod watch;
 
 pub use error::StoreFailure;
 pub use fallback::Fallback;
 pub use node::NodeStore;
+pub use watch::{PollChanged, Watch};
 
 use std::num::NonZeroU32;
 use std::pin::Pin;
@@ -65,6 +67,13 @@ pub trait Store: Send + Sync {
     /// exactly when a request that waits will be admitted.
     fn is_local(&self) -> bool {
         false
+    }
+
+    /// Watches for units of a plan's keys that other nodes give back: released leases, refunds, resets. None if the store cannot
+    /// tell. Make the watch before the plan is asked about, so that no change in between is missed.
+    fn watch(&self, plan: &Plan<'_>) -> Option<Watch> {
+        let _ = plan;
+        None
     }
 
     /// What runs work to its end whether or not anybody waits for it; none if the store has nothing that could.
@@ -255,6 +264,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn is_local(&self) -> bool {
         (**self).is_local()
+    }
+
+    fn watch(&self, plan: &Plan<'_>) -> Option<Watch> {
+        (**self).watch(plan)
     }
 
     fn spawner(&self) -> Option<Spawn> {

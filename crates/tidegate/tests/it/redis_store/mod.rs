@@ -18,3 +18,4 @@ mod runtime;
 mod server;
 mod setup;
 mod split;
+mod watching;
