@@ -121,6 +121,13 @@ impl DenyCache {
         }
     }
 
+    /// Forgets what is known of a key, for units of it may have come back.
+    pub(super) fn forget_key(&self, key: &KeyName) {
+        if self.len() > 0 {
+            self.in_shard(key, |shard| shard.forget(key));
+        }
+    }
+
     /// Forgets what was seen of a plan's keys before Redis gave units back or forgot them: a reply from before that may
     /// come after it.
     pub(super) fn given_back(&self, charges: &[OrderCharge], seen: SeenAt) {

@@ -30,6 +30,7 @@ mod store;
 mod testing;
 mod ticking;
 mod url;
+mod watching;
 
 pub use runtime::StoreRuntime;
 pub use servers::{

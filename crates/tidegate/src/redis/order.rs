@@ -15,6 +15,9 @@ pub(super) struct Order {
     pub charges: SmallVec<[OrderCharge; 2]>,
     /// Whether the states that it found are wanted back even if it is not denied.
     pub keeps_states: bool,
+    /// Whether a refund is published, for those who wait for units. Parts of a denied plan that come back are not: that is
+    /// as if they had never been charged.
+    pub is_published: bool,
 }
 
 /// Who a lease belongs to: drawn at random for each, and kept as a secret.
@@ -48,7 +51,14 @@ pub(super) struct OrderCharge {
 
 impl Order {
     pub(super) fn new(op: Op, charges: SmallVec<[OrderCharge; 2]>) -> Self {
-        Self { op, owner: NOBODY, fence: FenceChange::Kept, charges, keeps_states: false }
+        Self {
+            op,
+            owner: NOBODY,
+            fence: FenceChange::Kept,
+            charges,
+            keeps_states: false,
+            is_published: false,
+        }
     }
 
     /// The same, for a lease of this owner.
@@ -73,7 +83,10 @@ pub(super) fn number(order: &Order) -> u8 {
             DENY
         }
         Op::Peek | Op::Deny { .. } => 2,
-        Op::Refund { .. } => 3,
+        Op::Refund { .. } => match order.is_published {
+            false => 3,
+            true => 10,
+        },
         Op::Reset => 4,
         Op::Acquire { .. } => 5,
         Op::Renew { .. } => match order.fence {

@@ -27,9 +27,10 @@ use super::servers::{Place, ServerId};
 use super::split::Split;
 use super::stats::{Counters, StoreStats};
 use super::url::Shape;
+use super::watching::Watches;
 use super::{RedisSettings, StoreTicks};
 use crate::store::split::Placement;
-use crate::store::{Ask, Later, LeaseReply, Reply, Response, Spawn, Store};
+use crate::store::{Ask, Later, LeaseReply, Reply, Response, Spawn, Store, Watch};
 use crate::{Clock, StoreFailure, SystemClock};
 
 /// Counters in Redis or Valkey. Clones are the same store.
@@ -50,6 +51,7 @@ pub(super) struct Inner {
     pub office: Office,
     pub runtime: Handle,
     pub giving_back: GivingBack,
+    watches: Watches,
     settings: RedisSettings,
     /// No more than there are servers.
     desks: RwLock<HashMap<ServerId, Desk>>,
@@ -80,10 +82,12 @@ impl RedisStore {
             clock: SystemClock::new(),
             _own_runtime: runtime.own.map(Arc::new),
         };
+        let watches = Watches::new(office.servers.clone(), office.deny_cache.clone(), runtime.handle.clone());
         let inner = Inner {
             office,
             runtime: runtime.handle,
             giving_back: GivingBack::default(),
+            watches,
             settings,
             desks: RwLock::default(),
             heartbeat,
@@ -171,6 +175,14 @@ impl Store for RedisStore {
         self.inner.heartbeat.live_nodes()
     }
 
+    fn watch(&self, plan: &Plan<'_>) -> Option<Watch> {
+        let inner = &self.inner;
+        inner.watches.watch(plan.enforced().map(|charge| {
+            let key = key_name(&inner.settings.namespace, charge);
+            (inner.office.servers.place(hash_tag(&key)).server, key)
+        }))
+    }
+
     fn tick(&self, now: Timestamp) {
         self.inner.tick(now);
     }
@@ -197,7 +209,8 @@ impl Inner {
             counts_from: counts_from(charge.counter.algorithm()),
             deny_cache: charge.policy.deny_cache,
         };
-        Order::new(op, plan.charges().iter().map(charge).collect())
+        let order = Order::new(op, plan.charges().iter().map(charge).collect());
+        Order { is_published: true, ..order }
     }
 
     /// Asks whether a plan passes, and charges it unless it is only looked at.

@@ -14,7 +14,7 @@ use tidegate_core::{
     Charge, Counter, Limit, Mode, Nanos, OnStoreFailure, Op, Outcome, Plan, Timestamp, Verdict, Wait,
 };
 
-use super::{Ask, LeaseReply, Reply, Response, Spawn, Store, StoreFailure, mixed};
+use super::{Ask, LeaseReply, Reply, Response, Spawn, Store, StoreFailure, Watch, mixed};
 use crate::Outcomes;
 use crate::memory::MemoryStore;
 
@@ -112,6 +112,13 @@ impl<S: Store> Store for Fallback<S> {
 
     fn local(&self) -> Option<&Arc<MemoryStore>> {
         Some(&self.memory)
+    }
+
+    fn watch(&self, plan: &Plan<'_>) -> Option<Watch> {
+        match mixed::has_local(plan) {
+            true => self.shared.watch(&mixed::shared_part(plan)),
+            false => self.shared.watch(plan),
+        }
     }
 
     fn spawner(&self) -> Option<Spawn> {

@@ -40,6 +40,11 @@ pub(super) fn has_local(plan: &Plan<'_>) -> bool {
     plan.charges().iter().any(|charge| place(charge) == Place::Local)
 }
 
+/// The charges of a plan that are counted in the shared store.
+pub(super) fn shared_part<'a>(plan: &Plan<'a>) -> Plan<'a> {
+    plan_of(plan.charges().iter().filter(|charge| place(charge) == Place::Shared).copied())
+}
+
 /// Asks about a plan with at least one local charge.
 #[inline(never)]
 pub(super) fn ask(memory: &Arc<MemoryStore>, shared: &impl Store, ask: &Ask<'_, '_>) -> Response {

@@ -17,6 +17,7 @@ mod node;
 mod owned_plan;
 mod shared;
 pub(crate) mod split;
+mod watch;
 
 pub use error::StoreFailure;
 pub use fallback::Fallback;
@@ -26,6 +27,7 @@ pub use shared::Shared;
 pub use tidegate_core::{
     Charge, ChargedAt, Counter, CounterId, DenyCache, Mode, Op, Outcome, Plan, PlanFull, Policy, Role,
 };
+pub use watch::{PollChanged, Watch};
 
 pub use crate::memory::{Outcomes, OutcomesIntoIter};
 
@@ -74,6 +76,13 @@ pub trait Store: Send + Sync {
     /// exactly when a request that waits will be admitted.
     fn is_local(&self) -> bool {
         false
+    }
+
+    /// Watches for units of a plan's keys that other nodes give back: released leases, refunds, resets. None if the store cannot
+    /// tell. Make the watch before the plan is asked about, so that no change in between is missed.
+    fn watch(&self, plan: &Plan<'_>) -> Option<Watch> {
+        let _ = plan;
+        None
     }
 
     /// What runs work to its end whether or not anybody waits for it; none if the store has nothing that could.
@@ -262,6 +271,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn is_local(&self) -> bool {
         (**self).is_local()
+    }
+
+    fn watch(&self, plan: &Plan<'_>) -> Option<Watch> {
+        (**self).watch(plan)
     }
 
     fn spawner(&self) -> Option<Spawn> {

@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::Timestamp;
+use tidegate_core::{Plan, Timestamp};
 
-use super::{Ask, Fallback, Reply, Response, Spawn, Store, StoreFailure};
+use super::{Ask, Fallback, Reply, Response, Spawn, Store, StoreFailure, Watch};
 use crate::memory::MemoryStore;
 
 /// Where a node counts: in its own memory, or in a store that a fleet shares. Clones are the same store.
@@ -74,6 +74,10 @@ impl Store for NodeStore {
     #[inline]
     fn is_local(&self) -> bool {
         matches!(self, Self::Local(_))
+    }
+
+    fn watch(&self, plan: &Plan<'_>) -> Option<Watch> {
+        self.get().watch(plan)
     }
 
     fn spawner(&self) -> Option<Spawn> {

@@ -19,6 +19,10 @@
 --   7 release  a lease is given back; admitted if so   |
 --   8 raise    as renew, and it takes another fence    /
 --   9 deny     the plan is denied elsewhere: charges only what counts denied attempts
+--  10 refund   as 3, and it is published
+--
+-- What comes back by a release, a refund 10 or a reset is published: the channel is the key's name, the message is empty.
+-- Where the user has no right to publish, nothing is said and all else is as usual.
 
 -- MGET takes a key of another type for one that is not there. Such a key is rare, so all are asked about at once.
 local function mark_wrong_types(seen)
@@ -96,10 +100,11 @@ local function write_states(held, expiry_shift_ms)
   end
 end
 
-local CHECK, PEEK, REFUND, RESET, ACQUIRE, RELEASE, RAISE, DENY = 1, 2, 3, 4, 5, 7, 8, 9
+local CHECK, PEEK, REFUND, RESET, ACQUIRE, RELEASE, RAISE, DENY, REFUND_TOLD =
+  1, 2, 3, 4, 5, 7, 8, 9, 10
 
 -- What is known of the keys, by their place: states before this call, states that it made (false is never seen) and when
--- those are over; and what is said of the plans.
+-- those are over; and what is said of the plans. plans.lua adds `freed`: the places of keys of which units have come back.
 local held = { seen = redis.call('MGET', unpack(KEYS)), fresh = {}, expires_ms = {}, admitted = {}, errors = {} }
 mark_wrong_types(held.seen)
 
@@ -177,13 +182,13 @@ while at_byte <= #bytes do
       }
       if op <= PEEK then
         plans_ops.check(group, op == CHECK)
-      elseif op == REFUND then
+      elseif op == REFUND or op == REFUND_TOLD then
         local from_us = {}
         for at = 1, charges do
           from_us[at] = struct.unpack('<d', bytes, at_byte)
           at_byte = at_byte + 8
         end
-        plans_ops.refund(group, from_us)
+        plans_ops.refund(group, from_us, op == REFUND_TOLD)
       elseif op == RESET then
         plans_ops.reset(group)
       elseif op == DENY then
@@ -203,6 +208,9 @@ while at_byte <= #bytes do
 end
 
 write_states(held, expiry_shift_ms)
+if held.freed then
+  for place in pairs(held.freed) do redis.pcall('PUBLISH', KEYS[place], '') end
+end
 
 -- One flat reply, made of what MGET said: every table in a reply costs Redis more than the numbers in it.
 local reply = held.seen

@@ -8,6 +8,8 @@
 local function define_plans(held, agree_on_lease)
   local floor, NOBODY = math.floor, string.rep('\0', 16)
   local seen, fresh, expires_ms, admitted, errors = held.seen, held.fresh, held.expires_ms, held.admitted, held.errors
+  local freed = {}
+  held.freed = freed
   local fit, weighed_a, weighed_b, weighed_c = {}, {}, {}, {}
 
   local function state_at(place)
@@ -89,7 +91,7 @@ local function define_plans(held, agree_on_lease)
 
   -- A key that cannot be read keeps what it holds. The others of its plan are given back nevertheless: each has been
   -- charged for itself.
-  local function refund(group, from_us)
+  local function refund(group, from_us, is_told)
     for plan = group.first_plan, group.first_plan + group.plans - 1 do
       for at = 1, group.charges do
         local term, place = group.terms[at], group.places[at]
@@ -100,6 +102,7 @@ local function define_plans(held, agree_on_lease)
             fail(plan, place)
           elseif left ~= true then
             keep(place, left, expires)
+            if is_told then freed[place] = true end
           end
         end
       end
@@ -117,6 +120,7 @@ local function define_plans(held, agree_on_lease)
         else
           keep(place, false)
         end
+        freed[place] = true
       end
       admit(plan)
       next_plan(group)
@@ -140,6 +144,7 @@ local function define_plans(held, agree_on_lease)
             if left ~= nil then
               keep(place, left, expires)
               is_changed = true
+              if not renews then freed[place] = true end
             end
           end
         end

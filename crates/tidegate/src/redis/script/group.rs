@@ -28,6 +28,7 @@ pub(super) type GroupCharges = SmallVec<[GroupCharge; 4]>;
 /// The group that the next plan may become part of.
 struct Group {
     op: Op,
+    number: u8,
     /// Where its bytes begin.
     starts: usize,
     plans: u16,
@@ -59,7 +60,7 @@ impl Groups {
     pub fn add(&mut self, order: &Order, charges: GroupCharges) {
         let op = &order.op;
         if let Some(group) = &mut self.last
-            && group.goes_on(op, &charges)
+            && group.goes_on(order, &charges)
         {
             group.plans += 1;
             group.patch(&mut self.bytes);
@@ -76,14 +77,15 @@ impl Groups {
         }
         write_needs(order, &charges, &mut self.bytes);
         let strides = SmallVec::from_elem(0, charges.len());
-        self.last = Some(Group { op: *op, starts, plans: 1, charges, strides });
+        self.last = Some(Group { op: *op, number: number(order), starts, plans: 1, charges, strides });
     }
 }
 
 impl Group {
     /// Whether a plan is the next of this group. Finds out the strides if it is the second.
-    fn goes_on(&mut self, op: &Op, charges: &[GroupCharge]) -> bool {
-        if !is_same(&self.op, op) || charges.len() != self.charges.len() {
+    fn goes_on(&mut self, order: &Order, charges: &[GroupCharge]) -> bool {
+        let is_same = is_same(&self.op, &order.op) && self.number == number(order);
+        if !is_same || charges.len() != self.charges.len() {
             return false;
         }
         let mut strides: SmallVec<[u8; 4]> = SmallVec::new();

@@ -4,7 +4,9 @@ use std::io;
 use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Pipeline, RedisConnectionInfo, RedisError, Value};
+use redis::{
+    AsyncConnectionConfig, Pipeline, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError, Value,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -27,6 +29,33 @@ pub(super) struct Connection {
 impl Connection {
     /// Nothing is said yet. It may take as long as the system lets it: callers have a deadline.
     pub async fn open(means: &Means, whom: &Whom<'_>) -> Result<Self, ConnectError> {
+        // With these it sends nothing by itself. What is said first is said, and its replies judged, in `greeting`.
+        Self::open_with(means, whom, &RedisConnectionInfo::default(), AsyncConnectionConfig::new()).await
+    }
+
+    /// A connection that is logged in and hears messages. Nothing else is to be asked on it.
+    pub async fn open_listening(
+        means: &Means,
+        whom: &Whom<'_>,
+        on_push: impl Fn(PushInfo) -> Result<(), ()> + Send + Sync + 'static,
+    ) -> Result<Self, ConnectError> {
+        // Only the newer protocol has messages beside replies. All servers that are new enough for the script know it.
+        let mut info = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3);
+        if let Some(login) = whom.login {
+            info = info.set_password(&*login.password);
+            if let Some(user) = &login.user {
+                info = info.set_username(&**user);
+            }
+        }
+        Self::open_with(means, whom, &info, AsyncConnectionConfig::new().set_push_sender(on_push)).await
+    }
+
+    async fn open_with(
+        means: &Means,
+        whom: &Whom<'_>,
+        info: &RedisConnectionInfo,
+        config: AsyncConnectionConfig,
+    ) -> Result<Self, ConnectError> {
         let address = whom.address;
         let stream = TcpStream::connect((&*address.host, address.port))
             .await
@@ -35,19 +64,23 @@ impl Connection {
             })
             .map_err(|error| unreachable(address, &error))?;
         match &means.tls {
-            None => Self::over(stream, address).await,
-            Some(tls) => Self::over(tls.secure(address, stream).await?, address).await,
+            None => Self::over(stream, address, info, config).await,
+            Some(tls) => Self::over(tls.secure(address, stream).await?, address, info, config).await,
         }
     }
 
-    async fn over<S>(stream: S, address: &Address) -> Result<Self, ConnectError>
+    async fn over<S>(
+        stream: S,
+        address: &Address,
+        info: &RedisConnectionInfo,
+        config: AsyncConnectionConfig,
+    ) -> Result<Self, ConnectError>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        // With these it sends nothing by itself. What is said first is said, and its replies judged, in `greeting`.
-        let silent = RedisConnectionInfo::default().set_skip_set_lib_name();
-        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let (requests, driver) = MultiplexedConnection::new_with_config(&silent, stream, config)
+        let info = info.clone().set_skip_set_lib_name();
+        let config = config.set_connection_timeout(None).set_response_timeout(None);
+        let (requests, driver) = MultiplexedConnection::new_with_config(&info, stream, config)
             .await
             .map_err(|error| closed(address, &error))?;
         let (alive, broken) = watch::channel(());
@@ -56,6 +89,15 @@ impl Connection {
             drop(alive);
         });
         Ok(Self { requests, broken, _driver: Arc::new(driver) })
+    }
+
+    /// Hears what is published on channels from now on.
+    pub async fn subscribe(&self, channels: &[&[u8]]) -> Result<(), RedisError> {
+        self.requests.clone().subscribe(channels).await
+    }
+
+    pub async fn unsubscribe(&self, channels: &[&[u8]]) -> Result<(), RedisError> {
+        self.requests.clone().unsubscribe(channels).await
     }
 
     /// One reply for each command, or an error if the connection broke. Errors of the server are replies.

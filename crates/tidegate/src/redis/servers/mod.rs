@@ -21,6 +21,7 @@ mod finder;
 mod greeting;
 mod jitter;
 mod keeper;
+mod listening;
 mod means;
 mod place;
 mod probe;
@@ -56,6 +57,7 @@ use task::Task;
 
 pub use connect_error::{ConnectError, ConnectErrorKind};
 pub use event::{EventHook, StoreEvent};
+pub(super) use listening::{ListenError, Listener};
 pub(super) use place::{Place, ServerId};
 pub(super) use sent::{SendError, Sent};
 pub use stats::{BreakerState, ServerCounts, ServerStats, ServersStats};
@@ -150,15 +152,18 @@ impl Servers {
     /// Sends commands as one pipeline and gives their replies, in order, within [`RedisSettings::timeout`]. A script is
     /// loaded again where it was lost, and redirects of a cluster are followed. What may have been run is never sent again.
     pub async fn send(&self, server: ServerId, round: Vec<Sent>) -> Vec<Result<redis::Value, SendError>> {
-        let server = match &self.layout {
-            Layout::One(kept) => Some(kept.server.clone()),
-            Layout::Ring(ring) => ring.server(server).cloned(),
-            Layout::Cluster { cluster, .. } => cluster.server(server),
-        };
-        match server {
+        match self.server(server) {
             _ if round.is_empty() => Vec::new(),
             Some(server) => sending::send(self, server, round).await,
             None => round.iter().map(|_| Err(SendError::Away)).collect(),
+        }
+    }
+
+    fn server(&self, server: ServerId) -> Option<Arc<Server>> {
+        match &self.layout {
+            Layout::One(kept) => Some(kept.server.clone()),
+            Layout::Ring(ring) => ring.server(server).cloned(),
+            Layout::Cluster { cluster, .. } => cluster.server(server),
         }
     }
 

@@ -20,3 +20,4 @@ mod runtime;
 mod server;
 mod setup;
 mod split;
+mod watching;

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use tidegate_core::{Charge, ChargedAt, Plan, UNITS_MAX, Verdict};
 
+use super::super::term::calendar_of;
 use super::*;
 use crate::{MemoryStore, Outcomes};
 
@@ -388,12 +389,14 @@ impl Case {
         (!counters.is_empty()).then_some(Both { kind: asked.kind, counters, order, charged_at: None })
     }
 
-    /// The refund of an earlier plan; none if there was none, or if its windows of a calendar are not at hand because time has
-    /// stepped back.
+    /// The refund of an earlier plan; none if there was none, or if its windows of a calendar are not at hand. What that means
+    /// for windows that are over shows only if time steps back to them.
     fn refund_of(&self, ago: usize) -> Option<Both> {
         let Charged { at, counters, charges } = self.charged.iter().rev().nth(ago)?.clone();
         let window_ns = self.limits.iter().map(|limit| limit.rate().window_ns()).min().unwrap_or(0);
-        if at.at.as_nanos() > self.now_us * 1_000 + window_ns || at.at.as_nanos() == 0 {
+        let (at_ns, now_ns) = (at.at.as_nanos(), self.now_us * 1_000);
+        let has_calendar = charges.iter().any(|charge| calendar_of(&charge.algorithm).is_some());
+        if at_ns > now_ns + window_ns || at_ns == 0 || has_calendar && at_ns + window_ns < now_ns {
             return None;
         }
         let counts_from = |charge: &OrderCharge| Some(whole_micros(at.counts_from(&charge.algorithm)));
