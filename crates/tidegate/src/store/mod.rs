@@ -144,16 +144,25 @@ impl Reply {
         Self { lease, ..self }
     }
 
-    /// The reply, if it has an outcome for every charge of the plan.
+    /// Whether it has an outcome for every charge of the plan, if it was to be decided.
+    #[cfg(feature = "rules")]
+    #[inline]
+    pub(crate) fn answers(&self, ask: &Ask<'_, '_>) -> bool {
+        let is_decided = ask.op.charges() || matches!(ask.op, Op::Peek);
+        !is_decided || self.outcomes.len() == ask.plan.charges().len()
+    }
+
+    /// What is wrong with a reply that does not [answer](Self::answers).
+    #[cfg(feature = "rules")]
+    #[cold]
+    pub(crate) fn incomplete() -> StoreFailure {
+        StoreFailure::Refused("it answered for fewer limits than it was asked about".into())
+    }
+
+    /// The reply, if it [answers](Self::answers).
     #[cfg(feature = "rules")]
     pub(crate) fn checked(self, ask: &Ask<'_, '_>) -> Result<Self, StoreFailure> {
-        let is_decided = ask.op.charges() || ask.op == Op::Peek;
-        match !is_decided || self.outcomes.len() == ask.plan.charges().len() {
-            true => Ok(self),
-            false => {
-                Err(StoreFailure::Refused("it answered for fewer limits than it was asked about".into()))
-            }
-        }
+        if self.answers(ask) { Ok(self) } else { Err(Self::incomplete()) }
     }
 }
 
