@@ -102,10 +102,17 @@ pub fn read_one(json: &[u8], form: Form) -> Result<ReadRequest<'_>, RequestError
 /// in `requests[3]`.
 pub fn read_one_or_batch(json: &[u8]) -> Result<OneOrBatch<'_>, RequestError> {
     let reading = Cell::new(None);
-    read_by(json, RequestOrBatch(Batch { reading: &reading })).map_err(|error| match reading.get() {
-        Some(number) => RequestError { message: format!("requests[{number}]: {}", error.message), ..error },
-        None => error,
-    })
+    let mut request = ReadRequest::default();
+    match read_by(json, RequestOrBatch { batch: Batch { reading: &reading }, request: &mut request }) {
+        Ok(None) => Ok(OneOrBatch::One(request)),
+        Ok(Some(requests)) => Ok(OneOrBatch::Batch(requests)),
+        Err(error) => Err(match reading.get() {
+            Some(number) => {
+                RequestError { message: format!("requests[{number}]: {}", error.message), ..error }
+            }
+            None => error,
+        }),
+    }
 }
 
 fn read_by<'j, S: DeserializeSeed<'j>>(json: &'j [u8], seed: S) -> Result<S::Value, RequestError> {

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use smallvec::SmallVec;
 
 use super::compiled_limit::CompiledLimit;
-use super::matched::{LimitRef, MatchedKey, MatchedLimit, MatchedLimits, ResolvedLimit};
+use super::matched::{LimitRef, MatchedLimit, MatchedLimits, ResolvedLimit};
 use super::plan_draft::{PartCounter, PlanPart, PlanParts};
 use super::{Action, ElasticBy, LimitId, Margin, Rule, RuleLimit, Ruleset};
 use crate::{Nanos, OnStoreFailure, Outcome, Timestamp, Verdict, Wait};
@@ -33,7 +33,7 @@ pub enum Fate {
     Unavailable,
 }
 
-/// This many limits need no allocation. Few, because an answer is moved, and each limit takes some 150 bytes.
+/// This many limits need no allocation. Few, because an answer is moved, and each limit takes 112 bytes.
 const LIMITS_INLINE: usize = 2;
 
 /// The answer to a request.
@@ -59,14 +59,14 @@ pub struct Answer<R> {
     /// Whether some limit was decided without the store that a fleet shares, because that did not answer.
     pub degraded: bool,
     limits: SmallVec<[LimitOutcome; LIMITS_INLINE]>,
-    candidates: SmallVec<[LimitOutcome; 0]>,
+    candidates: Vec<LimitOutcome>,
 }
 
 /// What one limit says, as an answer keeps it.
 #[derive(Clone, Debug)]
 struct LimitOutcome {
     limit: LimitRef,
-    descriptor: usize,
+    descriptor: u32,
     fate: Fate,
     cost: u64,
     outcome: Outcome,
@@ -131,40 +131,56 @@ impl Fate {
 }
 
 impl<R: Deref<Target = Ruleset>> Answer<R> {
+    /// The answer to a request that is not decided yet, by these rules: it passes, and falls under no limit.
+    ///
+    /// An answer is large. It is made where it stays, and [decided](super::Evaluation::answer) there.
+    #[inline]
+    pub fn undecided(rules: R) -> Self {
+        Self {
+            rules,
+            fate: Fate::Allowed,
+            remaining: u64::MAX,
+            retry_after: Wait::NONE,
+            reset_after: Nanos::ZERO,
+            delay: Nanos::ZERO,
+            decided_by: None,
+            degraded: false,
+            limits: SmallVec::new(),
+            candidates: Vec::new(),
+        }
+    }
+
     /// Merges the outcomes of a plan for these limits.
     #[inline]
-    pub(super) fn merge(
-        rules: R,
+    pub(super) fn decide(
+        &mut self,
         matched: &MatchedLimits,
         parts: &PlanParts,
         outcomes: &[Outcome],
         now: Timestamp,
-    ) -> Self {
-        let outcome = |(index, matched): (usize, &MatchedLimit)| {
+    ) {
+        self.limits.clear();
+        for (index, matched) in (0..).zip(matched.all()) {
             let parts = PartOutcomes { parts: &parts.0, limit: index, outcomes, now };
-            LimitOutcome::of(matched, rules.resolve(&matched.limit), &parts)
-        };
-        let limits: SmallVec<[LimitOutcome; LIMITS_INLINE]> =
-            matched.all().iter().enumerate().map(outcome).collect();
-        let Merged { fate, remaining, retry_after, reset_after, delay, decided_by } = Merged::of(&limits);
-        let (candidates, degraded) = (SmallVec::new(), false);
-        Self {
-            rules,
-            fate,
-            remaining,
-            retry_after,
-            reset_after,
-            delay,
-            decided_by,
-            degraded,
-            limits,
-            candidates,
+            self.limits.push(LimitOutcome::of(matched, self.rules.resolve(&matched.limit), &parts));
         }
+        self.merge_limits();
     }
 
     /// The rules that the answer was made by.
+    #[inline]
     pub fn rules(&self) -> &Ruleset {
         &self.rules
+    }
+
+    /// How the answer holds on to its rules.
+    pub fn rules_mut(&mut self) -> &mut R {
+        &mut self.rules
+    }
+
+    /// The rules, without the answer.
+    pub fn into_rules(self) -> R {
+        self.rules
     }
 
     /// What each limit says.
@@ -220,7 +236,7 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
             };
         }
         if !denying.is_empty() {
-            self.merge_again();
+            self.merge_limits();
         }
     }
 
@@ -239,7 +255,7 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
             rule,
             limit: &compiled.limit,
             id: &compiled.id,
-            descriptor: limit.descriptor,
+            descriptor: limit.descriptor as usize,
             fate: limit.fate,
             cost: limit.cost,
             outcome: &limit.outcome,
@@ -259,51 +275,33 @@ impl<R> Answer<R> {
             limit.fate = Fate::Denied;
             limit.outcome = Outcome { verdict: Verdict::Denied, retry_after, ..limit.outcome };
         }
-        self.merge_again();
+        self.merge_limits();
     }
 
-    /// Merges the limits again after one of them has changed.
-    #[cold]
-    fn merge_again(&mut self) {
-        let Merged { fate, remaining, retry_after, reset_after, delay, decided_by } =
-            Merged::of(&self.limits);
-        (self.fate, self.remaining, self.retry_after) = (fate, remaining, retry_after);
-        (self.reset_after, self.delay, self.decided_by) = (reset_after, delay, decided_by);
-    }
-}
-
-/// What all limits say together.
-struct Merged {
-    fate: Fate,
-    remaining: u64,
-    retry_after: Wait,
-    reset_after: Nanos,
-    delay: Nanos,
-    decided_by: Option<usize>,
-}
-
-impl Merged {
-    #[inline]
-    fn of(limits: &[LimitOutcome]) -> Self {
-        let decided_by = (0..limits.len()).rev().max_by_key(|index| limits[*index].weight());
-        let fate = decided_by.map_or(Fate::Allowed, |index| limits[index].fate);
+    /// What all limits say together.
+    fn merge_limits(&mut self) {
+        let limits = self.limits.as_slice();
+        self.decided_by = match limits {
+            [] => None,
+            [_] => Some(0),
+            _ => (0..limits.len()).rev().max_by_key(|index| limits[*index].weight()),
+        };
+        self.fate = self.decided_by.map_or(Fate::Allowed, |index| limits[index].fate);
         let none_is_shown = !limits.iter().any(|limit| limit.is_shown);
-        let counting =
-            || limits.iter().filter(|limit| none_is_shown || limit.is_shown).map(|limit| &limit.outcome);
-        Self {
-            fate,
-            remaining: counting().map(|outcome| outcome.remaining).min().unwrap_or(u64::MAX),
-            retry_after: {
-                let blocking = limits.iter().filter(|limit| !limit.fate.passes());
-                blocking.map(|limit| limit.outcome.retry_after).max().unwrap_or(Wait::NONE)
-            },
-            reset_after: counting().map(|outcome| outcome.reset_after).max().unwrap_or_default(),
-            delay: match fate.passes() {
-                true => counting().map(|outcome| outcome.delay).max().unwrap_or_default(),
-                false => Nanos::ZERO,
-            },
-            decided_by,
+        let (mut remaining, mut retry_after) = (u64::MAX, Wait::NONE);
+        let (mut reset_after, mut delay) = (Nanos::ZERO, Nanos::ZERO);
+        for LimitOutcome { fate, outcome, is_shown, .. } in limits {
+            if !fate.passes() {
+                retry_after = retry_after.max(outcome.retry_after);
+            }
+            if *is_shown || none_is_shown {
+                remaining = remaining.min(outcome.remaining);
+                reset_after = reset_after.max(outcome.reset_after);
+                delay = delay.max(outcome.delay);
+            }
         }
+        (self.remaining, self.retry_after, self.reset_after) = (remaining, retry_after, reset_after);
+        self.delay = if self.fate.passes() { delay } else { Nanos::ZERO };
     }
 }
 
@@ -350,7 +348,7 @@ impl LimitOutcome {
     }
 
     fn of(matched: &MatchedLimit, resolved: ResolvedLimit<'_>, parts: &PartOutcomes<'_>) -> Self {
-        let Some(main) = parts.of(PartCounter::Main).filter(|_| matched.key != MatchedKey::Missing) else {
+        let Some(main) = parts.of(PartCounter::Main).filter(|_| matched.has_key()) else {
             return Self::new(matched, resolved, of_missing_key(), Asked::KeyMissing);
         };
         match (&resolved.limit.limit.action, matched.borrows.as_deref()) {
@@ -374,7 +372,7 @@ impl LimitOutcome {
                 Self::new(matched, resolved, outcome, Asked::Yes).at_least(Fate::Soft)
             }
             _ => {
-                let second = parts.of(PartCounter::Second);
+                let second = resolved.limit.second.as_ref().and_then(|_| parts.of(PartCounter::Second));
                 let remaining = second.map_or(main.remaining, |second| second.remaining.min(main.remaining));
                 Self::new(matched, resolved, Outcome { remaining, ..main }, Asked::Yes)
             }
@@ -406,7 +404,7 @@ pub(super) struct PartOutcomes<'a> {
     /// The parts of the plan, of all limits.
     pub parts: &'a [PlanPart],
     /// Which limit.
-    pub limit: usize,
+    pub limit: u32,
     pub outcomes: &'a [Outcome],
     pub now: Timestamp,
 }
@@ -426,7 +424,7 @@ impl PartOutcomes<'_> {
 
     /// The outcome of a counter. A superseded one delays no request for longer than it is enforced.
     fn outcome(&self, part: &PlanPart) -> Outcome {
-        let outcome = self.outcomes[part.charge];
+        let outcome = self.outcomes[part.charge as usize];
         match part.until {
             Some(until) => {
                 let left = u128::from(until.as_nanos().saturating_sub(self.now.as_nanos()));

@@ -12,26 +12,26 @@
 
 use std::ops::Deref;
 
-use super::{Answer, MatchedLimits, PlanDraft, PlanParts, Request, Ruleset};
+use super::{Answer, MatchedLimits, PlanParts, Request, Ruleset};
 use crate::{Op, Outcome, Plan, PlanFull, Timestamp};
 
 /// One decision on its way.
 #[derive(Clone, Debug)]
 pub struct Evaluation {
     matched: MatchedLimits,
+    /// What the charges of the last plan are to the limits.
+    parts: PlanParts,
     op: Op,
     now: Timestamp,
     /// Whether it is known which limits borrow.
     is_peeked: bool,
 }
 
-/// What to ask the store next.
-#[derive(Debug)]
-pub struct NextAsk<'a> {
+/// What to ask the store next about a plan.
+#[derive(Clone, Copy, Debug)]
+pub struct NextAsk {
     /// What to do with the plan.
     pub op: Op,
-    /// The plan.
-    pub draft: PlanDraft<'a>,
     /// What the reply is for.
     pub purpose: AskPurpose,
 }
@@ -55,26 +55,33 @@ pub enum Progress {
 }
 
 impl Evaluation {
-    /// A decision about these limits at `now`.
+    /// A decision about a request that falls under no limits yet, at `now`.
     #[inline]
-    pub fn new(matched: MatchedLimits, op: Op, now: Timestamp) -> Self {
-        Self { matched, op, now, is_peeked: false }
+    pub fn new(op: Op, now: Timestamp) -> Self {
+        Self { matched: MatchedLimits::new(), parts: PlanParts::default(), op, now, is_peeked: false }
     }
 
-    /// A decision about a request by these rules, at `now`.
-    #[inline]
-    pub fn of(rules: &Ruleset, request: &Request<'_>, op: Op, now: Timestamp) -> Self {
-        Self::new(rules.matched_by(request), op, now)
+    /// Finds the limits that a request falls under by these rules. Once, for each evaluation.
+    pub fn match_request(&mut self, rules: &Ruleset, request: &Request<'_>) {
+        self.matched.match_request(rules, request);
     }
 
     /// The limits that the request falls under.
+    #[inline]
     pub fn matched(&self) -> &MatchedLimits {
         &self.matched
     }
 
     /// The instant of the decision.
+    #[inline]
     pub fn now(&self) -> Timestamp {
         self.now
+    }
+
+    /// Sets the instant of the decision, if that is known only after matching.
+    #[inline]
+    pub fn decide_at(&mut self, now: Timestamp) {
+        self.now = now;
     }
 
     /// Starts again, at another instant or with another operation.
@@ -83,36 +90,29 @@ impl Evaluation {
         self.matched.repay();
     }
 
-    /// What to ask the store next.
+    /// What to ask the store next, about the plan that is written to `plan`, which is empty.
     #[inline]
-    pub fn next<'a>(&'a self, rules: &'a Ruleset) -> Result<NextAsk<'a>, PlanFull> {
-        let draft = self.matched.plan(rules, self.now)?;
-        let is_charged = self.op.charges() && !draft.is_denied_without_trace();
-        let is_peeked_first = is_charged && !self.is_peeked && draft.has_to_be_peeked(rules, &self.matched);
-        Ok(match is_peeked_first {
-            true => NextAsk { op: Op::Peek, draft, purpose: AskPurpose::Borrowing },
-            false => NextAsk {
-                op: if is_charged { self.op } else { Op::Peek },
-                draft,
-                purpose: AskPurpose::Answer,
-            },
+    pub fn next<'a>(&'a mut self, rules: &'a Ruleset, plan: &mut Plan<'a>) -> Result<NextAsk, PlanFull> {
+        let Self { matched, parts, op, now, is_peeked } = self;
+        let matched = &*matched;
+        matched.plan_into(plan, parts, rules, *now)?;
+        let is_charged = op.charges() && !matched.is_denied_without_trace(plan);
+        Ok(match is_charged && !*is_peeked && matched.has_to_be_peeked(rules, plan) {
+            true => NextAsk { op: Op::Peek, purpose: AskPurpose::Borrowing },
+            false => NextAsk { op: if is_charged { *op } else { Op::Peek }, purpose: AskPurpose::Answer },
         })
     }
 
     /// Takes the outcomes of the plan that was asked about.
     #[inline]
-    pub fn take(
-        &mut self,
-        rules: &Ruleset,
-        parts: &PlanParts,
-        purpose: AskPurpose,
-        outcomes: &[Outcome],
-    ) -> Progress {
-        let borrowing = parts.borrowing(rules, &self.matched, outcomes, self.now);
-        if !borrowing.is_empty() {
-            self.matched.borrow(&borrowing);
-            self.is_peeked = false;
-            return Progress::AskAgain;
+    pub fn take(&mut self, rules: &Ruleset, purpose: AskPurpose, outcomes: &[Outcome]) -> Progress {
+        if self.matched.has_pool {
+            let borrowing = self.parts.borrowing(rules, &self.matched, outcomes, self.now);
+            if !borrowing.is_empty() {
+                self.matched.borrow(&borrowing);
+                self.is_peeked = false;
+                return Progress::AskAgain;
+            }
         }
         match purpose {
             AskPurpose::Answer => Progress::Decided,
@@ -123,13 +123,13 @@ impl Evaluation {
         }
     }
 
-    /// The answer, from the last outcomes.
+    /// Makes the answer, from the last outcomes.
     #[inline]
-    pub fn answer<R>(&self, rules: R, parts: &PlanParts, outcomes: &[Outcome]) -> Answer<R>
+    pub fn answer<R>(&self, answer: &mut Answer<R>, outcomes: &[Outcome])
     where
         R: Deref<Target = Ruleset>,
     {
-        Answer::merge(rules, &self.matched, parts, outcomes, self.now)
+        answer.decide(&self.matched, &self.parts, outcomes, self.now);
     }
 
     /// How many limits are only tried out.

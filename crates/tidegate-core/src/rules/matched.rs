@@ -27,15 +27,19 @@ pub struct MatchedLimits {
     /// Counters of limits that have another L for this request than the written one.
     pub(super) resized: Vec<Counter>,
     may_wait: bool,
+    /// Whether a limit has a pool to borrow from.
+    pub(super) has_pool: bool,
+    /// Whether the request lacks a part of a key.
+    pub(super) has_missing_key: bool,
 }
 
-/// One limit that a request falls under.
+/// One limit that a request falls under. Small, because a request has room for a few of them without an allocation.
 #[derive(Clone, Debug)]
 pub struct MatchedLimit {
     /// Which limit.
     pub limit: LimitRef,
     /// Which descriptor of the request falls under it, from 0.
-    pub descriptor: usize,
+    pub descriptor: u32,
     /// The units.
     pub cost: u64,
     pub(super) key: MatchedKey,
@@ -54,8 +58,17 @@ pub enum LimitRef {
     Rule(LimitPosition),
     /// The request's own limit.
     Request(Unit),
-    /// A limit that takes the place of a rule's limit for this request.
-    Owned(LimitPosition, Arc<CompiledLimit>),
+    /// A limit that takes the place of a rule's limit for this request. Boxed, because few limits do.
+    Owned(Box<OwnedLimit>),
+}
+
+/// A limit that takes the place of a rule's limit.
+#[derive(Clone, Debug)]
+pub struct OwnedLimit {
+    /// Which limit it takes the place of.
+    pub position: LimitPosition,
+    /// The limit.
+    pub limit: Arc<CompiledLimit>,
 }
 
 /// The position of a limit in a [`Ruleset`].
@@ -72,14 +85,14 @@ pub(super) struct Resized {
     /// L.
     pub units: u64,
     /// The position of its counter among those that are resized.
-    pub index: usize,
+    pub index: u32,
 }
 
 /// Which of a limit's keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MatchedKey {
     /// These bytes of the key buffer.
-    At(Range<usize>),
+    At(Range<u32>),
     /// The descriptor lacks a part of the key, and is denied for it.
     Missing,
 }
@@ -96,22 +109,8 @@ pub struct ResolvedLimit<'a> {
 impl Ruleset {
     /// The limits that a request falls under. A domain without rules has no limits but requests' own.
     pub fn matched_by(&self, request: &Request<'_>) -> MatchedLimits {
-        let mut matched = MatchedLimits {
-            domain: self.position(request.domain),
-            limits: SmallVec::new(),
-            candidates: Vec::new(),
-            keys: KeyBuffer::new(),
-            resized: Vec::new(),
-            may_wait: false,
-        };
-        if let Some(domain) = matched.domain {
-            matched.match_rules(self, domain, request);
-        }
-        for (number, descriptor) in request.descriptors.iter().enumerate() {
-            if let Some(limit) = descriptor.limit {
-                matched.match_own(request.domain, number, descriptor, limit);
-            }
-        }
+        let mut matched = MatchedLimits::new();
+        matched.match_request(self, request);
         matched
     }
 
@@ -130,7 +129,8 @@ impl Ruleset {
                 let OwnLimit { rule, limit } = OwnLimit::per(*unit);
                 ResolvedLimit { rule, limit }
             }
-            LimitRef::Owned(position, limit) => {
+            LimitRef::Owned(owned) => {
+                let OwnedLimit { position, limit } = &**owned;
                 ResolvedLimit { rule: &self.at(position.domain).rules()[position.rule as usize], limit }
             }
         }
@@ -138,7 +138,36 @@ impl Ruleset {
 }
 
 impl MatchedLimits {
+    /// No limits.
+    #[inline]
+    pub(super) fn new() -> Self {
+        Self {
+            domain: None,
+            limits: SmallVec::new(),
+            candidates: Vec::new(),
+            keys: KeyBuffer::new(),
+            resized: Vec::new(),
+            may_wait: false,
+            has_pool: false,
+            has_missing_key: false,
+        }
+    }
+
+    /// Adds the limits that a request falls under.
+    pub(super) fn match_request(&mut self, rules: &Ruleset, request: &Request<'_>) {
+        self.domain = rules.position(request.domain);
+        if let Some(domain) = self.domain {
+            self.match_rules(rules, domain, request);
+        }
+        for (number, descriptor) in (0..).zip(request.descriptors) {
+            if let Some(limit) = descriptor.limit {
+                self.match_own(request.domain, number, descriptor, limit);
+            }
+        }
+    }
+
     /// The limits.
+    #[inline]
     pub fn all(&self) -> &[MatchedLimit] {
         &self.limits
     }
@@ -150,12 +179,15 @@ impl MatchedLimits {
 
     /// Puts another limit in place of one of a rule, for this request.
     pub fn override_limit(&mut self, index: usize, limit: Arc<CompiledLimit>) {
-        if let Some(matched) = self.limits.get_mut(index)
-            && let LimitRef::Rule(position) | LimitRef::Owned(position, _) = matched.limit
-        {
-            matched.limit = LimitRef::Owned(position, limit);
-            matched.resized = None;
-        }
+        let Some(matched) = self.limits.get_mut(index) else { return };
+        let position = match &matched.limit {
+            LimitRef::Rule(position) => *position,
+            LimitRef::Owned(owned) => owned.position,
+            LimitRef::Request(_) => return,
+        };
+        self.has_pool |= limit.pool.is_some();
+        matched.limit = LimitRef::Owned(Box::new(OwnedLimit { position, limit }));
+        matched.resized = None;
     }
 
     /// Whether a limit with the action `delay` may hold the request.
@@ -165,9 +197,9 @@ impl MatchedLimits {
     }
 
     /// Lets limits borrow from their pools, after which the store is to be asked again.
-    pub(super) fn borrow(&mut self, borrowing: &[(usize, Outcome)]) {
+    pub(super) fn borrow(&mut self, borrowing: &[(u32, Outcome)]) {
         for (index, granted) in borrowing {
-            self.limits[*index].borrows = Some(Box::new(*granted));
+            self.limits[*index as usize].borrows = Some(Box::new(*granted));
         }
     }
 
@@ -178,22 +210,23 @@ impl MatchedLimits {
 
     pub(super) fn key(&self, matched: &MatchedLimit) -> Option<&[u8]> {
         match &matched.key {
-            MatchedKey::At(range) => Some(&self.keys[range.clone()]),
+            MatchedKey::At(range) => Some(&self.keys[range.start as usize..range.end as usize]),
             MatchedKey::Missing => None,
         }
     }
 
     pub(super) fn resize(&mut self, limit: &CompiledLimit, units: u64) -> Resized {
+        let index = as_u32(self.resized.len());
         self.resized.push(limit.main.current.resized(units));
-        Resized { units, index: self.resized.len() - 1 }
+        Resized { units, index }
     }
 
     /// Adds the limits of all rules that apply to the descriptors which have no limit of their own.
     fn match_rules(&mut self, rules: &Ruleset, position: u32, request: &Request<'_>) {
         let domain = rules.at(position);
-        let mut applying: SmallVec<[(usize, u32); 8]> = SmallVec::new();
+        let mut applying: SmallVec<[(u32, u32); 8]> = SmallVec::new();
         let mut matches = Matches::new();
-        for (number, descriptor) in request.descriptors.iter().enumerate() {
+        for (number, descriptor) in (0..).zip(request.descriptors) {
             if descriptor.limit.is_none() {
                 domain.matching(descriptor, &mut matches);
                 applying.extend(matches.take().map(|rule| (number, rule)));
@@ -202,7 +235,7 @@ impl MatchedLimits {
         let replaces = |other: u32, rule: u32| domain.compiled(other).replaces.binary_search(&rule).is_ok();
         for (number, rule) in &applying {
             if !applying.iter().any(|(_, other)| replaces(*other, *rule)) {
-                let descriptor = &request.descriptors[*number];
+                let descriptor = &request.descriptors[*number as usize];
                 self.match_rule(
                     domain,
                     LimitPosition { domain: position, rule: *rule, limit: 0 },
@@ -217,7 +250,7 @@ impl MatchedLimits {
         &mut self,
         domain: &DomainRules,
         rule: LimitPosition,
-        number: usize,
+        number: u32,
         descriptor: &Descriptor<'_>,
     ) {
         let compiled = domain.compiled(rule.rule);
@@ -226,7 +259,9 @@ impl MatchedLimits {
             let limit = compiled.limit(position);
             if let Some(matched) = self.match_limit(limit, at, number, descriptor) {
                 let is_delay = matches!(limit.limit.action, Action::Delay { .. });
-                self.may_wait |= is_delay && matched.cost > 0 && matched.key != MatchedKey::Missing;
+                self.may_wait |= is_delay && matched.cost > 0 && matched.has_key();
+                self.has_pool |= limit.pool.is_some();
+                self.has_missing_key |= !matched.has_key();
                 self.limits.push(matched);
             }
         }
@@ -243,12 +278,12 @@ impl MatchedLimits {
         &mut self,
         limit: &CompiledLimit,
         position: LimitPosition,
-        descriptor_number: usize,
+        descriptor_number: u32,
         descriptor: &Descriptor<'_>,
     ) -> Option<MatchedLimit> {
         let (range, found) = key_bytes::write(&limit.limit.key, descriptor, &mut self.keys);
         let key = match (found, limit.limit.missing) {
-            (Found::All, _) | (Found::NotAll, Missing::Shared) => MatchedKey::At(range),
+            (Found::All, _) | (Found::NotAll, Missing::Shared) => MatchedKey::at(range),
             (Found::NotAll, Missing::Deny) => MatchedKey::Missing,
             (Found::NotAll, Missing::Skip) => return None,
         };
@@ -264,10 +299,17 @@ impl MatchedLimits {
     }
 }
 
+impl MatchedKey {
+    #[inline]
+    pub(super) fn at(range: Range<usize>) -> Self {
+        Self::At(as_u32(range.start)..as_u32(range.end))
+    }
+}
+
 impl MatchedLimit {
     /// Whether the request has all parts of the limit's key.
     pub fn has_key(&self) -> bool {
-        self.key != MatchedKey::Missing
+        !matches!(self.key, MatchedKey::Missing)
     }
 }
 
@@ -280,6 +322,12 @@ impl ResolvedLimit<'_> {
     pub(super) fn role(&self) -> Role {
         if self.is_enforced() { Role::Enforced } else { Role::Observed }
     }
+}
+
+/// A position. No request comes near the end of u32: listeners bound what they accept.
+#[inline]
+fn as_u32(position: usize) -> u32 {
+    u32::try_from(position).unwrap_or(u32::MAX)
 }
 
 fn cost(limit: &RuleLimit, descriptor: &Descriptor<'_>) -> u64 {

@@ -45,7 +45,7 @@ pub use evaluation::{AskPurpose, Evaluation, NextAsk, Progress};
 pub use key::{Key, KeyPart, Missing};
 pub use key_bytes::{KEY_PART_BYTES_MAX, key_text, value_text};
 pub use levels::Levels;
-pub use matched::{LimitPosition, LimitRef, MatchedLimit, MatchedLimits, ResolvedLimit};
+pub use matched::{LimitPosition, LimitRef, MatchedLimit, MatchedLimits, OwnedLimit, ResolvedLimit};
 pub use matching::{Found, Index, Matches, Mismatch};
 pub use pattern::{
     Case, Net, NetSet, PATH_SEGMENTS_MAX, PATTERN_TEXT_BYTES_MAX, PathPattern, PathSet, Pattern,

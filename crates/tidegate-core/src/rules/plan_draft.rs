@@ -4,10 +4,11 @@ use smallvec::SmallVec;
 
 use super::answer::PartOutcomes;
 use super::compiled_limit::{CompiledLimit, CounterVersions};
-use super::matched::{MatchedKey, MatchedLimit, MatchedLimits};
+use super::matched::{MatchedLimit, MatchedLimits};
 use super::refusing::REFUSING;
 use super::{ResolvedLimit, Ruleset};
-use crate::{Algorithm, Charge, Counter, Outcome, Plan, PlanFull, Role, Timestamp, Verdict};
+use crate::succession::Retiring;
+use crate::{Algorithm, Charge, Counter, Outcome, Plan, PlanFull, Policy, Role, Timestamp, Verdict};
 
 /// A plan, and what each of its charges is to the limits that the request falls under.
 #[derive(Debug)]
@@ -26,9 +27,9 @@ pub struct PlanParts(pub(super) SmallVec<[PlanPart; 4]>);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlanPart {
     /// The limit, by its position among those that the request falls under.
-    pub limit: usize,
+    pub limit: u32,
     /// The charge, by its position in the plan.
-    pub charge: usize,
+    pub charge: u32,
     pub counter: PartCounter,
     /// Until when the counter is enforced, if it is superseded.
     pub until: Option<Timestamp>,
@@ -46,7 +47,33 @@ impl MatchedLimits {
     /// The plan that charges them. Superseded counters are in it as far as there is room.
     pub fn plan<'a>(&'a self, rules: &'a Ruleset, now: Timestamp) -> Result<PlanDraft<'a>, PlanFull> {
         let mut draft = PlanDraft { plan: Plan::new(), parts: PlanParts::default() };
-        self.add_to(&mut draft, rules, |part| part.until.is_none())?;
+        self.plan_into(&mut draft.plan, &mut draft.parts, rules, now)?;
+        Ok(draft)
+    }
+
+    /// As [`plan`](Self::plan), written to an empty plan and instead of the parts of an earlier one. A plan is larger than what
+    /// the compiler moves for free, so a decision makes it where it stays.
+    pub(super) fn plan_into<'a>(
+        &'a self,
+        plan: &mut Plan<'a>,
+        parts: &mut PlanParts,
+        rules: &'a Ruleset,
+        now: Timestamp,
+    ) -> Result<(), PlanFull> {
+        parts.0.clear();
+        let mut draft = Draft { plan, parts };
+        let mut has_superseded = false;
+        for (index, matched) in (0..).zip(&self.limits) {
+            let Some(key) = self.key(matched) else { continue };
+            let resolved = rules.resolve(&matched.limit);
+            let main = self.main(index, matched, key, resolved);
+            draft.add(&main, main.current, None)?;
+            has_superseded |= !main.superseded.is_empty();
+            if let Some(second) = self.second(index, matched, key, resolved, rules) {
+                draft.add(&second, second.current, None)?;
+                has_superseded |= !second.superseded.is_empty();
+            }
+        }
         if self.lacks_a_key(rules) {
             // The request is denied whatever the others say; they answer as to a request that is denied. This charge keeps no
             // state. It takes the key of another charge, in the same form, for stores that keep the keys of one entity together.
@@ -55,9 +82,11 @@ impl MatchedLimits {
                 first.map_or_else(Default::default, |charge| (charge.key, charge.counter.key_form()));
             draft.plan.add(Charge::new(key, REFUSING.of(form), 1))?;
         }
-        // A plan without room for superseded counters is still decided.
-        let _ = self.add_to(&mut draft, rules, |part| part.until.is_some_and(|until| now < until));
-        Ok(draft)
+        if has_superseded {
+            // A plan without room for superseded counters is still decided.
+            let _ = self.add_superseded(&mut draft, rules, now);
+        }
+        Ok(())
     }
 
     /// The plan of a candidate, which is asked about by itself; none if its key cannot be made.
@@ -92,59 +121,71 @@ impl MatchedLimits {
 
     /// Whether the request is denied whatever the store says, because it lacks a part of a key.
     fn lacks_a_key(&self, rules: &Ruleset) -> bool {
-        let lacks = |matched: &MatchedLimit| {
-            matched.key == MatchedKey::Missing && rules.resolve(&matched.limit).is_enforced()
-        };
-        self.limits.iter().any(lacks)
+        let lacks =
+            |matched: &MatchedLimit| !matched.has_key() && rules.resolve(&matched.limit).is_enforced();
+        self.has_missing_key && self.limits.iter().any(lacks)
     }
 
-    fn add_to<'a>(
+    /// Adds the superseded counters that are still enforced.
+    #[cold]
+    fn add_superseded<'a>(
         &'a self,
-        draft: &mut PlanDraft<'a>,
+        draft: &mut Draft<'_, 'a>,
         rules: &'a Ruleset,
-        is_wanted: impl Fn(&Counted<'_>) -> bool,
+        now: Timestamp,
     ) -> Result<(), PlanFull> {
-        for (index, matched) in self.limits.iter().enumerate() {
+        for (index, matched) in (0..).zip(&self.limits) {
             let Some(key) = self.key(matched) else { continue };
             let resolved = rules.resolve(&matched.limit);
-            let policy = resolved.limit.policy;
-            for Counted { which, counter, role, until } in
-                self.counted(rules, matched, resolved).filter(&is_wanted)
-            {
-                // A pool has one counter for all keys.
-                let key = if which == PartCounter::Pool { &[] } else { key };
-                let charge = draft.plan.add(Charge { key, counter, cost: matched.cost, role, policy })?;
-                draft.parts.0.push(PlanPart { limit: index, charge, counter: which, until });
+            let main = self.main(index, matched, key, resolved);
+            for counted in [main].into_iter().chain(self.second(index, matched, key, resolved, rules)) {
+                for old in counted.superseded.iter().filter(|old| now < old.until) {
+                    draft.add(&counted, &old.counter, Some(old.until))?;
+                }
             }
         }
         Ok(())
     }
 
-    /// The counters of a limit.
-    fn counted<'a>(
+    /// What is counted by the main counter of a limit.
+    #[inline]
+    fn main<'a>(
         &'a self,
-        rules: &'a Ruleset,
-        matched: &'a MatchedLimit,
+        index: u32,
+        matched: &MatchedLimit,
+        key: &'a [u8],
         resolved: ResolvedLimit<'a>,
-    ) -> impl Iterator<Item = Counted<'a>> {
+    ) -> Counted<'a> {
+        let CounterVersions { current, superseded } = &resolved.limit.main;
+        // Superseded counters have windows of their own; the other L does not belong to them.
+        let current = matched.resized.map_or(current, |resized| &self.resized[resized.index as usize]);
+        let (cost, policy, role) = (matched.cost, resolved.limit.policy, resolved.role());
+        Counted { index, which: PartCounter::Main, key, cost, policy, current, superseded, role }
+    }
+
+    /// What is counted by the second counter of a limit, or by the pool that it borrows from.
+    #[inline]
+    fn second<'a>(
+        &'a self,
+        index: u32,
+        matched: &MatchedLimit,
+        key: &'a [u8],
+        resolved: ResolvedLimit<'a>,
+        rules: &'a Ruleset,
+    ) -> Option<Counted<'a>> {
         let limit = resolved.limit;
-        let role = resolved.role();
-        let main = limit.main.all().map(move |(counter, until)| {
-            // Superseded counters have windows of their own; the other L does not belong to them.
-            let resized = matched.resized.filter(|_| until.is_none());
-            let counter = resized.map_or(counter, |resized| &self.resized[resized.index]);
-            Counted { which: PartCounter::Main, counter, role, until }
-        });
-        let second = match (self.pool(rules, limit), &limit.second) {
-            (Some(pool), _) if matched.borrows.is_some() => Some((PartCounter::Pool, pool, Role::Enforced)),
-            (Some(_), Some(granted)) => Some((PartCounter::Second, granted, Role::Enforced)),
-            (None, Some(soft)) => Some((PartCounter::Second, soft, Role::Observed)),
-            (_, None) => None,
+        let second = limit.second.as_ref()?;
+        let (which, key, versions, role) = match self.pool(rules, limit) {
+            // A pool has one counter for all keys.
+            Some(pool) if matched.borrows.is_some() => {
+                (PartCounter::Pool, [].as_slice(), pool, Role::Enforced)
+            }
+            Some(_) => (PartCounter::Second, key, second, Role::Enforced),
+            None => (PartCounter::Second, key, second, Role::Observed),
         };
-        let second = second.into_iter().flat_map(|(which, versions, role)| {
-            versions.all().map(move |(counter, until)| Counted { which, counter, role, until })
-        });
-        main.chain(second)
+        let CounterVersions { current, superseded } = versions;
+        let (cost, policy) = (matched.cost, limit.policy);
+        Some(Counted { index, which, key, cost, policy, current, superseded, role })
     }
 
     fn pool<'a>(&self, rules: &'a Ruleset, limit: &CompiledLimit) -> Option<&'a CounterVersions> {
@@ -152,30 +193,61 @@ impl MatchedLimits {
     }
 }
 
-/// A counter of a limit.
+/// What is counted for a limit: its main counter or its second one, with the counters that it superseded.
 struct Counted<'a> {
+    index: u32,
     which: PartCounter,
-    counter: &'a Counter,
+    key: &'a [u8],
+    cost: u64,
+    policy: Policy,
+    current: &'a Counter,
+    superseded: &'a [Retiring],
     role: Role,
-    until: Option<Timestamp>,
 }
 
-impl PlanDraft<'_> {
-    /// Whether the plan is denied whatever the store says, and leaves no trace: then a peek is enough. A store that keeps its
+/// A plan that is being made, and its parts.
+struct Draft<'d, 'a> {
+    plan: &'d mut Plan<'a>,
+    parts: &'d mut PlanParts,
+}
+
+impl<'a> Draft<'_, 'a> {
+    #[inline]
+    fn add(
+        &mut self,
+        counted: &Counted<'a>,
+        counter: &'a Counter,
+        until: Option<Timestamp>,
+    ) -> Result<(), PlanFull> {
+        let Counted { index, which, key, cost, policy, role, .. } = *counted;
+        let charge = self.plan.add(Charge { key, counter, cost, role, policy })?;
+        // A plan has few charges.
+        let charge = u32::try_from(charge).unwrap_or(u32::MAX);
+        self.parts.0.push(PlanPart { limit: index, charge, counter: which, until });
+        Ok(())
+    }
+}
+
+impl MatchedLimits {
+    /// Whether their plan is denied whatever the store says, and leaves no trace: then a peek is enough. A store that keeps its
     /// keys in several places would charge some of them and give that back.
-    pub fn is_denied_without_trace(&self) -> bool {
-        let charges = self.plan.charges();
-        charges.iter().any(|charge| REFUSING.is(charge.counter))
+    pub(super) fn is_denied_without_trace(&self, plan: &Plan<'_>) -> bool {
+        let charges = plan.charges();
+        self.has_missing_key
+            && charges.iter().any(|charge| REFUSING.is(charge.counter))
             && charges.iter().any(|charge| charge.key != charges[0].key)
-            && !charges.iter().any(|charge| charge.counter.algorithm().counts_denied())
+            && !counts_denied(plan)
     }
 
     /// Whether limits may borrow from pools, and other limits count denied attempts. Then it has to be known before charging
     /// which limits borrow, or an attempt would count each time that the store is asked.
-    pub(super) fn has_to_be_peeked(&self, rules: &Ruleset, matched: &MatchedLimits) -> bool {
-        matched.limits.iter().any(|one| may_borrow(rules, one))
-            && self.plan.charges().iter().any(|charge| charge.counter.algorithm().counts_denied())
+    pub(super) fn has_to_be_peeked(&self, rules: &Ruleset, plan: &Plan<'_>) -> bool {
+        self.has_pool && self.limits.iter().any(|one| may_borrow(rules, one)) && counts_denied(plan)
     }
+}
+
+fn counts_denied(plan: &Plan<'_>) -> bool {
+    plan.charges().iter().any(|charge| charge.counter.algorithm().counts_denied())
 }
 
 impl PlanParts {
@@ -187,9 +259,9 @@ impl PlanParts {
         matched: &MatchedLimits,
         outcomes: &[Outcome],
         now: Timestamp,
-    ) -> SmallVec<[(usize, Outcome); 1]> {
-        let may_borrow = |index: &usize| may_borrow(rules, &matched.limits[*index]);
-        let granted = (0..matched.limits.len()).filter(may_borrow).filter_map(|index| {
+    ) -> SmallVec<[(u32, Outcome); 1]> {
+        let able = (0..).zip(&matched.limits).filter(|(_, one)| may_borrow(rules, one));
+        let granted = able.filter_map(|(index, _)| {
             let part = PartOutcomes { parts: &self.0, limit: index, outcomes, now };
             Some((index, part.of(PartCounter::Second)?))
         });

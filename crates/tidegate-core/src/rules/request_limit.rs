@@ -127,7 +127,7 @@ impl MatchedLimits {
     pub(super) fn match_own(
         &mut self,
         domain: &str,
-        number: usize,
+        number: u32,
         descriptor: &Descriptor<'_>,
         limit: RequestLimit,
     ) {
@@ -138,7 +138,7 @@ impl MatchedLimits {
             limit: LimitRef::Request(limit.per),
             descriptor: number,
             cost: descriptor.cost,
-            key: MatchedKey::At(start..self.keys.len()),
+            key: MatchedKey::at(start..self.keys.len()),
             resized: Some(resized),
             borrows: None,
         });

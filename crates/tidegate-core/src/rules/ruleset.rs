@@ -13,8 +13,8 @@ use crate::{Counter, Timestamp};
 #[derive(Debug, Default)]
 pub struct Ruleset {
     domains: Vec<DomainRules>,
-    /// The positions of the domains, by name.
-    names: HashMap<Box<str>, u32>,
+    /// The positions of the domains, in the order of their names. There are few, and comparing costs less than hashing.
+    by_name: Vec<u32>,
     signals: HashMap<Box<str>, Signal>,
 }
 
@@ -66,10 +66,8 @@ impl Ruleset {
                 let known = new.signals.get(signal).or_else(|| old.signals.get(signal)).cloned();
                 new.signals.entry(signal.into()).or_insert_with(|| known.unwrap_or_default()).clone()
             })?;
-            let position = u32::try_from(new.domains.len()).unwrap_or(u32::MAX);
-            if new.names.insert(name.clone(), position).is_some() {
-                return Err(RulesetError::DuplicateDomain(name));
-            }
+            let Err(index) = new.search(&name) else { return Err(RulesetError::DuplicateDomain(name)) };
+            new.by_name.insert(index, u32::try_from(new.domains.len()).unwrap_or(u32::MAX));
             new.domains.push(compiled);
         }
         Ok(new)
@@ -87,7 +85,12 @@ impl Ruleset {
 
     /// The position of a domain.
     pub(super) fn position(&self, domain: &str) -> Option<u32> {
-        self.names.get(domain).copied()
+        self.search(domain).ok().map(|index| self.by_name[index])
+    }
+
+    /// Where the position of a domain is in `by_name`, or is to be.
+    fn search(&self, domain: &str) -> Result<usize, usize> {
+        self.by_name.binary_search_by(|position| (*self.at(*position).name).cmp(domain))
     }
 
     /// The domain at a position.

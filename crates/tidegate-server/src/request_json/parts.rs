@@ -8,7 +8,7 @@ use serde_core::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess,
 
 use super::fields::{self, NAME_CHARS_MAX, Name, Text};
 use super::request::{DescriptorRead, EntryRead, ReadRequest, Ttl};
-use super::{BATCH_REQUESTS_MAX, DESCRIPTORS_MAX, ENTRIES_MAX, Form, OneOrBatch};
+use super::{BATCH_REQUESTS_MAX, DESCRIPTORS_MAX, ENTRIES_MAX, Form};
 use crate::shown;
 
 const COST_DEFAULT: u64 = 1;
@@ -40,38 +40,44 @@ impl<'de> Visitor<'de> for Request {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ReadRequest<'de>, A::Error> {
-        let mut fields = RequestFields::default();
+        let mut request = ReadRequest::default();
+        let mut fields = RequestFields::of(&mut request);
         while let Some(name) = map.next_key_seed(Name)? {
             fields.read(&mut map, &name, self.0, &[])?;
         }
-        fields.finish(self.0)
+        fields.finish(self.0)?;
+        Ok(request)
     }
 }
 
 /// A request with a domain, or several.
-#[derive(Clone, Copy)]
-pub(super) struct RequestOrBatch<'a>(pub Batch<'a>);
+pub(super) struct RequestOrBatch<'a, 'de> {
+    pub batch: Batch<'a>,
+    /// Where one request is written: it is large, and parsers hand on what they read several times.
+    pub request: &'a mut ReadRequest<'de>,
+}
 
-seed!(RequestOrBatch<'_> => OneOrBatch<'de>, deserialize_map);
+seed!(RequestOrBatch<'_, 'de> => Option<Vec<ReadRequest<'de>>>, deserialize_map);
 
-impl<'de> Visitor<'de> for RequestOrBatch<'_> {
-    type Value = OneOrBatch<'de>;
+impl<'de> Visitor<'de> for RequestOrBatch<'_, 'de> {
+    /// Several requests; none if there is one, which was written to its place.
+    type Value = Option<Vec<ReadRequest<'de>>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Request(Form::Check).expecting(f)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OneOrBatch<'de>, A::Error> {
-        let (mut fields, mut requests) = (RequestFields::default(), None);
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let (mut fields, mut requests) = (RequestFields::of(self.request), None);
         while let Some(name) = map.next_key_seed(Name)? {
             match &*name {
-                "requests" => fields::read(&mut map, &name, &mut requests, self.0)?,
+                "requests" => fields::read(&mut map, &name, &mut requests, self.batch)?,
                 _ => fields.read(&mut map, &name, Form::Check, &["requests"])?,
             }
         }
         match requests {
-            None => fields.finish(Form::Check).map(OneOrBatch::One),
-            Some(requests) if fields.are_none() => Ok(OneOrBatch::Batch(requests)),
+            None => fields.finish(Form::Check).map(|()| None),
+            Some(requests) if fields.are_none() => Ok(Some(requests)),
             Some(_) => Err(A::Error::custom(
                 "`requests` stands alone (hint: each request has its own `domain`, within the list)",
             )),
@@ -112,15 +118,19 @@ impl<'de> Visitor<'de> for Batch<'_> {
 }
 
 /// The fields of a request, as far as they were read.
-#[derive(Default)]
-struct RequestFields<'de> {
-    request: ReadRequest<'de>,
+struct RequestFields<'a, 'de> {
+    request: &'a mut ReadRequest<'de>,
     attributes: Option<()>,
     descriptors: Option<()>,
     cost: Option<u64>,
 }
 
-impl<'de> RequestFields<'de> {
+impl<'a, 'de> RequestFields<'a, 'de> {
+    /// None, of an empty request.
+    fn of(request: &'a mut ReadRequest<'de>) -> Self {
+        Self { request, attributes: None, descriptors: None, cost: None }
+    }
+
     /// Reads one of them; `others` are fields that stand beside them.
     fn read<A: MapAccess<'de>>(
         &mut self,
@@ -129,7 +139,7 @@ impl<'de> RequestFields<'de> {
         form: Form,
         others: &[&str],
     ) -> Result<(), A::Error> {
-        let request = &mut self.request;
+        let request = &mut *self.request;
         match name {
             "domain" => fields::read(map, name, &mut request.domain, Text("the name of a domain")),
             "attributes" => fields::read(map, name, &mut self.attributes, Attributes(request)),
@@ -154,8 +164,8 @@ impl<'de> RequestFields<'de> {
         request.domain.is_none() && attributes.is_none() && descriptors.is_none() && cost.is_none()
     }
 
-    fn finish<E: Error>(self, form: Form) -> Result<ReadRequest<'de>, E> {
-        let mut request = self.request;
+    fn finish<E: Error>(self, form: Form) -> Result<(), E> {
+        let request = self.request;
         match (self.attributes, self.descriptors, self.cost) {
             (Some(()), None, cost) => {
                 let entries_end = request.entries.len();
@@ -187,7 +197,7 @@ impl<'de> RequestFields<'de> {
         if form.has_token() && request.token.as_deref().unwrap_or_default().is_empty() {
             return Err(E::custom("the request has no `token` (hint: the one that `acquire` answered)"));
         }
-        Ok(request)
+        Ok(())
     }
 }
 

@@ -78,8 +78,8 @@ impl App {
     ///
     /// What a concurrency limit gives to a check cannot be given back: it is held for the limit's ttl.
     pub async fn check(&self, by: Protocol, request: &Request<'_>) -> Result<Decided, EngineError> {
-        let started = self.start_check(request);
-        self.finish(by, request, started).await
+        let asked_at = self.asked_at();
+        self.finish(by, request, self.start_check(request, asked_at), asked_at).await
     }
 
     /// As [`check`](Self::check), with the [lease](Decided::lease) of what concurrency limits gave, for no longer than
@@ -95,20 +95,19 @@ impl App {
             Some(_) => self.engine.lease_timed(request, ttl),
             None => self.engine.lease(request, ttl),
         };
-        let decided = self.finish(by, request, Started { deciding, asked_at }).await?;
+        let decided = self.finish(by, request, deciding, asked_at).await?;
         self.metrics.operated("acquire", if decided.lease.is_some() { "held" } else { "nothing_held" });
         Ok(decided)
     }
 
-    /// Starts to decide a request, which most often is done at once.
+    /// Starts to decide a request that was asked at [`asked_at`](Self::asked_at), which most often is done at once. The caller
+    /// [notes](Self::note) the decision: most callers only have to [look](Deciding::as_now) at it.
     #[inline]
-    pub fn start_check(&self, request: &Request<'_>) -> Started {
-        let asked_at = self.asked_at();
-        let deciding = match asked_at {
+    pub fn start_check(&self, request: &Request<'_>, asked_at: Option<Timestamp>) -> Deciding {
+        match asked_at {
             Some(_) => self.engine.decide_timed(request),
             None => self.engine.decide(request),
-        };
-        Started { deciding, asked_at }
+        }
     }
 
     /// Waits for a decision, and counts and logs it.
@@ -116,9 +115,9 @@ impl App {
         &self,
         by: Protocol,
         request: &Request<'_>,
-        started: Started,
+        deciding: Deciding,
+        asked_at: Option<Timestamp>,
     ) -> Result<Decided, EngineError> {
-        let Started { deciding, asked_at } = started;
         let decided = match deciding.try_now() {
             Ok(decided) => decided,
             Err(deciding) => deciding.await,
@@ -213,7 +212,8 @@ impl App {
     }
 
     /// When this request was asked, if its time is to be taken.
-    fn asked_at(&self) -> Option<Timestamp> {
+    #[inline]
+    pub fn asked_at(&self) -> Option<Timestamp> {
         self.metrics.is_timed().then(|| self.engine.clock().now())
     }
 
@@ -248,14 +248,6 @@ impl App {
         self.metrics.operated(operation, result.as_ref().err().map_or("done", why));
         result
     }
-}
-
-/// A decision that was started.
-pub struct Started {
-    /// The decision, or its future.
-    pub deciding: Deciding,
-    /// When it was asked, if its time is to be taken.
-    pub asked_at: Option<Timestamp>,
 }
 
 /// Why something was not done, in a word or two.

@@ -29,6 +29,13 @@ impl ActiveRules {
             counted @ Handle::Counted(_) => Self(counted),
         }
     }
+
+    /// Makes these [`counted`](Self::counted).
+    pub(super) fn count(&mut self) {
+        if let Handle::Guard(guard) = &self.0 {
+            self.0 = Handle::Counted(Arc::clone(guard));
+        }
+    }
 }
 
 impl Deref for ActiveRules {

@@ -1,34 +1,44 @@
 //! The decision path: match, plan, ask, borrow from pools, merge, candidates.
 //!
 //! ```text
-//! Engine::decide  ->  DecideTask::start  ->  run       ask the store until the request is decided
-//!                                      ->  conclude  make the answer, ask the candidates
-//!                                      ->  finish    the same two, where the store answers later
+//! Engine::decide  ->  DecideTask::start  ->  run             ask the store until the request is decided
+//!                                      ->  conclude        make the answer from the outcomes
+//!                                      ->  ask_candidates
+//!                 ->  Unfinished::finish                    the same three, where the store answers later
 //! ```
 //!
-//! `run` and `conclude` are the path, for every store and every listener. `start` drives them while the store answers at once, as
-//! memory always does; nothing is boxed or counted there. `finish` goes on where `start` had to stop.
+//! These are the path, for every store and every listener. `start` drives them while the store answers at once, as memory always
+//! does; nothing is boxed or counted there. `finish` goes on where `start` had to stop.
+//!
+//! The task, the plan and the decision are some 500 bytes each. They are written where they stay, and passed by reference: moving
+//! them from function to function cost more than the decision itself.
 
 use smallvec::SmallVec;
-use tidegate_core::rules::{AskPurpose, Evaluation, NextAsk, PlanDraft, PlanParts, Progress, Ruleset};
+use tidegate_core::rules::{Evaluation, NextAsk, Progress, Request, Ruleset};
 use tidegate_core::{ChargedAt, Nanos, Op, Outcome, Plan, Timestamp};
 
 use super::stages::Stopwatch;
-use super::{ActiveRules, Answer, Decided, Engine, EngineError, Inner};
+use super::{Answer, Decided, Engine, EngineError, Inner};
 use crate::store::{Ask, Fallback, Later, LeaseReply, Reply, Response, Store};
 use crate::{Clock, Outcomes, Refusal, StoreFailure};
 
 /// One decision on its way.
+///
+/// It is large, so it stays where it was made while the store answers at once, and is moved only to wait.
 pub(super) struct DecideTask {
     pub evaluation: Evaluation,
     pub op: Op,
     pub asks: Asks,
+    /// What the store said last.
+    outcomes: Outcomes,
 }
 
 /// What is known of the store while a request is decided.
 pub(super) struct Asks {
     /// When the store has taken too long for this request.
     deadline: Option<Timestamp>,
+    /// When the store was asked last.
+    asked: Timestamp,
     /// Why the store did not answer, if it did not. Then it is not asked again.
     pub failure: Option<StoreFailure>,
     /// Whether the request is decided without the store if that does not answer.
@@ -41,33 +51,22 @@ pub(super) struct Asks {
 
 /// How far a decision came.
 pub(super) enum Step {
-    /// These outcomes make the answer.
-    Decided(PlanParts, Outcomes),
+    /// The last outcomes make the answer.
+    Decided,
     /// The store answers later.
     Later(Parked),
 }
 
 /// An ask whose reply comes later.
 pub(super) struct Parked {
-    parts: PlanParts,
-    purpose: AskPurpose,
-    op: Op,
-    asked: Timestamp,
+    next: NextAsk,
     later: Later,
 }
 
-/// A decision that was made at once, or goes on later.
-#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each decision")]
-pub(super) enum Started {
-    Now(Result<Decided, EngineError>),
-    Later(Box<Continuation>),
-}
-
-/// Where a decision goes on.
-#[allow(clippy::large_enum_variant, reason = "it is in a box")]
-pub(super) enum Continuation {
-    Ask(DecideTask, ActiveRules, Parked),
-    Candidates(DecideTask, Decided, SmallVec<[Candidate; 1]>),
+/// What a decision that was not made at once waits for.
+pub(super) enum Unfinished {
+    Ask(Parked),
+    Candidates(SmallVec<[Candidate; 1]>),
 }
 
 /// A candidate whose outcome comes later.
@@ -90,74 +89,58 @@ impl Waited {
 
 impl DecideTask {
     #[inline]
-    pub fn new(evaluation: Evaluation, op: Op, stages: Stopwatch) -> Self {
+    pub fn new(op: Op, now: Timestamp, stages: Stopwatch) -> Self {
         let falls_back = op != Op::Peek;
         let lease = LeaseReply::None;
-        let asks = Asks { deadline: None, failure: None, falls_back, lease, decided: None, stages };
-        Self { evaluation, op, asks }
+        let asks =
+            Asks { deadline: None, asked: now, failure: None, falls_back, lease, decided: None, stages };
+        Self { evaluation: Evaluation::new(op, now), op, asks, outcomes: Outcomes::new() }
     }
 
-    /// Decides, as far as the store answers at once.
+    /// Finds the limits that the request falls under.
     #[inline]
-    pub fn start<C: Clock, S: Store>(mut self, engine: &Inner<C, S>, rules: ActiveRules) -> Started {
-        match self.run(engine, &rules) {
-            Ok(Step::Decided(parts, outcomes)) => {
-                let (decided, candidates) = self.conclude(engine, rules, &parts, &outcomes, Waited::NOT);
-                match candidates.is_empty() {
-                    true => Started::Now(Ok(decided)),
-                    false => Started::Later(Box::new(Continuation::Candidates(self, decided, candidates))),
-                }
-            }
-            Ok(Step::Later(parked)) => {
-                Started::Later(Box::new(Continuation::Ask(self, rules.counted(), parked)))
-            }
-            Err(error) => Started::Now(Err(error)),
+    pub fn match_request<C: Clock>(&mut self, rules: &Ruleset, request: &Request<'_>, clock: &C) {
+        let Self { evaluation, asks, .. } = self;
+        asks.stages.matching(clock, || evaluation.match_request(rules, request));
+    }
+
+    /// Decides, as far as the store answers at once. The decision is written to `decided`, which has the rules.
+    #[inline]
+    pub fn start<C: Clock, S: Store>(
+        &mut self,
+        engine: &Inner<C, S>,
+        decided: &mut Decided,
+    ) -> Result<Option<Unfinished>, EngineError> {
+        if let Step::Later(parked) = self.run(engine, decided.answer.rules())? {
+            return Ok(Some(Unfinished::Ask(parked)));
         }
+        self.conclude(decided);
+        if self.evaluation.candidates() == 0 {
+            return Ok(None);
+        }
+        let candidates = self.ask_candidates(engine, &mut decided.answer);
+        Ok(if candidates.is_empty() { None } else { Some(Unfinished::Candidates(candidates)) })
     }
 
     /// Asks the store until the request is decided, or the store answers later.
-    #[inline]
     pub fn run<C: Clock, S: Store>(
         &mut self,
         engine: &Inner<C, S>,
         rules: &Ruleset,
     ) -> Result<Step, EngineError> {
         loop {
-            let NextAsk { op, draft: PlanDraft { plan, parts }, purpose } = self.evaluation.next(rules)?;
-            let (asked, response) = self.asks.ask(engine, op, &plan, self.evaluation.now());
-            let reply = match response {
+            let mut plan = Plan::new();
+            let now = self.evaluation.now();
+            let next = self.evaluation.next(rules, &mut plan)?;
+            let reply = match self.asks.ask(engine, next.op, &plan, now) {
                 Response::Now(reply) => reply,
-                Response::Later(later) => {
-                    return Ok(Step::Later(Parked { parts, purpose, op, asked, later }));
-                }
+                Response::Later(later) => return Ok(Step::Later(Parked { next, later })),
             };
-            let reply =
-                self.asks.receive(engine, &Ask { op, plan: &plan, now: asked, deadline: None }, reply)?;
+            self.outcomes = self.asks.receive(engine, next.op, &plan, reply)?;
             drop(plan);
-            if self.evaluation.take(rules, &parts, purpose, &reply.outcomes) == Progress::Decided {
-                return Ok(Step::Decided(parts, reply.outcomes));
+            if self.evaluation.take(rules, next.purpose, &self.outcomes) == Progress::Decided {
+                return Ok(Step::Decided);
             }
-        }
-    }
-
-    /// Goes on with a reply that came later.
-    pub fn resume<C: Clock, S: Store>(
-        &mut self,
-        engine: &Inner<C, S>,
-        rules: &Ruleset,
-        parked: Asked,
-        reply: Result<Reply, StoreFailure>,
-    ) -> Result<Step, EngineError> {
-        let Asked { parts, purpose, op, asked } = parked;
-        self.asks.stages.add_store_since(asked, &engine.clock);
-        let reply = {
-            // The same plan as the one that was asked about: nothing has changed since.
-            let plan = self.evaluation.next(rules)?.draft.plan;
-            self.asks.receive(engine, &Ask { op, plan: &plan, now: asked, deadline: None }, reply)?
-        };
-        match self.evaluation.take(rules, &parts, purpose, &reply.outcomes) {
-            Progress::Decided => Ok(Step::Decided(parts, reply.outcomes)),
-            Progress::AskAgain => self.run(engine, rules),
         }
     }
 
@@ -167,56 +150,55 @@ impl DecideTask {
         engine: &Inner<C, S>,
         rules: &Ruleset,
         mut step: Step,
-    ) -> Result<(PlanParts, Outcomes), EngineError> {
-        loop {
-            match step {
-                Step::Decided(parts, outcomes) => return Ok((parts, outcomes)),
-                Step::Later(Parked { parts, purpose, op, asked, later }) => {
-                    let reply = later.await;
-                    step = self.resume(engine, rules, Asked { parts, purpose, op, asked }, reply)?;
-                }
-            }
+    ) -> Result<(), EngineError> {
+        while let Step::Later(Parked { next, later }) = step {
+            let reply = later.await;
+            self.asks.stages.add_store_since(self.asks.asked, &engine.clock);
+            self.outcomes = {
+                // The same plan as the one that was asked about: nothing has changed since.
+                let mut plan = Plan::new();
+                self.evaluation.next(rules, &mut plan)?;
+                self.asks.receive(engine, next.op, &plan, reply)?
+            };
+            step = match self.evaluation.take(rules, next.purpose, &self.outcomes) {
+                Progress::Decided => Step::Decided,
+                Progress::AskAgain => self.run(engine, rules)?,
+            };
         }
+        Ok(())
     }
 
-    /// Makes the answer and asks the candidates; those whose outcomes come later are left.
+    /// Makes the answer from the last outcomes.
     #[inline]
-    pub fn conclude<C: Clock, S: Store>(
-        &mut self,
-        engine: &Inner<C, S>,
-        rules: ActiveRules,
-        parts: &PlanParts,
-        outcomes: &[Outcome],
-        waited: Waited,
-    ) -> (Decided, SmallVec<[Candidate; 1]>) {
-        let mut answer = self.answer(rules, parts, outcomes);
-        let candidates = match self.evaluation.candidates() {
-            0 => SmallVec::new(),
-            _ => self.ask_candidates(engine, &mut answer),
-        };
-        (self.decided(answer, waited), candidates)
-    }
-
-    /// The answer, from the last outcomes.
-    #[inline]
-    pub fn answer(&self, rules: ActiveRules, parts: &PlanParts, outcomes: &[Outcome]) -> Answer {
-        let mut answer = self.evaluation.answer(rules, parts, outcomes);
+    pub fn answer(&self, answer: &mut Answer) {
+        self.evaluation.answer(answer, &self.outcomes);
         if self.asks.failure.is_some() {
             answer.degrade(Fallback::<()>::RETRY_AFTER);
         }
-        answer
     }
 
-    /// An answer, with what is known of how it came about.
+    /// Makes the decision from the last outcomes, for a request that did not wait for limits.
     #[inline]
-    pub fn decided(&self, answer: Answer, waited: Waited) -> Decided {
-        let Waited { waited, refusal } = waited;
+    pub fn conclude(&self, decided: &mut Decided) {
+        self.answer(&mut decided.answer);
+        (decided.lease, decided.stages) = (self.asks.lease.held(), self.asks.stages.times());
+        decided.charged_at = self.charged_at(&decided.answer);
+    }
+
+    /// A decision with this answer, and what is known of how it came about.
+    pub fn decided(&self, answer: Answer, Waited { waited, refusal }: Waited) -> Decided {
         let (lease, stages) = (self.asks.lease.held(), self.asks.stages.times());
-        let charged_at = match answer.fate.passes() {
+        let charged_at = self.charged_at(&answer);
+        Decided { answer, waited, lease, charged_at, stages, refusal }
+    }
+
+    /// When the request was charged, if it was.
+    #[inline]
+    fn charged_at(&self, answer: &Answer) -> Option<ChargedAt> {
+        match answer.fate.passes() {
             true => self.asks.decided.map(ChargedAt::new),
             false => None,
-        };
-        Decided { answer, waited, lease, charged_at, stages, refusal }
+        }
     }
 
     /// Asks all candidates.
@@ -231,12 +213,12 @@ impl DecideTask {
             let outcome = match self.evaluation.candidate(answer.rules(), index, self.op, answer) {
                 None => None,
                 Some((op, plan)) => match self.asks.ask(engine, op, &plan, self.evaluation.now()) {
-                    (_, Response::Later(reply)) => {
+                    Response::Later(reply) => {
                         later.push(Candidate { index, op, later: reply });
                         continue;
                     }
-                    (asked, Response::Now(reply)) => {
-                        let ask = Ask { op, plan: &plan, now: asked, deadline: None };
+                    Response::Now(reply) => {
+                        let ask = Ask { op, plan: &plan, now: self.asks.asked, deadline: None };
                         candidate_outcome(engine, &ask, reply)
                     }
                 },
@@ -269,39 +251,36 @@ impl DecideTask {
     }
 }
 
-/// What was asked, once its reply is there.
-pub(super) struct Asked {
-    parts: PlanParts,
-    purpose: AskPurpose,
-    op: Op,
-    asked: Timestamp,
-}
-
-impl Continuation {
+impl Unfinished {
     /// Goes on to the end.
-    pub async fn finish<C: Clock, S: Store>(self, engine: Engine<C, S>) -> Result<Decided, EngineError> {
+    pub async fn finish<C: Clock, S: Store>(
+        self,
+        mut task: DecideTask,
+        mut decided: Decided,
+        engine: Engine<C, S>,
+    ) -> Result<Decided, EngineError> {
         let engine = &*engine.inner;
-        let (mut decision, mut decided, candidates) = match self {
-            Self::Ask(mut decision, rules, parked) => {
-                let (parts, outcomes) = decision.run_later(engine, &rules, Step::Later(parked)).await?;
-                let (decided, candidates) = decision.conclude(engine, rules, &parts, &outcomes, Waited::NOT);
-                (decision, decided, candidates)
+        let candidates = match self {
+            Self::Ask(parked) => {
+                task.run_later(engine, decided.answer.rules(), Step::Later(parked)).await?;
+                task.conclude(&mut decided);
+                task.ask_candidates(engine, &mut decided.answer)
             }
-            Self::Candidates(decision, decided, candidates) => (decision, decided, candidates),
+            Self::Candidates(candidates) => candidates,
         };
-        decision.finish_candidates(engine, &mut decided.answer, candidates).await;
-        // A peek that the store did not answer is no answer.
+        task.finish_candidates(engine, &mut decided.answer, candidates).await;
         Ok(decided)
     }
 }
 
 impl Asks {
-    /// The same, until this deadline.
-    pub fn until(self, deadline: Option<Timestamp>) -> Self {
-        Self { deadline, ..self }
+    /// Sets when the store has taken too long.
+    #[inline]
+    pub fn set_deadline(&mut self, deadline: Option<Timestamp>) {
+        self.deadline = deadline;
     }
 
-    /// Asks the store, unless it failed before, and says when.
+    /// Asks the store, unless it failed before, and keeps when.
     #[inline]
     fn ask<C: Clock, S: Store>(
         &mut self,
@@ -309,25 +288,24 @@ impl Asks {
         op: Op,
         plan: &Plan<'_>,
         at: Timestamp,
-    ) -> (Timestamp, Response) {
+    ) -> Response {
+        self.asked = at;
         // No store is asked about nothing, so that the answer is not degraded.
         if plan.charges().is_empty() {
-            return (at, Response::Now(Ok(Reply::decided(at, Outcomes::new()))));
+            return Response::Now(Ok(Reply::decided(at, Outcomes::new())));
         }
         let Some(timeout) = engine.store.timeout() else {
             let ask = Ask { op, plan, now: at, deadline: None };
-            let response = self.stages.store(&engine.clock, || engine.store.ask(&ask));
-            return (at, response);
+            return self.stages.store(&engine.clock, || engine.store.ask(&ask));
         };
-        let now = engine.clock.now();
+        self.asked = engine.clock.now();
         let timeout = Nanos::new(timeout.as_nanos());
-        let deadline = *self.deadline.get_or_insert_with(|| now.saturating_add(timeout));
-        let ask = Ask { op, plan, now, deadline: Some(deadline) };
-        let response = match &self.failure {
+        let deadline = *self.deadline.get_or_insert_with(|| self.asked.saturating_add(timeout));
+        let ask = Ask { op, plan, now: self.asked, deadline: Some(deadline) };
+        match &self.failure {
             Some(failure) => Response::Now(engine.store.ask_without(&ask, failure)),
             None => engine.store.ask(&ask),
-        };
-        (now, response)
+        }
     }
 
     /// Takes a reply; decides without the store if it did not answer.
@@ -335,21 +313,24 @@ impl Asks {
     fn receive<C: Clock, S: Store>(
         &mut self,
         engine: &Inner<C, S>,
-        ask: &Ask<'_, '_>,
+        op: Op,
+        plan: &Plan<'_>,
         reply: Result<Reply, StoreFailure>,
-    ) -> Result<Reply, EngineError> {
-        match reply.and_then(|reply| reply.checked(ask)) {
-            Ok(reply) => {
+    ) -> Result<Outcomes, EngineError> {
+        let ask = Ask { op, plan, now: self.asked, deadline: None };
+        match reply {
+            Ok(reply) if reply.answers(&ask) => {
                 self.lease = match engine.store.is_local() || self.failure.is_some() {
                     true => reply.lease,
-                    false => reply.lease.by_clock_of(ask.now),
+                    false => reply.lease.by_clock_of(self.asked),
                 };
-                if self.failure.is_none() && !ask.plan.charges().is_empty() {
+                if self.failure.is_none() && !plan.charges().is_empty() {
                     self.decided = Some(reply.at);
                 }
-                Ok(reply)
+                Ok(reply.outcomes)
             }
-            Err(failure) => self.receive_failure(engine, ask, failure),
+            Ok(_) => self.receive_failure(engine, &ask, Reply::incomplete()),
+            Err(failure) => self.receive_failure(engine, &ask, failure),
         }
     }
 
@@ -359,7 +340,7 @@ impl Asks {
         engine: &Inner<C, S>,
         ask: &Ask<'_, '_>,
         failure: StoreFailure,
-    ) -> Result<Reply, EngineError> {
+    ) -> Result<Outcomes, EngineError> {
         if !self.falls_back {
             return Err(failure.into());
         }
@@ -367,7 +348,7 @@ impl Asks {
         let reply = engine.store.ask_without(&Ask { now, ..*ask }, &failure)?;
         (self.lease, self.decided) = (reply.lease, None);
         self.failure = Some(failure);
-        Ok(reply)
+        Ok(reply.outcomes)
     }
 
     /// Lets the store be asked again after a wait, with a new deadline, also if it did not answer before.

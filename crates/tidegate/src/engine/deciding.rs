@@ -27,12 +27,27 @@ enum State {
 
 impl Deciding {
     #[inline]
-    pub(super) fn now(decided: Result<Decided, EngineError>) -> Self {
-        Self(State::Now(Some(decided)))
+    pub(super) fn now(decided: Decided) -> Self {
+        Self(State::Now(Some(Ok(decided))))
+    }
+
+    #[cold]
+    pub(super) fn failed(error: EngineError) -> Self {
+        Self(State::Now(Some(Err(error))))
     }
 
     pub(super) fn later(future: impl Future<Output = Result<Decided, EngineError>> + Send + 'static) -> Self {
         Self(State::Later(Box::pin(future)))
+    }
+
+    /// The decision, if it was made at once and is not taken yet. It is large, so a caller that needs no more than to look at it
+    /// looks at it here.
+    #[inline]
+    pub fn as_now(&self) -> Option<&Result<Decided, EngineError>> {
+        match &self.0 {
+            State::Now(decided) => decided.as_ref(),
+            State::Later(_) => None,
+        }
     }
 
     /// The decision, if it was made at once; else the future of it.

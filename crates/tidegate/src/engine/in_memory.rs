@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use tidegate_core::rules::{Evaluation, Request};
+use tidegate_core::rules::Request;
 use tidegate_core::{ChargedAt, Nanos, Op, PlanFull, Timestamp};
 
 use super::admitted::KeptRequest;
-use super::decide::{DecideTask, Started};
+use super::decide::DecideTask;
 use super::operations::done;
 use super::stages::Stopwatch;
 use super::{AdmittedRequest, Answer, Decided, Engine, EngineError, Explanation, RequestRefused};
@@ -141,11 +141,12 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
     }
 
     fn at_once(&self, request: &Request<'_>, op: Op, now: Timestamp) -> Result<Decided, PlanFull> {
-        let rules = self.rules();
-        let evaluation = Evaluation::of(&rules, request, op, now);
-        match DecideTask::new(evaluation, op, Stopwatch::OFF).start(&self.inner, rules) {
-            Started::Now(decided) => in_memory(decided),
-            Started::Later(_) => unreachable!("the memory store answers at once"),
+        let mut decided = Decided::undecided(self.rules());
+        let mut task = DecideTask::new(op, now, Stopwatch::OFF);
+        task.match_request(decided.answer.rules(), request, &self.inner.clock);
+        match in_memory(task.start(&self.inner, &mut decided))? {
+            None => Ok(decided),
+            Some(_) => unreachable!("the memory store answers at once"),
         }
     }
 }

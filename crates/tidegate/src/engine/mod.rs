@@ -113,6 +113,15 @@ impl Decided {
     }
 }
 
+impl Decided {
+    /// A request that is not decided yet, by these rules.
+    #[inline]
+    fn undecided(rules: ActiveRules) -> Self {
+        let answer = Answer::undecided(rules);
+        Self { answer, waited: Nanos::ZERO, refusal: None, lease: None, charged_at: None, stages: None }
+    }
+}
+
 /// A signal, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignalLevel {

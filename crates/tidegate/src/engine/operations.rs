@@ -3,10 +3,10 @@
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use tidegate_core::rules::{Evaluation, MatchedLimits, Request};
+use tidegate_core::rules::{MatchedLimits, Request};
 use tidegate_core::{Charge, ChargedAt, Decision, Nanos, Op, Plan, Timestamp};
 
-use super::decide::{DecideTask, Started};
+use super::decide::{DecideTask, Unfinished};
 use super::stages::Stopwatch;
 use super::{Acquiring, ActiveRules, Decided, Deciding, Engine, EngineError, Explanation};
 use crate::store::{Ask, Reply, Response, Shared, Store};
@@ -114,18 +114,22 @@ where
     /// Decides without waiting for limits.
     #[inline]
     fn start(&self, request: &Request<'_>, op: Op, deadline: Option<Timestamp>) -> Deciding {
-        let rules = self.rules();
-        let evaluation = Evaluation::of(&rules, request, op, self.inner.clock.now());
-        let task = DecideTask::new(evaluation, op, Stopwatch::OFF);
-        self.run(DecideTask { asks: task.asks.until(deadline), ..task }, rules)
+        let mut decided = Decided::undecided(self.rules());
+        let clock = &self.inner.clock;
+        let mut task = DecideTask::new(op, clock.now(), Stopwatch::OFF);
+        task.asks.set_deadline(deadline);
+        task.match_request(decided.answer.rules(), request, clock);
+        match task.start(&self.inner, &mut decided) {
+            Ok(None) => Deciding::now(decided),
+            Ok(Some(unfinished)) => self.finish_later(unfinished, task, decided),
+            Err(error) => Deciding::failed(error),
+        }
     }
 
-    #[inline]
-    pub(super) fn run(&self, task: DecideTask, rules: ActiveRules) -> Deciding {
-        match task.start(&self.inner, rules) {
-            Started::Now(decided) => Deciding::now(decided),
-            Started::Later(continuation) => Deciding::later(continuation.finish(self.clone())),
-        }
+    #[inline(never)]
+    pub(super) fn finish_later(&self, rest: Unfinished, task: DecideTask, mut decided: Decided) -> Deciding {
+        decided.answer.rules_mut().count();
+        Deciding::later(rest.finish(task, decided, self.clone()))
     }
 }
 

@@ -122,19 +122,23 @@ where
         request: &Request<'_>,
         op: Op,
         max_wait: Option<Duration>,
-        mut stages: Stopwatch,
+        stages: Stopwatch,
     ) -> Deciding {
         // Before the rules are read: a change that comes in between is noticed.
         let changes = self.inner.changes();
-        let rules = self.rules();
+        let mut decided = Decided::undecided(self.rules());
         let clock = &self.inner.clock;
-        let matched = stages.matching(clock, || rules.matched_by(request));
-        let may_wait = matched.may_wait();
-        let task = DecideTask::new(Evaluation::new(matched, op, clock.now()), op, stages);
-        if may_wait {
-            return self.decide_or_wait(request, task, rules, changes, max_wait);
+        let mut task = DecideTask::new(op, Timestamp::from_nanos(0), stages);
+        task.match_request(decided.answer.rules(), request, clock);
+        task.evaluation.decide_at(clock.now());
+        if task.evaluation.matched().may_wait() {
+            return self.decide_or_wait(request, task, decided.answer.into_rules(), changes, max_wait);
         }
-        self.run(task, rules)
+        match task.start(&self.inner, &mut decided) {
+            Ok(None) => Deciding::now(decided),
+            Ok(Some(unfinished)) => self.finish_later(unfinished, task, decided),
+            Err(error) => Deciding::failed(error),
+        }
     }
 
     /// Decides a request that may have to wait: at once, if the store answers at once and it does not have to.
@@ -151,11 +155,11 @@ where
         let arrived = task.evaluation.now();
         if engine.store.is_local() && engine.earlier_in(&task, &rules, None, None).is_none() {
             match super::operations::done(engine.attempt(&mut task, &rules, 0, arrived)) {
-                Err(error) => return Deciding::now(Err(error)),
+                Err(error) => return Deciding::failed(error),
                 Ok((mut answer, Judged::Passes | Judged::Denied)) => {
                     let candidates = task.ask_candidates(engine, &mut answer);
                     debug_assert!(candidates.is_empty(), "the memory store answers at once");
-                    return Deciding::now(Ok(task.decided(answer, Waited::NOT)));
+                    return Deciding::now(task.decided(answer, Waited::NOT));
                 }
                 // It asks again in a queue.
                 Ok((_, Judged::Waits(_) | Judged::WaitsFor(_))) => {}
@@ -191,9 +195,9 @@ where
         }
         changes = inner.changes();
         rules = engine.rules().counted();
-        let matched =
-            request.lend(|request| task.asks.stages.matching(&inner.clock, || rules.matched_by(request)));
-        task.evaluation = Evaluation::new(matched, task.op, inner.clock.now());
+        task.evaluation = Evaluation::new(task.op, inner.clock.now());
+        request.lend(|request| task.match_request(&rules, request, &inner.clock));
+        task.evaluation.decide_at(inner.clock.now());
     };
     waiting.slot = None;
     // Once, not each time that the request asks.

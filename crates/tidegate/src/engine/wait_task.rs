@@ -403,8 +403,10 @@ impl<C: Timer, S: Store> Inner<C, S> {
     ) -> Result<Answer, EngineError> {
         task.evaluation.restart(op, at);
         let step = task.run(self, rules)?;
-        let (parts, outcomes) = task.run_later(self, rules, step).await?;
-        Ok(task.answer(rules.clone(), &parts, &outcomes))
+        task.run_later(self, rules, step).await?;
+        let mut answer = Answer::undecided(rules.clone());
+        task.answer(&mut answer);
+        Ok(answer)
     }
 
     /// Asks about all limits of the request, and what that means for it in the queue of one of them.

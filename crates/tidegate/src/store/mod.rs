@@ -173,14 +173,21 @@ impl Reply {
         Self { lease, ..self }
     }
 
-    /// The reply, if it has an outcome for every charge of the plan.
+    /// Whether it has an outcome for every charge of the plan, if it was to be decided.
+    #[inline]
+    pub(crate) fn answers(&self, ask: &Ask<'_, '_>) -> bool {
+        !ask.op.decides() || self.outcomes.len() == ask.plan.charges().len()
+    }
+
+    /// What is wrong with a reply that does not [answer](Self::answers).
+    #[cold]
+    pub(crate) fn incomplete() -> StoreFailure {
+        StoreFailure::Refused("it answered for fewer limits than it was asked about".into())
+    }
+
+    /// The reply, if it [answers](Self::answers).
     pub(crate) fn checked(self, ask: &Ask<'_, '_>) -> Result<Self, StoreFailure> {
-        match !ask.op.decides() || self.outcomes.len() == ask.plan.charges().len() {
-            true => Ok(self),
-            false => {
-                Err(StoreFailure::Refused("it answered for fewer limits than it was asked about".into()))
-            }
-        }
+        if self.answers(ask) { Ok(self) } else { Err(Self::incomplete()) }
     }
 }
 

@@ -21,13 +21,27 @@ pub(super) async fn check(app: &App, body: Bytes) -> Reply {
             let entries = read.entries();
             let descriptors = entries.descriptors();
             let request = Request { domain: read.domain(), descriptors: &descriptors };
-            match app.check(Protocol::Http, &request).await {
-                Ok(decided) => answered::reply(&decided.answer, decided.waited, &[]),
-                Err(error) => asking::of_error(&error),
+            let asked_at = app.asked_at();
+            let deciding = app.start_check(&request, asked_at);
+            match deciding.as_now() {
+                Some(decided) => {
+                    app.note(Protocol::Http, &request, decided, asked_at);
+                    check_reply(decided)
+                }
+                None => {
+                    check_reply(&Box::pin(app.finish(Protocol::Http, &request, deciding, asked_at)).await)
+                }
             }
         }
         Ok(OneOrBatch::Batch(all)) => Box::pin(check_all(app, &all)).await,
         Err(error) => asking::of_request(&error),
+    }
+}
+
+fn check_reply(decided: &Result<Decided, EngineError>) -> Reply {
+    match decided {
+        Ok(decided) => answered::reply(&decided.answer, decided.waited, &[]),
+        Err(error) => asking::of_error(error),
     }
 }
 

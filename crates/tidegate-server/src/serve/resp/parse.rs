@@ -103,6 +103,14 @@ pub struct Arguments<'a> {
     bytes: &'a [u8],
 }
 
+/// The arguments of a command as text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Texts<'a> {
+    arguments: Arguments<'a>,
+    /// All bytes up to the end of the last argument, if they are text.
+    whole: Option<&'a str>,
+}
+
 /// The same, with nothing borrowed.
 #[derive(Clone, Debug)]
 pub(super) struct OwnedArguments {
@@ -261,10 +269,34 @@ impl<'a> Arguments<'a> {
         self.spans.iter().map(move |span| &bytes[span.start..span.end])
     }
 
+    /// The arguments as text. Checked all at once: most of what it costs to check an argument does not depend on its length.
+    #[inline]
+    pub(super) fn texts(&self) -> Texts<'a> {
+        Texts { arguments: *self, whole: str::from_utf8(self.up_to_last()).ok() }
+    }
+
     /// A copy that can be kept.
     pub(super) fn kept(&self) -> OwnedArguments {
-        let end = self.spans.last().map_or(0, |span| span.end);
-        OwnedArguments { spans: self.spans.into(), bytes: self.bytes[..end].into() }
+        OwnedArguments { spans: self.spans.into(), bytes: self.up_to_last().into() }
+    }
+
+    /// All bytes up to the end of the last argument.
+    #[inline]
+    fn up_to_last(&self) -> &'a [u8] {
+        &self.bytes[..self.spans.last().map_or(0, |span| span.end)]
+    }
+}
+
+impl<'a> Texts<'a> {
+    /// The argument at this place, empty if there is none; none if it is not UTF-8.
+    #[inline]
+    pub fn get(&self, place: usize) -> Option<&'a str> {
+        match (self.whole, self.arguments.spans.get(place)) {
+            (_, None) => Some(""),
+            (Some(whole), Some(span)) => whole.get(span.start..span.end),
+            // Another argument may be at fault.
+            (None, Some(_)) => str::from_utf8(self.arguments.get(place)?).ok(),
+        }
     }
 }
 

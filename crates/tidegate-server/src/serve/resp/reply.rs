@@ -139,8 +139,14 @@ impl Replies {
         // Most numbers of most answers.
         match u8::try_from(number) {
             Ok(digit @ 0..=9) => self.bytes.extend_from_slice(&[kind, b'0' + digit, b'\r', b'\n']),
-            _ => self.line(kind, itoa::Buffer::new().format(number).as_bytes()),
+            _ => self.long_number(kind, number),
         }
+    }
+
+    /// Apart, so that short numbers are written without a call.
+    #[inline(never)]
+    fn long_number(&mut self, kind: u8, number: i64) {
+        self.line(kind, itoa::Buffer::new().format(number).as_bytes());
     }
 
     #[inline]

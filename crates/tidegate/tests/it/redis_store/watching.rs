@@ -4,7 +4,8 @@ use std::task::{Context, Waker};
 
 use tidegate::redis::RedisStore;
 use tidegate::store::Watch;
-use tidegate::{Charge, Counter, Fallback, MemoryStore, Mode, Plan, Policy, Release, Store};
+use tidegate::store::{Charge, Counter, Fallback, Mode, Plan, Policy, Store};
+use tidegate::{MemoryStore, Release};
 
 use super::cluster::RedisCluster;
 use super::server::{PATIENCE, RedisServer, wait_until};

@@ -99,12 +99,14 @@ impl Index {
     /// shapes of paths once for each that the path has), no memory is allocated.
     pub fn matching(&self, rules: &[Rule], descriptor: &Descriptor<'_>, apply: Apply, matches: &mut Matches) {
         matches.clear();
-        let view = View::new(&self.slots, descriptor);
+        let mut view = View::new();
+        view.read(&self.slots, descriptor);
         let asked = Asked { slots: &self.slots, view: &view, descriptor };
-        for number in Search::run(self, rules, &asked) {
-            let rule = rules.get(number as usize);
-            if self.open_checks(number).iter().all(|check| check.holds(&asked, rule)) {
-                matches.push(number);
+        let mut search = Search::new(self, rules, &asked);
+        for number in search.run() {
+            let rule = rules.get(*number as usize);
+            if self.open_checks(*number).iter().all(|check| check.holds(&asked, rule)) {
+                matches.push(*number);
                 if apply == Apply::First {
                     return;
                 }

@@ -36,15 +36,24 @@ pub(super) struct Search<'a, 'd> {
 }
 
 impl<'a, 'd> Search<'a, 'd> {
+    /// A search that has found nothing.
+    #[inline]
+    pub(super) fn new(index: &'a Index, rules: &'a [Rule], asked: &'a Asked<'a, 'd>) -> Self {
+        Self { index, rules, asked, candidates: Candidates::new(), known: None, tried: SmallVec::new() }
+    }
+
     /// The rules that may match, each once and ascending. Of what a rule asks for, all holds that it is found by.
-    pub(super) fn run(index: &'a Index, rules: &'a [Rule], asked: &'a Asked<'a, 'd>) -> Candidates {
-        let known = (asked.view.len() > FEW_VALUES).then(HashSet::new);
-        let (candidates, tried) = (Candidates::from_slice(&index.always), SmallVec::new());
-        let mut search = Self { index, rules, asked, candidates, known, tried };
-        asked.view.groups().for_each(|group| search.look_up(group));
-        search.candidates.sort_unstable();
-        search.candidates.dedup();
-        search.candidates
+    pub(super) fn run(&mut self) -> &[u32] {
+        if self.asked.view.len() > FEW_VALUES {
+            self.known = Some(HashSet::new());
+        }
+        self.candidates.extend_from_slice(&self.index.always);
+        self.asked.view.groups().for_each(|group| self.look_up(group));
+        if self.candidates.len() > 1 {
+            self.candidates.sort_unstable();
+            self.candidates.dedup();
+        }
+        &self.candidates
     }
 
     /// Looks up all values of a slot.

@@ -25,23 +25,28 @@ pub(super) struct Seen<'d> {
 }
 
 impl<'d> View<'d> {
-    pub(super) fn new(slots: &Slots, descriptor: &Descriptor<'d>) -> Self {
-        let mut view = Self { seen: SmallVec::new() };
+    /// Without values.
+    #[inline]
+    pub(super) fn new() -> Self {
+        Self { seen: SmallVec::new() }
+    }
+
+    /// Takes the values of a descriptor. Not made with them, because a view is too large to be moved.
+    pub(super) fn read(&mut self, slots: &Slots, descriptor: &Descriptor<'d>) {
         for (place, entry) in descriptor.entries.iter().enumerate() {
             if let Some(slot) = slots.find(entry.key) {
-                view.add(slots, slot, entry.value);
+                self.add(slots, slot, entry.value);
             }
             if place < slots.places_end
                 && let Some(slot) = slots.find_place(place, entry.key)
             {
-                view.add(slots, slot, entry.value);
+                self.add(slots, slot, entry.value);
             }
         }
-        if view.seen.len() > 1 {
-            view.seen.sort_unstable_by(|a, b| (a.slot, a.token, a.value).cmp(&(b.slot, b.token, b.value)));
-            view.seen.dedup_by(|a, b| a.slot == b.slot && a.token == b.token && a.value == b.value);
+        if self.seen.len() > 1 {
+            self.seen.sort_unstable_by(|a, b| (a.slot, a.token, a.value).cmp(&(b.slot, b.token, b.value)));
+            self.seen.dedup_by(|a, b| a.slot == b.slot && a.token == b.token && a.value == b.value);
         }
-        view
     }
 
     fn add(&mut self, slots: &Slots, id: SlotId, value: &'d str) {

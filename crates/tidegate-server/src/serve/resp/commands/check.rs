@@ -6,11 +6,11 @@
 use std::fmt;
 
 use smallvec::SmallVec;
+use tidegate::engine::Deciding;
 use tidegate::rules::{Answer, Descriptor, Entry, Request};
-use tidegate::{Decided, EngineError, Nanos, Wait};
+use tidegate::{Decided, EngineError, Nanos, Timestamp, Wait};
 
 use super::{Asks, Context, Later, Step};
-use crate::serve::app::Started;
 use crate::serve::resp::Protocol;
 use crate::serve::resp::parse::Arguments;
 use crate::serve::resp::reply::Replies;
@@ -24,10 +24,11 @@ const DEGRADED: &str = "degraded";
 /// What is asked.
 struct Asked<'a> {
     domain: &'a str,
-    /// Those of nearly all requests fit without an allocation.
-    entries: SmallVec<[Entry<'a>; 8]>,
     cost: u64,
 }
+
+/// The attributes of a request. Those of nearly all requests fit without an allocation.
+type Entries<'a> = SmallVec<[Entry<'a>; 8]>;
 
 /// What is wrong with a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,38 +43,44 @@ enum BadCall {
 /// `TIDEGATE.CHECK`: decided at once, or later if a rule holds the request or a shared store is asked.
 #[inline]
 pub(super) fn check<'s>(arguments: &Arguments<'_>, context: &mut Context<'s, '_>) -> Step<'s> {
-    let asked = match asked(arguments) {
+    let mut entries = Entries::new();
+    let Asked { domain, cost } = match asked(arguments, &mut entries) {
         Ok(asked) => asked,
         Err(bad) => return refuse(&bad, context),
     };
     let app = &context.server.app;
-    let descriptors = [asked.descriptor()];
-    let request = Request { domain: asked.domain, descriptors: &descriptors };
-    let Started { deciding, asked_at } = app.start_check(&request);
-    match deciding.try_now() {
-        Ok(decided) => {
-            app.note(Protocol::Resp, &request, &decided, asked_at);
+    let request = Request { domain, descriptors: &[Descriptor::new(&entries, cost)] };
+    let asked_at = app.asked_at();
+    let deciding = app.start_check(&request, asked_at);
+    match deciding.as_now() {
+        Some(decided) => {
+            app.note(Protocol::Resp, &request, decided, asked_at);
             write_decided(context.replies, decided);
             Step::Next
         }
-        Err(deciding) => check_later(context, arguments, Started { deciding, asked_at }),
+        None => check_later(context, arguments, deciding, asked_at),
     }
 }
 
-fn check_later<'s>(context: &Context<'s, '_>, arguments: &Arguments<'_>, started: Started) -> Step<'s> {
+#[cold]
+fn check_later<'s>(
+    context: &Context<'s, '_>,
+    arguments: &Arguments<'_>,
+    deciding: Deciding,
+    asked_at: Option<Timestamp>,
+) -> Step<'s> {
     let (server, kept, version) = (context.server, arguments.kept(), context.replies.version());
     let bytes = kept.bytes();
     let answering = Box::pin(async move {
-        let Started { deciding, asked_at } = started;
         let decided = deciding.await;
         let mut replies = Replies::new(version);
+        let (arguments, mut entries) = (kept.lent(), Entries::new());
         // They were read before without an error.
-        if let Ok(asked) = asked(&kept.lent()) {
-            let descriptors = [asked.descriptor()];
-            let request = Request { domain: asked.domain, descriptors: &descriptors };
+        if let Ok(Asked { domain, cost }) = asked(&arguments, &mut entries) {
+            let request = Request { domain, descriptors: &[Descriptor::new(&entries, cost)] };
             server.app.note(Protocol::Resp, &request, &decided, asked_at);
         }
-        write_decided(&mut replies, decided);
+        write_decided(&mut replies, &decided);
         replies
     });
     Step::Later(Later { asks: Asks::Charges, answering, bytes })
@@ -81,26 +88,27 @@ fn check_later<'s>(context: &Context<'s, '_>, arguments: &Arguments<'_>, started
 
 /// `TIDEGATE.PEEK`.
 pub(super) fn peek<'s>(arguments: &Arguments<'_>, context: &mut Context<'s, '_>) -> Step<'s> {
-    let asked = match asked(arguments) {
+    let mut entries = Entries::new();
+    let Asked { domain, cost } = match asked(arguments, &mut entries) {
         Ok(asked) => asked,
         Err(bad) => return refuse(&bad, context),
     };
-    let descriptors = [asked.descriptor()];
-    let request = Request { domain: asked.domain, descriptors: &descriptors };
+    let request = Request { domain, descriptors: &[Descriptor::new(&entries, cost)] };
     let server = context.server;
-    match server.app.engine.peek(&request).try_now() {
-        Ok(peeked) => {
-            server.app.note_peek(&peeked);
+    let peeking = server.app.engine.peek(&request);
+    match peeking.as_now() {
+        Some(peeked) => {
+            server.app.note_peek(peeked);
             write_decided(context.replies, peeked);
             Step::Next
         }
-        Err(peeking) => {
+        None => {
             let version = context.replies.version();
             let answering = Box::pin(async move {
                 let peeked = peeking.await;
                 server.app.note_peek(&peeked);
                 let mut replies = Replies::new(version);
-                write_decided(&mut replies, peeked);
+                write_decided(&mut replies, &peeked);
                 replies
             });
             Step::Later(Later { asks: Asks::Looks, answering, bytes: 0 })
@@ -116,27 +124,18 @@ fn refuse<'s>(bad: &BadCall, context: &mut Context<'_, '_>) -> Step<'s> {
 }
 
 #[inline]
-fn write_decided(replies: &mut Replies, decided: Result<Decided, EngineError>) {
+fn write_decided(replies: &mut Replies, decided: &Result<Decided, EngineError>) {
     match decided {
         Ok(decided) => write_answer(replies, &decided.answer),
         Err(error) => replies.error(format_args!("ERR {error}")),
     }
 }
 
-impl Asked<'_> {
-    /// What is known of it.
-    #[inline]
-    fn descriptor(&self) -> Descriptor<'_> {
-        Descriptor::new(&self.entries, self.cost)
-    }
-}
-
+/// Reads a call; its attributes go to `entries`, which is empty.
 #[inline]
-fn asked<'a>(arguments: &Arguments<'a>) -> Result<Asked<'a>, BadCall> {
-    let text = |place: usize| {
-        let bytes = arguments.get(place).unwrap_or_default();
-        str::from_utf8(bytes).map_err(|_| BadCall::NoText { place })
-    };
+fn asked<'a>(arguments: &Arguments<'a>, entries: &mut Entries<'a>) -> Result<Asked<'a>, BadCall> {
+    let texts = arguments.texts();
+    let text = |place: usize| texts.get(place).ok_or(BadCall::NoText { place });
     let domain = text(1)?;
     if domain.is_empty() {
         return Err(BadCall::EmptyDomain);
@@ -154,11 +153,10 @@ fn asked<'a>(arguments: &Arguments<'a>) -> Result<Asked<'a>, BadCall> {
     if end == 2 {
         return Err(BadCall::NoAttribute);
     }
-    let mut entries = SmallVec::new();
     for place in (2..end).step_by(2) {
         entries.push(Entry { key: text(place)?, value: text(place + 1)? });
     }
-    Ok(Asked { domain, entries, cost })
+    Ok(Asked { domain, cost })
 }
 
 /// Six answers: decision, remaining, retry_after_ms, reset_after_ms, delay_ms, rule; and a seventh if it was decided without
