@@ -67,7 +67,7 @@ impl Split {
     }
 
     pub(super) fn charges<'a>(&'a self, part: &'a Part<Place>) -> impl Iterator<Item = &'a OrderCharge> {
-        part.charges_of(&self.order.charges)
+        part.positions.iter().filter_map(|position| self.order.charges.get(*position))
     }
 
     /// The charges of a part that was admitted, but for those that stay or are released. One that only looked on and did

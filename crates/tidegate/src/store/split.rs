@@ -46,13 +46,6 @@ impl<P: PartialEq + Copy> Placement<P> {
     }
 }
 
-impl<P> Part<P> {
-    /// The charges of this part, out of all of the plan.
-    pub(crate) fn charges_of<'a, C>(&'a self, charges: &'a [C]) -> impl Iterator<Item = &'a C> {
-        self.positions.iter().filter_map(|position| charges.get(*position))
-    }
-}
-
 /// A plan in several places, each of which was asked to decide its part.
 pub(crate) trait SplitPlan: Sync {
     type Place;
