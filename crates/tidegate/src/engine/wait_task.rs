@@ -208,7 +208,9 @@ impl<'e, C: Timer, S: Store> Waiting<'e, C, S> {
         self.ticket = Some(slot.ticket());
         let wakes = slot.wakes();
         self.slot = Some(slot);
-        let woken = match observed.is_some_and(|observed| observed.wakes == wakes) {
+        // Leases may have been released since it asked, which it hears of once it watches them.
+        let is_told = is_local || delay.is_foreseeable();
+        let woken = match is_told && observed.is_some_and(|observed| observed.wakes == wakes) {
             true => self.until_due(Postponement { due, pace: delay.pace(now), wakes }, delay).await,
             false => self.until_head(Company::Joins).await,
         };
@@ -244,7 +246,10 @@ impl<'e, C: Timer, S: Store> Waiting<'e, C, S> {
             }
             Woken::Head(turn) => Ok(match self.engine.earlier_in(task, rules, self.ticket, Some(index)) {
                 Some(earlier) => Next::Arrive(Some(earlier)),
-                None => Next::Ask(index, turn),
+                None => {
+                    self.watch(delay(task, rules, index));
+                    Next::Ask(index, turn)
+                }
             }),
             // Another request came earlier here as well, so it has no reason to go elsewhere yet.
             Woken::Joins(turn) => Ok(match self.engine.earlier_in(task, rules, self.ticket, Some(index)) {
@@ -341,6 +346,17 @@ impl<'e, C: Timer, S: Store> Waiting<'e, C, S> {
             .await
     }
 
+    /// Lets a shared store tell when other nodes release leases.
+    fn watch(&mut self, delay: Delay<'_>) {
+        let store = &self.engine.store;
+        if let Some(slot) = &mut self.slot
+            && !store.is_local()
+            && !delay.is_foreseeable()
+        {
+            slot.watch(|| store.watch(&delay.plan(self.engine.clock.now())));
+        }
+    }
+
     async fn until_head(&self, company: Company) -> Woken {
         match &self.slot {
             Some(slot) => slot.until_head(company, || self.is_changed()).await,
@@ -348,10 +364,12 @@ impl<'e, C: Timer, S: Store> Waiting<'e, C, S> {
         }
     }
 
-    async fn until_due(&self, postponement: Postponement, delay: Delay<'_>) -> Woken {
-        let forecaster = forecaster_of(self.engine, delay);
-        match &self.slot {
-            Some(slot) => slot.until_due(postponement, forecaster.as_ref(), || self.is_changed()).await,
+    async fn until_due(&mut self, postponement: Postponement, delay: Delay<'_>) -> Woken {
+        let (engine, changes) = (self.engine, self.changes);
+        let forecaster = forecaster_of(engine, delay);
+        let is_changed = || engine.changes() != changes;
+        match &mut self.slot {
+            Some(slot) => slot.until_due(postponement, forecaster.as_ref(), is_changed).await,
             None => Woken::Changed,
         }
     }
@@ -373,6 +391,7 @@ impl<'e, C: Timer, S: Store> Waiting<'e, C, S> {
                 None => delay.is_foreseeable(),
             },
             is_forecast: forecaster.is_some(),
+            is_watched: self.slot.as_ref().is_some_and(QueueSlot::is_watched),
         }
     }
 

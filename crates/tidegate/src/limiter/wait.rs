@@ -8,7 +8,7 @@ use super::admitted::{Granted, LimiterRef};
 use super::asking::Concluded;
 use super::{Admitted, Limiter, span};
 use crate::memory::MemoryStore;
-use crate::store::{Ask, Store};
+use crate::store::{Ask, Store, Watch};
 use crate::waiting::{Acquire, Acquired, Attempt, Failure, Forecaster, Queues, acquire};
 use crate::{Refused, Timer};
 
@@ -119,6 +119,11 @@ impl<'r, C: Timer + Send + Sync, S: Store> Acquire for LimiterRequest<'r, C, S> 
 
     fn give_back(&self, given: &Given) {
         self.limiter.give_back(self.key, self.cost, &given.granted, given.charged_at);
+    }
+
+    fn watch(&self) -> Option<Watch> {
+        let limiter = self.limiter;
+        limiter.store.watch(&limiter.plan(self.key, self.cost, limiter.clock.now()))
     }
 
     fn forecaster(&self) -> Option<&Self::Forecaster> {

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 pub struct Watch(Box<dyn PollChanged>);
 
 /// What a store gives to make a [`Watch`] of.
-pub trait PollChanged: Send {
+pub trait PollChanged: Send + Sync {
     /// Ready when units of one of the keys may have come back since it was last ready.
     fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<()>;
 }

@@ -13,6 +13,7 @@ use super::forecast::Forecaster;
 use super::queue::too_long;
 use super::queues::{Admission, Postponement, Queues, Turn};
 use super::slot::{Company, Delayed, Newcomer, QueueSlot, Woken};
+use crate::store::Watch;
 use crate::{Clock, Timer};
 
 /// A request for units of one key.
@@ -37,6 +38,9 @@ pub(crate) trait Acquire {
 
     /// Gives back what an attempt took, and wakes requests that wait for it.
     fn give_back(&self, given: &Self::Given);
+
+    /// Lets the store tell when other nodes release leases, if it can.
+    fn watch(&self) -> Option<Watch>;
 
     /// Exact forecasts, if the counters are in memory.
     fn forecaster(&self) -> Option<&Self::Forecaster>;
@@ -118,12 +122,19 @@ enum Next<'a, R: Acquire> {
 
 impl<'a, R: Acquire> Waiting<'a, R> {
     async fn run(self) -> Ended<R> {
+        let request = self.request;
         let mut next = self.arrive().await?;
         loop {
             next = match next {
                 Next::End(acquired) => return Ok(acquired),
                 Next::Woken(_, Woken::Refused(refusal)) => return Err(refusal.into()),
-                Next::Woken(slot, Woken::Head(turn) | Woken::Joins(turn)) => self.ask(slot, turn).await?,
+                Next::Woken(mut slot, Woken::Head(turn)) => {
+                    if request.forecaster().is_none() && !request.is_foreseeable(request.clock().now()) {
+                        slot.watch(|| request.watch());
+                    }
+                    self.ask(slot, turn).await?
+                }
+                Next::Woken(slot, Woken::Joins(turn)) => self.ask(slot, turn).await?,
                 Next::Woken(slot, Woken::Changed) => self.stand(slot).await,
             };
         }
@@ -149,17 +160,18 @@ impl<'a, R: Acquire> Waiting<'a, R> {
             Attempt::Wait(wait) => wait,
         };
         let now = request.clock().now();
-        let due = self.delayed(arrived, now, now).due(wait)?;
-        let slot = self.enter(Some(ticket), None).await?;
-        if slot.wakes() != observed.wakes {
+        let due = self.delayed(arrived, now, now, false).due(wait)?;
+        let mut slot = self.enter(Some(ticket), None).await?;
+        // Leases may have been released since it asked, which it hears of once it watches them.
+        if slot.wakes() != observed.wakes || !request.is_foreseeable(now) {
             return Ok(self.stand(slot).await);
         }
-        let woken = self.until_due(&slot, due, observed.wakes).await;
+        let woken = self.until_due(&mut slot, due, observed.wakes).await;
         Ok(Next::Woken(slot, woken))
     }
 
     /// It asks, and leaves with what it got or waits.
-    async fn ask(&self, slot: Slot<'a, R>, turn: Turn) -> Result<Next<'a, R>, Failure<R::Error>> {
+    async fn ask(&self, mut slot: Slot<'a, R>, turn: Turn) -> Result<Next<'a, R>, Failure<R::Error>> {
         let request = self.request;
         let forecaster = request.forecaster();
         let mut now = request.clock().now();
@@ -194,12 +206,12 @@ impl<'a, R: Acquire> Waiting<'a, R> {
                 now = request.clock().now();
                 at = now;
             }
-            let due = self.delayed(slot.since, at, now).due(wait)?;
+            let due = self.delayed(slot.since, at, now, slot.is_watched()).due(wait)?;
             if forecaster.is_some() && due <= now {
                 at = due;
                 continue;
             }
-            let woken = self.until_due(&slot, due, turn.wakes).await;
+            let woken = self.until_due(&mut slot, due, turn.wakes).await;
             return Ok(Next::Woken(slot, woken));
         }
     }
@@ -235,7 +247,7 @@ impl<'a, R: Acquire> Waiting<'a, R> {
         Next::Woken(slot, woken)
     }
 
-    async fn until_due(&self, slot: &Slot<'a, R>, due: Timestamp, wakes: u64) -> Woken {
+    async fn until_due(&self, slot: &mut Slot<'a, R>, due: Timestamp, wakes: u64) -> Woken {
         let pace = self.request.pace(self.request.clock().now());
         slot.until_due(Postponement { due, pace, wakes }, self.request.forecaster(), || false).await
     }
@@ -255,7 +267,7 @@ impl<'a, R: Acquire> Waiting<'a, R> {
         self.request.attempt(at).await.map_err(Failure::Error)
     }
 
-    fn delayed(&self, since: Timestamp, at: Timestamp, now: Timestamp) -> Delayed {
+    fn delayed(&self, since: Timestamp, at: Timestamp, now: Timestamp, is_watched: bool) -> Delayed {
         Delayed {
             since,
             at,
@@ -264,6 +276,7 @@ impl<'a, R: Acquire> Waiting<'a, R> {
             retires: self.request.retires(at),
             is_foreseeable: self.request.is_foreseeable(now),
             is_forecast: self.request.forecaster().is_some(),
+            is_watched,
         }
     }
 }

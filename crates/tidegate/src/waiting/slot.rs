@@ -11,10 +11,11 @@ use super::nap::Nap;
 use super::queue::{Exit, Ticket, Waiter};
 use super::queues::{Admission, Entered, Position, Postponed, Postponement, Queues, Turn};
 use crate::Timer;
+use crate::store::Watch;
 
 /// How often the head of a queue asks a shared store at least: refunds made by other nodes are not announced.
 const POLL_EVERY_NS: u128 = 1_000_000_000;
-/// How often the head of a queue asks a shared store for leases, whose release by other nodes is not announced.
+/// How often the head of a queue asks a shared store for leases, if the store does not tell when other nodes release them.
 const POLL_LEASES_EVERY_NS: u128 = 100_000_000;
 
 /// A slot in a wait queue. Dropped, it is given up.
@@ -25,6 +26,8 @@ pub(crate) struct QueueSlot<'q, C: Timer> {
     entered: Entered,
     /// When the request came to this queue.
     pub since: Timestamp,
+    /// Tells the head of leases that other nodes release.
+    watch: Option<Watch>,
     is_left: bool,
 }
 
@@ -80,12 +83,14 @@ pub(crate) struct Delayed {
     pub is_foreseeable: bool,
     /// Whether exact forecasts are made.
     pub is_forecast: bool,
+    /// Whether the store tells when leases are released.
+    pub is_watched: bool,
 }
 
 impl Delayed {
     /// When to ask again if the request has to wait this long.
     pub fn due(&self, wait: Wait) -> Result<Timestamp, Refusal> {
-        let Self { since, at, now, deadline, retires, is_foreseeable, is_forecast } = *self;
+        let Self { since, at, now, deadline, retires, is_foreseeable, is_forecast, is_watched } = *self;
         let due = wait.span().map(|wait| at.saturating_add(wait.max(Nanos::new(1))));
         let due = due.into_iter().chain(retires).min().filter(|due| *due > at);
         let Some(due) = due else { return Err(Refusal::Never) };
@@ -101,6 +106,7 @@ impl Delayed {
             (true, false) => Ok(due),
             (false, _) if deadline <= now => Err(Refusal::TooLong { wait: None }),
             (false, true) => Ok(due.min(deadline)),
+            (false, false) if is_watched => Ok(due.min(deadline)),
             (false, false) => Ok(due.min(deadline).min(poll_at())),
         }
     }
@@ -122,7 +128,7 @@ impl<'q, C: Timer> QueueSlot<'q, C> {
             Poll::Ready(queues.enter(key, waiter, forecaster))
         });
         let entered = entered.await?;
-        Ok(Self { queues, clock, key: key.into(), entered, since, is_left: false })
+        Ok(Self { queues, clock, key: key.into(), entered, since, watch: None, is_left: false })
     }
 
     #[cfg(feature = "rules")]
@@ -138,6 +144,18 @@ impl<'q, C: Timer> QueueSlot<'q, C> {
     /// How often units had come back when the request entered.
     pub fn wakes(&self) -> u64 {
         self.entered.wakes
+    }
+
+    /// Whether the store tells when leases are released.
+    pub fn is_watched(&self) -> bool {
+        self.watch.is_some()
+    }
+
+    /// Lets the store tell when leases are released. Call it before the request asks as the head, so that no release is missed.
+    pub fn watch(&mut self, watch: impl FnOnce() -> Option<Watch>) {
+        if self.watch.is_none() {
+            self.watch = watch();
+        }
     }
 
     /// The request is about to ask, as the head.
@@ -181,7 +199,7 @@ impl<'q, C: Timer> QueueSlot<'q, C> {
     /// Waits, as the head, until the request may fit: until it is due, or until units may have come back. Lets those behind it
     /// leave that give up meanwhile.
     pub async fn until_due<F: Forecaster>(
-        &self,
+        &mut self,
         postponement: Postponement,
         forecaster: Option<&F>,
         is_changed: impl Fn() -> bool,
@@ -196,8 +214,8 @@ impl<'q, C: Timer> QueueSlot<'q, C> {
         // Only a shared store has to be polled.
         let poll_at = now.saturating_add(Nanos::new(POLL_EVERY_NS));
         let due = if forecaster.is_some() { postponement.due } else { postponement.due.min(poll_at) };
-        let mut nap = Nap::none();
-        poll_fn(|context| {
+        let (mut nap, mut watch) = (Nap::none(), self.watch.take());
+        let woken = poll_fn(|context| {
             loop {
                 let (turn, others_give_up, may_ask) = match queues.look(&self.key, ticket, context.waker()) {
                     Position::Refused(refusal) => return Poll::Ready(Woken::Refused(refusal)),
@@ -207,7 +225,8 @@ impl<'q, C: Timer> QueueSlot<'q, C> {
                     Position::Joins(turn) => return Poll::Ready(Woken::Joins(turn)),
                     Position::Head { turn, others_give_up, may_ask } => (turn, others_give_up, may_ask),
                 };
-                if may_ask || turn.wakes != postponement.wakes {
+                let is_released = watch.as_mut().is_some_and(|watch| watch.poll_changed(context).is_ready());
+                if is_released || may_ask || turn.wakes != postponement.wakes {
                     return Poll::Ready(Woken::Head(turn));
                 }
                 let wake = others_give_up.map_or(due, |give_up| due.min(give_up));
@@ -218,7 +237,9 @@ impl<'q, C: Timer> QueueSlot<'q, C> {
                 }
             }
         })
-        .await
+        .await;
+        self.watch = watch;
+        woken
     }
 
     fn forecast<'a, F: Forecaster>(&self, forecaster: Option<&'a F>) -> Option<Forecast<'a, F>> {
