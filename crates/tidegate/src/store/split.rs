@@ -48,6 +48,7 @@ impl<P: PartialEq + Copy> Placement<P> {
 
 impl<P> Part<P> {
     /// The charges of this part, out of all of the plan.
+    #[cfg(feature = "redis")]
     pub(crate) fn charges_of<'a, C>(&'a self, charges: &'a [C]) -> impl Iterator<Item = &'a C> {
         self.positions.iter().filter_map(|position| charges.get(*position))
     }
