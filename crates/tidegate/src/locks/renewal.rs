@@ -1,7 +1,7 @@
 //! What happens to a lock of a fleet in the background: it is renewed while it is held, and released afterwards.
 
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -24,15 +24,19 @@ pub(super) async fn run<C: Timer + 'static, S: Store + 'static>(hold: Arc<Hold<C
     let (renew_every, retry_every) = (part(hold.ttl, RENEWALS_PER_TTL), part(hold.ttl, RETRIES_PER_TTL));
     let mut next = hold.lock().lease.since.saturating_add(renew_every);
     while hold.is_held_until(next).await {
-        next = match hold.renew().await {
-            Ok(LeaseReply::Held(lease)) => lease.since.saturating_add(renew_every),
-            Ok(_) => return,
-            Err(_) => {
+        next = match hold.renew_in_time().await {
+            Some(Ok(LeaseReply::Held(lease))) => lease.since.saturating_add(renew_every),
+            Some(Ok(_)) => return,
+            Some(Err(_)) if hold.limiter.clock().now() < hold.lock().lease.expires => {
                 let (now, expires) = (hold.limiter.clock().now(), hold.lock().lease.expires);
-                if now >= expires {
-                    return hold.end(Phase::Lost);
-                }
                 now.saturating_add(retry_every).min(expires)
+            }
+            Some(Err(_)) | None => {
+                hold.end(Phase::Lost);
+                // A renewal may reach the store late. Then the lock is not held for another ttl.
+                let token = hold.lock().lease.token;
+                drop(hold.ask(Op::Release { token }));
+                return;
             }
         };
     }
@@ -60,6 +64,17 @@ pub(super) async fn release<C: Timer + 'static, S: Store + 'static>(
 }
 
 impl<C: Timer + 'static, S: Store + 'static> Hold<C, S> {
+    /// Renews the lease; none if the store does not answer before the lease is over.
+    async fn renew_in_time(&self) -> Option<Result<LeaseReply, StoreFailure>> {
+        let mut end = self.limiter.clock().sleep_until(self.lock().lease.expires);
+        let mut renewing = pin!(self.renew());
+        poll_fn(|context| match renewing.as_mut().poll(context) {
+            Poll::Ready(renewed) => Poll::Ready(Some(renewed)),
+            Poll::Pending => Pin::new(&mut end).poll(context).map(|()| None),
+        })
+        .await
+    }
+
     /// Sleeps until an instant, and says whether the lock is held then. Is over earlier if it is not.
     async fn is_held_until(&self, at: Timestamp) -> bool {
         let mut sleep = self.limiter.clock().sleep_until(at);

@@ -17,10 +17,12 @@ domain: api
 rules:
   - name: reports
     key: [user]
+    missing: skip
     limit: { algorithm: concurrency, limit: 1, ttl: 5m }
     action: { delay: { max_wait: 10s } }
   - name: exports
     key: [tenant]
+    missing: skip
     limit: { algorithm: concurrency, limit: 1, ttl: 5m }
 ";
 

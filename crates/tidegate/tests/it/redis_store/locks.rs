@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate::redis::{RedisLockGuard, RedisLocks};
-use tidegate::{Locks, Refused, StoreFailure};
+use tidegate::{Locks, ManualClock, Refused, StoreFailure};
 
 use super::anywhere::{block_on, runtime};
 use super::server::{RedisServer, wait_until};
@@ -105,4 +105,19 @@ fn a_lock_whose_runtime_is_gone_is_lost() {
     drop(runtime);
     block_on(guard.lost());
     assert!(!guard.is_held());
+}
+
+/// The clock of the process that waits stands still, so only a message can wake it.
+#[tokio::test]
+async fn a_release_on_one_node_wakes_a_request_that_waits_on_another() {
+    let server = RedisServer::start();
+    let [one, other] = stores(&server.url(), 2).await.try_into().unwrap();
+    let (holder, waiter) = (Locks::over(one), Locks::over_with_clock(other, ManualClock::default()));
+    let guard = holder.lock("invoice", LONG).await.unwrap();
+    let waits = tokio::spawn(waiter.lock("invoice", LONG));
+    wait_until(async || (server.ask::<Vec<String>>("PUBSUB CHANNELS").await.len() == 1).then_some(())).await;
+    let fence = guard.fence();
+    drop(guard);
+    let waits = tokio::time::timeout(super::server::PATIENCE, waits).await.expect("it is woken");
+    assert!(waits.unwrap().unwrap().fence() > fence);
 }

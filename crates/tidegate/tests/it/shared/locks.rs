@@ -114,6 +114,22 @@ fn a_lock_that_cannot_be_renewed_is_lost_when_its_time_is_over() {
 }
 
 #[test]
+fn a_lock_is_lost_in_time_while_a_renewal_is_not_answered() {
+    let fleet = Fleet::new();
+    let guard = done(fleet.nodes[0].try_lock(KEY, TTL)).unwrap();
+    let questions = fleet.remote.questions();
+    fleet.remote.is(Mood::Dawdles);
+    fleet.advance(THIRD);
+    until(|| fleet.remote.questions() > questions && fleet.clock.sleepers() > 0);
+    assert!(guard.is_held());
+    fleet.clock.advance(2 * THIRD);
+    block_on(guard.lost());
+    assert!(!guard.is_held());
+    fleet.remote.is(Mood::Answers);
+    until(|| done(fleet.nodes[1].try_lock(KEY, TTL)).is_ok());
+}
+
+#[test]
 fn a_lease_that_the_store_does_not_know_is_lost_at_once() {
     let fleet = Fleet::new();
     let guard = done(fleet.nodes[0].try_lock(KEY, TTL)).unwrap();

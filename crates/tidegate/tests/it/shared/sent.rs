@@ -17,7 +17,7 @@ async fn all_of_them(
     locks: Locks<ManualClock, Store>,
 ) -> Option<LockGuard<ManualClock, Store>> {
     let _ = is_send(limiter.check("key", 1)).await;
-    let _ = is_send(limiter.peek(&String::from("key"), 1)).await;
+    let _ = is_send(limiter.peek(String::from("key"), 1)).await;
     let _ = is_send(limiter.reset("key")).await;
     let _ = is_send(limiter.reserve("key", 1)).await;
     let _ = is_send(limiter.lease("key", 1, None)).await;
