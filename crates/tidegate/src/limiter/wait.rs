@@ -118,7 +118,18 @@ impl<'r, C: Timer + Send + Sync, S: Store> Acquire for LimiterRequest<'r, C, S> 
     }
 
     fn give_back(&self, given: &Given) {
-        self.limiter.give_back(self.key, self.cost, &given.granted, given.charged_at);
+        let Given { granted, charged_at } = given;
+        let Some(LimiterForecaster { memory, .. }) = &self.forecaster else {
+            return self.limiter.give_back(self.key, self.cost, granted, *charged_at);
+        };
+        // Memory knows to the nanosecond what was charged.
+        let now = self.limiter.clock.now();
+        let plan = self.limiter.plan(self.key, self.cost, now);
+        if let Some(lease) = &granted.lease {
+            let _ = memory.release(&plan, &lease.token, now);
+        }
+        memory.refund_charged(&plan, Some(granted.at), now);
+        self.limiter.queue_group.wake(self.key, now);
     }
 
     fn watch(&self) -> Option<Watch> {
