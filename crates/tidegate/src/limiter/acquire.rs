@@ -162,9 +162,9 @@ impl<C: Timer + Send + Sync, S: Store> Limiter<C, S> {
 
 /// Waits until it is admitted. Made by [`Limiter::acquire`] and [`Limiter::acquire_within`].
 #[must_use = "futures do nothing unless they are polled"]
-pub struct Acquiring<'a, C: Clock = SystemClock, S: Store = Arc<MemoryStore>>(
-    Pin<Box<dyn Future<Output = Result<Admitted<'a, C, S>, Refused>> + Send + 'a>>,
-);
+pub struct Acquiring<'a, C: Clock = SystemClock, S: Store = Arc<MemoryStore>>(Boxed<'a, C, S>);
+
+type Boxed<'a, C, S> = Pin<Box<dyn Future<Output = Result<Admitted<'a, C, S>, Refused>> + Send + 'a>>;
 
 impl<'a, C: Timer + Send + Sync, S: Store> Acquiring<'a, C, S> {
     pub(crate) fn new(limiter: &'a Limiter<C, S>, wanted: Wanted) -> Self {

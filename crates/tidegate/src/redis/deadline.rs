@@ -80,7 +80,8 @@ impl Deadlines {
 
     /// What a future comes to, if it does by the deadline.
     pub(super) async fn by<F: Future>(&self, deadline: Instant, future: F) -> Result<F::Output, Elapsed> {
-        let mut future = pin!(future);
+        // A task that has used up its turn would not see an answer that is there, and the deadline may have passed.
+        let mut future = pin!(tokio::task::unconstrained(future));
         let mut alarm = Alarm { shared: &self.0, deadline, place: None };
         poll_fn(move |context| match future.as_mut().poll(context) {
             Poll::Ready(output) => Poll::Ready(Ok(output)),
