@@ -60,6 +60,8 @@ pub(super) enum Step {
 /// An ask whose reply comes later.
 pub(super) struct Parked {
     next: NextAsk,
+    /// How many charges the plan has.
+    charges: usize,
     later: Later,
 }
 
@@ -134,9 +136,15 @@ impl DecideTask {
             let next = self.evaluation.next(rules, &mut plan)?;
             let reply = match self.asks.ask(engine, next.op, &plan, now) {
                 Response::Now(reply) => reply,
-                Response::Later(later) => return Ok(Step::Later(Parked { next, later })),
+                Response::Later(later) => {
+                    let charges = plan.charges().len();
+                    return Ok(Step::Later(Parked { next, charges, later }));
+                }
             };
-            self.outcomes = self.asks.receive(engine, next.op, &plan, reply)?;
+            self.outcomes = match self.asks.receive(engine, next.op, plan.charges().len(), reply) {
+                Ok(outcomes) => outcomes,
+                Err(failure) => self.asks.receive_failure(engine, next.op, &plan, failure)?,
+            };
             drop(plan);
             if self.evaluation.take(rules, next.purpose, &self.outcomes) == Progress::Decided {
                 return Ok(Step::Decided);
@@ -151,14 +159,17 @@ impl DecideTask {
         rules: &Ruleset,
         mut step: Step,
     ) -> Result<(), EngineError> {
-        while let Step::Later(Parked { next, later }) = step {
+        while let Step::Later(Parked { next, charges, later }) = step {
             let reply = later.await;
             self.asks.stages.add_store_since(self.asks.asked, &engine.clock);
-            self.outcomes = {
-                // The same plan as the one that was asked about: nothing has changed since.
-                let mut plan = Plan::new();
-                self.evaluation.next(rules, &mut plan)?;
-                self.asks.receive(engine, next.op, &plan, reply)?
+            self.outcomes = match self.asks.receive(engine, next.op, charges, reply) {
+                Ok(outcomes) => outcomes,
+                Err(failure) => {
+                    // The same plan as the one that was asked about: nothing has changed since.
+                    let mut plan = Plan::new();
+                    self.evaluation.next(rules, &mut plan)?;
+                    self.asks.receive_failure(engine, next.op, &plan, failure)?
+                }
             };
             step = match self.evaluation.take(rules, next.purpose, &self.outcomes) {
                 Progress::Decided => Step::Decided,
@@ -308,44 +319,45 @@ impl Asks {
         }
     }
 
-    /// Takes a reply; decides without the store if it did not answer.
+    /// Takes a reply to a plan with this many charges.
     #[inline]
     fn receive<C: Clock, S: Store>(
         &mut self,
         engine: &Inner<C, S>,
         op: Op,
-        plan: &Plan<'_>,
+        charges: usize,
         reply: Result<Reply, StoreFailure>,
-    ) -> Result<Outcomes, EngineError> {
-        let ask = Ask { op, plan, now: self.asked, deadline: None };
+    ) -> Result<Outcomes, StoreFailure> {
         match reply {
-            Ok(reply) if reply.answers(&ask) => {
+            Ok(reply) if reply.answers(op, charges) => {
                 self.lease = match engine.store.is_local() || self.failure.is_some() {
                     true => reply.lease,
                     false => reply.lease.by_clock_of(self.asked),
                 };
-                if self.failure.is_none() && !plan.charges().is_empty() {
+                if self.failure.is_none() && charges > 0 {
                     self.decided = Some(reply.at);
                 }
                 Ok(reply.outcomes)
             }
-            Ok(_) => self.receive_failure(engine, &ask, Reply::incomplete()),
-            Err(failure) => self.receive_failure(engine, &ask, failure),
+            Ok(_) => Err(Reply::incomplete()),
+            Err(failure) => Err(failure),
         }
     }
 
+    /// Decides a plan without the store, which did not answer.
     #[cold]
     fn receive_failure<C: Clock, S: Store>(
         &mut self,
         engine: &Inner<C, S>,
-        ask: &Ask<'_, '_>,
+        op: Op,
+        plan: &Plan<'_>,
         failure: StoreFailure,
     ) -> Result<Outcomes, EngineError> {
         if !self.falls_back {
             return Err(failure.into());
         }
-        let now = engine.clock.now();
-        let reply = engine.store.ask_without(&Ask { now, ..*ask }, &failure)?;
+        let ask = Ask { op, plan, now: engine.clock.now(), deadline: None };
+        let reply = engine.store.ask_without(&ask, &failure)?;
         (self.lease, self.decided) = (reply.lease, None);
         self.failure = Some(failure);
         Ok(reply.outcomes)

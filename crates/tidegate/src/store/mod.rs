@@ -175,8 +175,8 @@ impl Reply {
 
     /// Whether it has an outcome for every charge of the plan, if it was to be decided.
     #[inline]
-    pub(crate) fn answers(&self, ask: &Ask<'_, '_>) -> bool {
-        !ask.op.decides() || self.outcomes.len() == ask.plan.charges().len()
+    pub(crate) fn answers(&self, op: Op, charges: usize) -> bool {
+        !op.decides() || self.outcomes.len() == charges
     }
 
     /// What is wrong with a reply that does not [answer](Self::answers).
@@ -187,7 +187,7 @@ impl Reply {
 
     /// The reply, if it [answers](Self::answers).
     pub(crate) fn checked(self, ask: &Ask<'_, '_>) -> Result<Self, StoreFailure> {
-        if self.answers(ask) { Ok(self) } else { Err(Self::incomplete()) }
+        if self.answers(ask.op, ask.plan.charges().len()) { Ok(self) } else { Err(Self::incomplete()) }
     }
 }
 
