@@ -100,7 +100,7 @@ impl Units {
             }
             Position::Joins(turn) => Poll::Ready(turn.wakes),
             Position::Head { .. } | Position::Behind => Poll::Pending,
-            Position::Refused(refusal) => panic!("nobody gives up: {refusal}"),
+            Position::Refused(refusal) => panic!("no request gives up: {refusal:?}"),
         })
         .await
     }
