@@ -1,8 +1,10 @@
 //! Three limiters that share a limit over Redis, as three processes would:
 //! `cargo run --example fleet --features redis -- redis://127.0.0.1:6379`.
 
+use std::time::Duration;
+
 use tidegate::Limiter;
-use tidegate::redis::{RedisLimiter, RedisStore};
+use tidegate::redis::{RedisLimiter, RedisSettings, RedisStore};
 
 type Failed = Box<dyn std::error::Error>;
 
@@ -16,10 +18,13 @@ async fn main() -> Result<(), Failed> {
 
 /// How many requests three nodes admit together.
 pub async fn run(url: &str) -> Result<usize, Failed> {
+    let mut settings = RedisSettings::try_from(url)?;
+    // By default a decision takes 10 ms at most, and then this node's share of the limit decides. Here an exact answer is worth more.
+    settings.timeout = Duration::from_secs(10);
     let mut nodes: Vec<RedisLimiter> = Vec::new();
     for _ in 0..3 {
         // `connect_lazy` would let a program start while Redis is away.
-        let redis = RedisStore::connect(url).await?;
+        let redis = RedisStore::connect(settings.clone()).await?;
         nodes.push(Limiter::builder().rule("fleet-example").limit("30 per hour").store(redis).build()?);
     }
     nodes[0].reset("user:42").await?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::redis::RedisStore;
+use tidegate::redis::{RedisSettings, RedisStore};
 use tidegate::{FenceGate, Locks};
 
 type Failed = Box<dyn std::error::Error>;
@@ -16,8 +16,11 @@ async fn main() -> Result<(), Failed> {
 /// Two processes write one file, one after the other.
 pub async fn run(url: &str) -> Result<(), Failed> {
     let ttl = Duration::from_secs(30);
-    let one = Locks::over(RedisStore::connect(url).await?);
-    let other = Locks::over(RedisStore::connect(url).await?);
+    let mut settings = RedisSettings::try_from(url)?;
+    // By default Redis has 10 ms to answer, as decisions about requests need. A lock can wait for longer.
+    settings.timeout = Duration::from_secs(10);
+    let one = Locks::over(RedisStore::connect(settings.clone()).await?);
+    let other = Locks::over(RedisStore::connect(settings).await?);
     // What is protected looks at fencing tokens, so that a holder that was paused for too long is kept out.
     let file = FenceGate::default();
 
