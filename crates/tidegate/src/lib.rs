@@ -139,6 +139,6 @@ pub(crate) use memory::Outcomes;
 pub(crate) use waiting::Refusal;
 
 /// The examples of the README are compiled, and most of them run, like any other.
-#[cfg(all(doctest, feature = "calendar", feature = "rules"))]
+#[cfg(all(doctest, feature = "calendar", feature = "redis", feature = "rules"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

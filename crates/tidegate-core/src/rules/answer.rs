@@ -9,7 +9,7 @@ use super::compiled_limit::CompiledLimit;
 use super::matched::{LimitRef, MatchedLimit, MatchedLimits, ResolvedLimit};
 use super::plan_draft::{PartCounter, PlanPart, PlanParts};
 use super::{Action, ElasticBy, LimitId, Margin, Rule, RuleLimit, Ruleset};
-use crate::{Nanos, OnStoreFailure, Outcome, Timestamp, Verdict, Wait};
+use crate::{Mode, Nanos, OnStoreFailure, Outcome, Timestamp, Verdict, Wait};
 
 /// What becomes of a request, mildest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -220,8 +220,10 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
     pub fn degrade(&mut self, retry_after: Wait) {
         self.degraded = !self.limits.is_empty();
         let denies = |limit: &LimitOutcome| {
+            let policy = self.rules.resolve(&limit.limit).limit.policy;
             limit.asked == Asked::Yes
-                && self.rules.resolve(&limit.limit).limit.policy.on_store_failure == OnStoreFailure::Deny
+                && policy.on_store_failure == OnStoreFailure::Deny
+                && policy.mode != Mode::Local
         };
         let denying: SmallVec<[usize; 4]> =
             (0..self.limits.len()).filter(|index| denies(&self.limits[*index])).collect();

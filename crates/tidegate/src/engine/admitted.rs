@@ -70,11 +70,15 @@ where
         let refused = decided.refused();
         let Decided { answer, waited, lease, .. } = decided;
         let decision = decision(&answer);
-        if !answer.fate.passes() {
-            let refused = refused.unwrap_or(Refused::OverLimit(decision));
-            return Err(RequestRefused { refused, answer: Some(Box::new(answer)) });
+        // Dropped below, it gives its lease back.
+        let admitted = Self { engine, request, answer, decision, waited: waited.as_duration(), lease };
+        match admitted.answer.fate.passes() {
+            true => Ok(admitted),
+            false => {
+                let refused = refused.unwrap_or(Refused::OverLimit(decision));
+                Err(RequestRefused { refused, answer: Some(Box::new(admitted.answer.clone())) })
+            }
         }
-        Ok(Self { engine, request, answer, decision, waited: waited.as_duration(), lease })
     }
 
     /// What the rules say.
@@ -149,10 +153,13 @@ where
 
     /// Gives it back and says whether it was still held.
     pub async fn release(mut self) -> Result<Release, EngineError> {
-        let Some(lease) = self.lease.take() else { return Ok(Release::AlreadyReleased) };
+        let Some(lease) = &self.lease else { return Ok(Release::AlreadyReleased) };
         let op = Op::Release { token: lease.token };
         let changing = self.request.lend(|request| self.engine.start_change(request, op, None))?;
-        Ok(changing.finish(&self.engine).await?.lease.into())
+        // If the store does not answer, the lease is released again when this is dropped.
+        let released = changing.finish(&self.engine).await?;
+        self.lease = None;
+        Ok(released.lease.into())
     }
 }
 

@@ -87,13 +87,21 @@ impl std::fmt::Debug for Deciding {
 ///
 /// What holds for [`Deciding`] holds for it.
 #[must_use = "futures do nothing unless they are polled"]
-pub struct Acquiring<C, S> {
+pub struct Acquiring<C, S>
+where
+    C: Clock + Send + Sync + 'static,
+    S: Store + 'static,
+{
     deciding: Deciding,
     /// Taken when it is done.
     asked: Option<(Engine<C, S>, KeptRequest)>,
 }
 
-impl<C, S> Acquiring<C, S> {
+impl<C, S> Acquiring<C, S>
+where
+    C: Clock + Send + Sync + 'static,
+    S: Store + 'static,
+{
     pub(super) fn new(engine: &Engine<C, S>, request: &Request<'_>, deciding: Deciding) -> Self {
         Self { deciding, asked: Some((engine.clone(), KeptRequest::of(request))) }
     }
@@ -113,7 +121,26 @@ where
     }
 }
 
-impl<C, S> std::fmt::Debug for Acquiring<C, S> {
+/// A decision that was made and that its caller never took is given back.
+impl<C, S> Drop for Acquiring<C, S>
+where
+    C: Clock + Send + Sync + 'static,
+    S: Store + 'static,
+{
+    fn drop(&mut self) {
+        if let State::Now(decided) = &mut self.deciding.0
+            && let (Some(decided), Some((engine, request))) = (decided.take(), self.asked.take())
+        {
+            drop(AdmittedRequest::of(engine, request, decided));
+        }
+    }
+}
+
+impl<C, S> std::fmt::Debug for Acquiring<C, S>
+where
+    C: Clock + Send + Sync + 'static,
+    S: Store + 'static,
+{
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Acquiring").field(&self.deciding).finish()
     }

@@ -195,6 +195,8 @@ where
         }
         changes = inner.changes();
         rules = engine.rules().counted();
+        // It has waited, so the store has a new deadline.
+        task.asks.renew();
         task.evaluation = Evaluation::new(task.op, inner.clock.now());
         request.lend(|request| task.match_request(&rules, request, &inner.clock));
         task.evaluation.decide_at(inner.clock.now());

@@ -160,7 +160,8 @@ impl<'e, C: Timer, S: Store> Waiting<'e, C, S> {
         index: usize,
         at: Timestamp,
     ) -> Result<Next<'e>, EngineError> {
-        if self.deadline < at {
+        // A request that has not asked yet asks once, however short its maximum wait is.
+        if self.ticket.is_some() && self.deadline < at {
             let refused = Refused { refusal: Refusal::TooLong { wait: None }, since: at };
             return self.refused(task, rules, index, refused).await;
         }

@@ -126,10 +126,12 @@ impl<C: Clock, S: Shared> Admitted<'_, C, S> {
 
     /// Gives it back and says whether it was still held.
     pub async fn release(mut self) -> Result<Release, StoreFailure> {
-        let Some(lease) = self.lease.take() else { return Ok(Release::AlreadyReleased) };
+        let Some(lease) = &self.lease else { return Ok(Release::AlreadyReleased) };
         let op = Op::Release { token: lease.token };
-        let release = Asking::lease(self.limiter.clone(), &self.key, op).await;
-        Ok(release?.into())
+        // If the store does not answer, the lease is released again when this is dropped.
+        let released = Asking::lease(self.limiter.clone(), &self.key, op).await?;
+        self.lease = None;
+        Ok(released.into())
     }
 }
 

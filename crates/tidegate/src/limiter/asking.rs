@@ -5,7 +5,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use tidegate_core::{ChargedAt, Decision, Nanos, OnStoreFailure, Op, Outcome, Plan, Timestamp, Verdict};
+use tidegate_core::{
+    ChargedAt, Decision, Mode, Nanos, OnStoreFailure, Op, Outcome, Plan, Timestamp, Verdict,
+};
 
 use super::admitted::{Granted, LimiterRef};
 use super::{Admitted, Limiter, Reservation};
@@ -43,6 +45,7 @@ pub(super) struct Concluded {
     pub charged_at: ChargedAt,
     /// Why it was denied, if it was denied because the shared store did not answer.
     pub unavailable: Option<StoreFailure>,
+    pub outcomes: Outcomes,
 }
 
 impl<'a, T, C: Clock, S: Store> Asking<'a, T, C, S> {
@@ -136,7 +139,8 @@ impl<'a, C: Clock, S: Store> Asking<'a, Result<Admitted<'a, C, S>, Refused>, C, 
 impl<'a, C: Clock, S: Store> Asking<'a, Result<Reservation<'a, C, S>, Refused>, C, S> {
     pub(super) fn reserve(limiter: &'a Limiter<C, S>, key: &[u8], cost: u64) -> Self {
         let read = |limiter: LimiterRef<'a, C, S>, asked: Asked, reply| {
-            let Concluded { decision, lease, charged_at, unavailable } = asked.conclude(limiter.get(), reply);
+            let Concluded { decision, lease, charged_at, unavailable, .. } =
+                asked.conclude(limiter.get(), reply);
             refused(decision, unavailable)?;
             let granted = Granted { decision, lease: lease.held(), at: asked.now };
             Ok(Reservation::new(limiter, &asked.key, asked.cost, granted, charged_at.at))
@@ -208,6 +212,7 @@ impl<C: Clock, S: Store> Limiter<C, S> {
                 lease: self.lease_by_own_clock(lease, ask.now),
                 charged_at: ChargedAt::of(ask.plan, &outcomes, at),
                 unavailable: None,
+                outcomes,
             },
             Err(failure) => self.conclude_without(ask, failure),
         }
@@ -217,7 +222,10 @@ impl<C: Clock, S: Store> Limiter<C, S> {
         let (now, plan) = (self.clock.now(), ask.plan);
         let ask = Ask { now, ..*ask };
         let without = self.store.ask_without(&ask, &failure).and_then(|reply| reply.checked(&ask));
-        let denies = |index: usize| plan.charges()[index].policy.on_store_failure == OnStoreFailure::Deny;
+        let denies = |index: usize| {
+            let policy = plan.charges()[index].policy;
+            policy.on_store_failure == OnStoreFailure::Deny && policy.mode != Mode::Local
+        };
         let (outcomes, lease) = match without {
             Ok(Reply { outcomes, lease, .. }) => (outcomes, lease),
             Err(_) => (plan.charges().iter().map(|_| unavailable()).collect(), LeaseReply::None),
@@ -228,7 +236,7 @@ impl<C: Clock, S: Store> Limiter<C, S> {
         let mut decision = Decision::merge(&outcomes);
         decision.degraded = true;
         let (charged_at, unavailable) = (ChargedAt::new(now), is_unavailable.then_some(failure));
-        Concluded { decision, lease, charged_at, unavailable }
+        Concluded { decision, lease, charged_at, unavailable, outcomes }
     }
 
     fn lease_by_own_clock(&self, lease: LeaseReply, asked: Timestamp) -> LeaseReply {

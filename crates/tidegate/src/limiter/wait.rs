@@ -10,7 +10,7 @@ use super::{Admitted, Limiter, span};
 use crate::memory::MemoryStore;
 use crate::store::{Ask, Store, Watch};
 use crate::waiting::{Acquire, Acquired, Attempt, Failure, Forecaster, Queues, acquire};
-use crate::{Refused, Timer};
+use crate::{Outcomes, Refused, Timer};
 
 /// What a request waits for.
 pub(crate) struct Wanted {
@@ -72,6 +72,7 @@ struct LimiterRequest<'r, C, S> {
 struct Given {
     granted: Granted,
     charged_at: ChargedAt,
+    outcomes: Outcomes,
 }
 
 impl<'r, C: Timer + Send + Sync, S: Store> Acquire for LimiterRequest<'r, C, S> {
@@ -108,27 +109,26 @@ impl<'r, C: Timer + Send + Sync, S: Store> Acquire for LimiterRequest<'r, C, S> 
             }
         }
         let op = if self.limiter.has_leases(at) { Op::Acquire { ttl: self.ttl } } else { Op::Check };
-        let Concluded { decision, lease, charged_at, .. } = self.ask(op, at).await?;
+        let Concluded { decision, lease, charged_at, outcomes, .. } = self.ask(op, at).await?;
         let (delay, remaining) = (decision.delay, decision.remaining);
         let granted = Granted { decision, lease: lease.held(), at };
         Ok(match decision.is_allowed() {
-            true => Attempt::Admitted { given: Given { granted, charged_at }, delay, remaining },
+            true => Attempt::Admitted { given: Given { granted, charged_at, outcomes }, delay, remaining },
             false => Attempt::Wait(decision.retry_after),
         })
     }
 
     fn give_back(&self, given: &Given) {
-        let Given { granted, charged_at } = given;
+        let Given { granted, charged_at, outcomes } = given;
         let Some(LimiterForecaster { memory, .. }) = &self.forecaster else {
             return self.limiter.give_back(self.key, self.cost, granted, *charged_at);
         };
-        // Memory knows to the nanosecond what was charged.
         let now = self.limiter.clock.now();
-        let plan = self.limiter.plan(self.key, self.cost, now);
+        let plan = self.limiter.plan(self.key, self.cost, granted.at);
         if let Some(lease) = &granted.lease {
             let _ = memory.release(&plan, &lease.token, now);
         }
-        memory.refund_charged(&plan, Some(granted.at), now);
+        memory.refund_delayed(&plan, outcomes, granted.at, now);
         self.limiter.queue_group.wake(self.key, now);
     }
 

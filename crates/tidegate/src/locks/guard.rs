@@ -1,5 +1,6 @@
 //! A lock of a fleet that is held.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,7 +45,9 @@ pub(super) struct State {
     /// Wakes the renewal.
     pub renewal: Option<Waker>,
     /// Those that wait for the lock to be lost.
-    losers: Vec<Waker>,
+    losers: BTreeMap<u64, Waker>,
+    /// How many futures have waited for that.
+    lost_calls: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +75,8 @@ where
             return Err(Refused::Store(StoreFailure::Refused("it gave no lease".into())));
         };
         let ttl = admitted.ttl().unwrap_or(lease.lasts());
-        let state = State { lease, phase: Phase::Held, renewal: None, losers: Vec::new() };
+        let state =
+            State { lease, phase: Phase::Held, renewal: None, losers: BTreeMap::new(), lost_calls: 0 };
         let hold = Arc::new(Hold { limiter, key, ttl, state: Mutex::new(state) });
         background::spawn(renewal::run(Arc::clone(&hold)));
         Ok(Self { hold, decision, waited })
@@ -107,14 +111,20 @@ where
 
     /// Waits until the lock is lost: another holder may have it by then. Is over at once if it is lost already.
     pub async fn lost(&self) {
+        let call = {
+            let mut state = self.hold.lock();
+            state.lost_calls += 1;
+            LostCall { hold: &self.hold, number: state.lost_calls }
+        };
         poll_fn(|context| {
             let mut state = self.hold.lock();
             if state.phase == Phase::Lost {
                 return Poll::Ready(());
             }
-            if !state.losers.iter().any(|waker| waker.will_wake(context.waker())) {
-                state.losers.push(context.waker().clone());
-            }
+            let replaced = state.losers.insert(call.number, context.waker().clone());
+            // A waker may own a task that uses the lock, so it is dropped when nothing is locked.
+            drop(state);
+            drop(replaced);
             Poll::Pending
         })
         .await;
@@ -131,6 +141,19 @@ where
         let release = self.hold.ask(Op::Release { token }).await?;
         self.hold.end(Phase::Released);
         Ok(release.into())
+    }
+}
+
+/// A future that waits for the lock to be lost. Dropped, it is not woken any more.
+struct LostCall<'a, C: Timer + 'static, S: Store + 'static> {
+    hold: &'a Hold<C, S>,
+    number: u64,
+}
+
+impl<C: Timer + 'static, S: Store + 'static> Drop for LostCall<'_, C, S> {
+    fn drop(&mut self) {
+        let removed = self.hold.lock().losers.remove(&self.number);
+        drop(removed);
     }
 }
 
@@ -171,7 +194,7 @@ impl<C: Timer + 'static, S: Store + 'static> Hold<C, S> {
             (state.renewal.take(), std::mem::take(&mut state.losers))
         };
         // Without the lock: a waker may run its task at once.
-        let losers = losers.into_iter().filter(|_| phase == Phase::Lost);
+        let losers = losers.into_values().filter(|_| phase == Phase::Lost);
         renewal.into_iter().chain(losers).for_each(Waker::wake);
     }
 }

@@ -34,8 +34,8 @@ use std::fmt;
 
 use tidegate_core::algorithm::{Concurrency, Counting, LedgerAlgorithm, PackedAlgorithm};
 use tidegate_core::{
-    Algorithm, Ask, Charge, ChargedAt, Decision, Fence, Grant, Leases, Ledger, Outcome, Packed, Plan, Role,
-    Ruling, Timestamp,
+    Algorithm, Ask, Charge, ChargedAt, Decision, Fence, Grant, Leases, Ledger, Nanos, Outcome, Packed, Plan,
+    Role, Ruling, Timestamp,
 };
 
 use crate::sync::{AtomicU64, Ordering};
@@ -203,32 +203,57 @@ impl MemoryStore {
     /// Gives back what a plan charged: the newest units of each key, no more than it used. Leases are
     /// [released](Self::release) instead. Wakes nobody: who waits, waits for a limiter.
     pub fn refund(&self, plan: &Plan<'_>, now: Timestamp) {
-        self.refund_charged(plan, None, now);
+        plan.charges().iter().for_each(|charge| self.refund_newest(charge, now));
     }
 
-    /// As [`refund`](Self::refund); where it is known when it was charged, nothing from windows that began after it.
-    pub(crate) fn refund_charged(&self, plan: &Plan<'_>, at: Option<Timestamp>, now: Timestamp) {
-        for charge in plan.charges().iter().filter(|charge| charge.cost > 0) {
-            let tag = self.seed.tag(charge);
-            let ask = Ask { now, cost: charge.cost };
-            match charge.counter.algorithm() {
-                Algorithm::Packed(algorithm) => {
-                    self.update_packed(tag, |state| {
-                        if !at.is_some_and(|at| algorithm.began_after(state, at)) {
-                            algorithm.refund(state, ask);
-                        }
+    /// Gives back the newest units of a charge.
+    fn refund_newest(&self, charge: &Charge<'_>, now: Timestamp) {
+        if charge.cost == 0 {
+            return;
+        }
+        let (tag, ask) = (self.seed.tag(charge), Ask { now, cost: charge.cost });
+        match charge.counter.algorithm() {
+            Algorithm::Packed(algorithm) => {
+                self.update_packed(tag, |state| algorithm.refund(state, ask));
+            }
+            Algorithm::Ledger(algorithm) => {
+                let shard = &mut self.ledgers.lock(shard_of(tag));
+                if shard.holds(tag) {
+                    self.update_kept(Place { shards: &self.ledgers, shard, tag }, now, |ledger| {
+                        algorithm.refund(ledger, ask);
+                        ((), now.saturating_add(algorithm.reset_after(ledger, now)))
                     });
                 }
-                Algorithm::Ledger(algorithm) => {
-                    let shard = &mut self.ledgers.lock(shard_of(tag));
-                    if shard.holds(tag) {
-                        self.update_kept(Place { shards: &self.ledgers, shard, tag }, now, |ledger| {
-                            algorithm.refund(ledger, ask);
-                            ((), now.saturating_add(algorithm.reset_after(ledger, now)))
-                        });
-                    }
+            }
+            Algorithm::Leases(_) => {}
+        }
+    }
+
+    /// Gives back what a request was charged at an instant that was admitted with a delay and has not left: to a leaky bucket all of
+    /// it, and to others as of the charge. A bucket that nobody used since is as it was before, to a fraction of a nanosecond.
+    pub(crate) fn refund_delayed(
+        &self,
+        plan: &Plan<'_>,
+        outcomes: &[Outcome],
+        at: Timestamp,
+        now: Timestamp,
+    ) {
+        for (charge, outcome) in plan.charges().iter().zip(outcomes) {
+            let algorithm = charge.counter.algorithm();
+            let is_all_given_back = match algorithm {
+                Algorithm::Packed(PackedAlgorithm::LeakyBucket(_)) => true,
+                Algorithm::Packed(one @ (PackedAlgorithm::Gcra(_) | PackedAlgorithm::TokenBucket(_))) => {
+                    let free_ns = |at: Timestamp, after: Nanos| u128::from(at.as_nanos()) + after.get();
+                    let state = self.read(self.seed.tag(charge)).state;
+                    free_ns(at, outcome.reset_after) == free_ns(now, one.reset_after(&state, now))
                 }
-                Algorithm::Leases(_) => {}
+                _ => false,
+            };
+            if is_all_given_back {
+                self.refund_newest(charge, now);
+            } else {
+                let charged_at = ChargedAt::of(&Plan::of_one(*charge), &[*outcome], at);
+                self.refund_counted(charge, charged_at.counts_from(algorithm), now);
             }
         }
     }

@@ -98,6 +98,7 @@ pub(super) fn ask(memory: &Arc<MemoryStore>, shared: &impl Store, ask: &Ask<'_, 
         local: OwnedPlan::of(&local),
         shared: OwnedPlan::of(&rest),
         stopwatch: matches!(response, Response::Later(_)).then(Stopwatch::start),
+        is_failed: false,
     };
     match response {
         Response::Now(reply) => {
@@ -135,6 +136,8 @@ struct MixedPlan {
     shared: OwnedPlan,
     /// How long the shared store takes, if it does not answer at once.
     stopwatch: Option<Stopwatch>,
+    /// Whether the shared store did not answer. Then the plan is decided without it, and charged anew.
+    is_failed: bool,
 }
 
 struct Stopwatch {
@@ -154,7 +157,7 @@ impl Stopwatch {
 }
 
 impl MixedPlan {
-    async fn decide(self, own: Reply, shared: Later) -> Result<Reply, StoreFailure> {
+    async fn decide(mut self, own: Reply, shared: Later) -> Result<Reply, StoreFailure> {
         let mut own = Some(own);
         let shared =
             shared.await.and_then(|reply| match reply.outcomes.len() == self.shared.plan().charges().len() {
@@ -163,6 +166,7 @@ impl MixedPlan {
                     Err(StoreFailure::Refused("it answered for fewer limits than it was asked about".into()))
                 }
             });
+        self.is_failed = shared.is_err();
         let mut shared = Some(shared);
         let answer = |part: &Part<Place>| match part.place {
             Place::Local => own.take().map(Ok),
@@ -186,11 +190,12 @@ impl MixedPlan {
     }
 
     /// Gives back what the local part was charged. A charge that only looked on and did not fit took less than its cost, so it
-    /// stays, and so does one that counts denied attempts.
+    /// stays, and so does one that counts denied attempts if the plan was denied.
     fn give_back_local(&self, own: &Reply) {
         let plan = self.local.plan();
         let charged = plan.charges().iter().zip(&own.outcomes).filter(|(charge, outcome)| {
-            outcome.verdict == Verdict::Allowed && !charge.counter.algorithm().counts_denied()
+            let stays = charge.counter.algorithm().counts_denied() && !self.is_failed;
+            outcome.verdict == Verdict::Allowed && !stays
         });
         let (charges, outcomes): (Vec<Charge<'_>>, Vec<Outcome>) =
             charged.map(|(charge, outcome)| (*charge, *outcome)).unzip();

@@ -146,7 +146,7 @@ impl Queue {
 
     /// What is known of a newcomer though it is not known when requests before it leave: not at once, and not before a request
     /// whose delay keeps it.
-    fn comes_too_late(&self, newcomer: &Waiter) -> Option<Refusal> {
+    pub(super) fn comes_too_late(&self, newcomer: &Waiter) -> Option<Refusal> {
         let expects_none = !self.waiters.is_empty() && newcomer.deadline == Some(newcomer.arrived);
         let is_held_up = self.head_is_admitted() && newcomer.gives_up_before(self.left);
         (expects_none || is_held_up).then_some(Refusal::TooLong { wait: None })
@@ -197,8 +197,12 @@ impl Queue {
         leaves: Timestamp,
         by: Forecast<'_, F>,
     ) {
-        if self.is_unforecast || forecast.is_some_and(|forecast| forecast < leaves) {
-            self.forecast_all(by.by, by.now);
+        let is_later = self.is_unforecast || forecast.is_some_and(|forecast| forecast < leaves);
+        match by.by.is_foreseeable(by.now) {
+            true if is_later => self.forecast_all(by.by, by.now),
+            true => {}
+            // Leases are released at any time, so no request is refused by a forecast.
+            false => self.is_unforecast = false,
         }
         // No request behind it leaves sooner.
         self.refuse_if(|deadline| deadline < leaves);

@@ -186,11 +186,11 @@ impl Queues {
 
     fn enter_without_forecast(&self, queue: &mut Queue, mut newcomer: Waiter) -> Result<Ticket, Refusal> {
         let is_before_others = queue.is_before_others(newcomer.ticket);
-        if newcomer.leaves.is_none()
-            && !is_before_others
-            && let Some(refusal) = queue.refuses_by_pace(&mut newcomer)
-        {
-            return Err(refusal);
+        if newcomer.leaves.is_none() && !is_before_others {
+            let refusal = queue.comes_too_late(&newcomer).or_else(|| queue.refuses_by_pace(&mut newcomer));
+            if let Some(refusal) = refusal {
+                return Err(refusal);
+            }
         }
         let ticket = self.insert(queue, newcomer);
         queue.watch_deadline(ticket);

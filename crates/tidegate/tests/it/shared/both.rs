@@ -150,3 +150,20 @@ fn a_wait_over_a_shared_store_ends_when_units_are_there() {
     let admitted = executor.take(task).unwrap().unwrap();
     assert_eq!(admitted.waited(), Duration::from_secs(1));
 }
+
+/// The head was admitted and only its delay keeps it, so it is known how long a request behind it waits at least.
+#[test]
+fn a_short_wait_behind_a_delayed_request_is_refused_at_once() {
+    let clock = ManualClock::at(start());
+    let remote = Remote::new(clock.clone());
+    let limiter = limiter(&["{algorithm: leaky_bucket, limit: 1, per: 10s, queue: 9}"], &remote, &clock);
+    assert!(done(limiter.check(KEY, 1)).is_allowed());
+    let mut executor = crate::executor::Executor::new(&clock);
+    let delayed = executor.spawn(limiter.acquire(KEY, 1));
+    executor.run_woken();
+    assert!(executor.finished(delayed).is_none());
+    let behind = executor.spawn(limiter.acquire_within(KEY, 1, Duration::from_secs(1)));
+    executor.run_woken();
+    let refused = executor.take(behind).expect("it is known at once").unwrap_err();
+    assert!(matches!(refused, Refused::TooLong { .. }), "{refused}");
+}

@@ -280,3 +280,30 @@ proptest! {
         }
     }
 }
+
+/// It is not known when a lease is released, so a forecast refuses nobody who waits for one.
+#[test]
+fn a_request_with_a_maximum_wait_outlives_the_admission_of_a_delayed_one() {
+    let clock = ManualClock::at(start());
+    let limiter = limiter(
+        &[
+            "{algorithm: concurrency, limit: 1, ttl: 1m}",
+            "{algorithm: leaky_bucket, limit: 1, per: 10s, queue: 9}",
+        ],
+        &clock,
+    );
+    drop(limiter.try_acquire(KEY, 1).unwrap());
+    let mut executor = Executor::new(&clock);
+    let first = executor.spawn(limiter.acquire(KEY, 1));
+    executor.run_woken();
+    let [second, third] =
+        [50, 50].map(|seconds| executor.spawn(limiter.acquire_within(KEY, 1, Duration::from_secs(seconds))));
+    executor.run_until(after_ms(10_000));
+    drop(executor.take(first).expect("its delay is over").unwrap());
+    executor.run_woken();
+    assert!(executor.finished(third).is_none(), "the second may release its lease at any time");
+    executor.run_until(after_ms(20_000));
+    drop(executor.take(second).expect("its delay is over").unwrap());
+    executor.run_until(after_ms(30_000));
+    assert!(executor.take(third).expect("its delay is over").is_ok());
+}

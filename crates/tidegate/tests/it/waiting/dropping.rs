@@ -274,3 +274,25 @@ fn a_held_request_that_is_dropped_later_gives_back_nothing_of_another_window() {
         assert!(!limiter.check(KEY, 1).is_allowed(), "{window}: two in a window of one");
     }
 }
+
+/// What a delayed request took from other limits is long free again, and others use it.
+#[test]
+fn a_delayed_request_that_is_dropped_takes_nothing_from_later_ones() {
+    let clock = ManualClock::at(start());
+    let leaky = "{algorithm: leaky_bucket, limit: 1, per: 10s, queue: 9}";
+    for other in ["{algorithm: sliding_log, limit: 2, per: 1s}", "2 per second burst 2"] {
+        let limiter = limiter(&[leaky, other], &clock);
+        let begun = clock.now();
+        assert!(limiter.check(KEY, 1).is_allowed());
+        let mut executor = Executor::new(&clock);
+        let delayed = executor.spawn(turn(limiter.acquire(KEY, 1)));
+        executor.run_woken();
+        clock.set(later(begun, 5_000_000_000));
+        for _ in 0..2 {
+            assert!(limiter.check(KEY, 1).is_allowed(), "{other}");
+        }
+        executor.drop_task(delayed);
+        assert!(!limiter.check(KEY, 1).is_allowed(), "{other}");
+        clock.set(later(begun, 100_000_000_000));
+    }
+}
