@@ -1,5 +1,6 @@
 //! A request that waits for a limiter, over any store.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use tidegate_core::{ChargedAt, IntoKey, Nanos, Op, Pace, Plan, Timestamp, Wait};
@@ -9,7 +10,7 @@ use super::asking::Concluded;
 use super::{Admitted, Limiter, span};
 use crate::memory::MemoryStore;
 use crate::store::{Ask, Store, Watch};
-use crate::waiting::{Acquire, Acquired, Attempt, Failure, Forecaster, Queues, acquire};
+use crate::waiting::{Acquire, Acquired, Attempt, Attempted, Failure, Forecaster, Queues, acquire};
 use crate::{Outcomes, Refused, Timer};
 
 /// What a request waits for.
@@ -72,13 +73,15 @@ struct LimiterRequest<'r, C, S> {
 struct Given {
     granted: Granted,
     charged_at: ChargedAt,
+    /// Of a request that is delayed, which may be dropped meanwhile.
     outcomes: Outcomes,
 }
 
 impl<'r, C: Timer + Send + Sync, S: Store> Acquire for LimiterRequest<'r, C, S> {
     type Clock = C;
     type Forecaster = LimiterForecaster<'r, C, S>;
-    type Given = Given;
+    /// In a box, because a request that waits makes room for it in several places.
+    type Given = Box<Given>;
     type Error = Refused;
 
     fn clock(&self) -> &C {
@@ -97,29 +100,36 @@ impl<'r, C: Timer + Send + Sync, S: Store> Acquire for LimiterRequest<'r, C, S> 
         self.cost
     }
 
-    async fn attempt(&self, at: Timestamp) -> Result<Attempt<Given>, Refused> {
-        // A request that waits makes one attempt, when it is admitted: until then it only peeks, where attempts count.
+    fn attempt_now(&self, at: Timestamp) -> Option<Attempted<Self>> {
+        let forecaster = self.forecaster.as_ref()?;
+        // A request that waits makes one attempt, when it is admitted: until then it only looks, where attempts count.
         if self.limiter.counts_denied(at) {
-            let wait = match &self.forecaster {
-                Some(forecaster) => forecaster.memory.wait(&forecaster.plan(at), at),
-                None => self.ask(Op::Peek, at).await?.decision.retry_after,
-            };
+            let wait = forecaster.memory.wait(&forecaster.plan(at), at);
             if wait > Wait::NONE {
-                return Ok(Attempt::Wait(wait));
+                return Some(Ok(Attempt::Wait(wait)));
             }
         }
-        let op = if self.limiter.has_leases(at) { Op::Acquire { ttl: self.ttl } } else { Op::Check };
-        let Concluded { decision, lease, charged_at, outcomes, .. } = self.ask(op, at).await?;
-        let (delay, remaining) = (decision.delay, decision.remaining);
-        let granted = Granted { decision, lease: lease.held(), at };
-        Ok(match decision.is_allowed() {
-            true => Attempt::Admitted { given: Given { granted, charged_at, outcomes }, delay, remaining },
-            false => Attempt::Wait(decision.retry_after),
+        let plan = forecaster.plan(at);
+        let ask = Ask { op: self.op(at), plan: &plan, now: at, deadline: None };
+        let reply = forecaster.memory.ask_now(&ask);
+        let concluded = self.limiter.conclude(&ask, Ok(reply));
+        Some(Ok(attempted(concluded, at)))
+    }
+
+    fn attempt_later(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = Attempted<Self>> + Send + '_>> {
+        Box::pin(async move {
+            if self.limiter.counts_denied(at) {
+                let wait = self.ask(Op::Peek, at).await?.decision.retry_after;
+                if wait > Wait::NONE {
+                    return Ok(Attempt::Wait(wait));
+                }
+            }
+            Ok(attempted(self.ask(self.op(at), at).await?, at))
         })
     }
 
-    fn give_back(&self, given: &Given) {
-        let Given { granted, charged_at, outcomes } = given;
+    fn give_back(&self, given: &Box<Given>) {
+        let Given { granted, charged_at, outcomes } = &**given;
         let Some(LimiterForecaster { memory, .. }) = &self.forecaster else {
             return self.limiter.give_back(self.key, self.cost, granted, *charged_at);
         };
@@ -155,6 +165,11 @@ impl<'r, C: Timer + Send + Sync, S: Store> Acquire for LimiterRequest<'r, C, S> 
 }
 
 impl<C: Timer + Send + Sync, S: Store> LimiterRequest<'_, C, S> {
+    /// What takes units: an acquisition where there are leases to be had, else a check.
+    fn op(&self, at: Timestamp) -> Op {
+        if self.limiter.has_leases(at) { Op::Acquire { ttl: self.ttl } } else { Op::Check }
+    }
+
     /// Asks as of an instant. A store that does not answer, where a limit says that nothing passes then, is an error.
     async fn ask(&self, op: Op, at: Timestamp) -> Result<Concluded, Refused> {
         let plan = self.limiter.plan(self.key, self.cost, at);
@@ -166,6 +181,17 @@ impl<C: Timer + Send + Sync, S: Store> LimiterRequest<'_, C, S> {
             None => Ok(concluded),
         }
     }
+}
+
+fn attempted(concluded: Concluded, at: Timestamp) -> Attempt<Box<Given>> {
+    let Concluded { decision, lease, charged_at, outcomes, .. } = concluded;
+    let (delay, remaining) = (decision.delay, decision.remaining);
+    if !decision.is_allowed() {
+        return Attempt::Wait(decision.retry_after);
+    }
+    let outcomes = if delay > Nanos::ZERO { outcomes } else { Outcomes::new() };
+    let given = Given { granted: Granted { decision, lease: lease.held(), at }, charged_at, outcomes };
+    Attempt::Admitted { given: Box::new(given), delay, remaining }
 }
 
 /// Forecasts for a limiter whose counters are in memory.

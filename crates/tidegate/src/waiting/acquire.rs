@@ -4,6 +4,7 @@
 //! Over the memory store a request asks as it comes, if no request waits, and again as the head of the queue. A shared store is not
 //! asked twice: a request that has to wait enters the queue with the reply it got, unless units came back since.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use tidegate_core::{Nanos, Pace, Timestamp, Wait};
@@ -30,11 +31,11 @@ pub(crate) trait Acquire {
     fn key(&self) -> &[u8];
     fn cost(&self) -> u64;
 
-    /// Asks, and takes the units if they are admitted.
-    fn attempt(
-        &self,
-        at: Timestamp,
-    ) -> impl Future<Output = Result<Attempt<Self::Given>, Self::Error>> + Send;
+    /// Asks a store that answers at once, and takes the units if they are admitted. None if the store answers later.
+    fn attempt_now(&self, at: Timestamp) -> Option<Attempted<Self>>;
+
+    /// Asks a store that answers later. It is in a box, because a request that waits in memory would have to make room for it.
+    fn attempt_later(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = Attempted<Self>> + Send + '_>>;
 
     /// Gives back what an attempt took, and wakes requests that wait for it.
     fn give_back(&self, given: &Self::Given);
@@ -54,6 +55,9 @@ pub(crate) trait Acquire {
     /// How fast requests follow one another, if that is known.
     fn pace(&self, now: Timestamp) -> Option<Pace>;
 }
+
+/// The result of asking, or why nothing could be decided.
+pub(crate) type Attempted<R> = Result<Attempt<<R as Acquire>::Given>, <R as Acquire>::Error>;
 
 /// The result of asking.
 pub(crate) enum Attempt<G> {
@@ -121,6 +125,8 @@ enum Next<'a, R: Acquire> {
 }
 
 impl<'a, R: Acquire> Waiting<'a, R> {
+    /// Most requests that wait are behind others, so what only the head of a queue does is in boxes: the future of a request is
+    /// small while it waits.
     async fn run(self) -> Ended<R> {
         let request = self.request;
         let mut next = self.arrive().await?;
@@ -132,9 +138,9 @@ impl<'a, R: Acquire> Waiting<'a, R> {
                     if request.forecaster().is_none() && !request.is_foreseeable(request.clock().now()) {
                         slot.watch(|| request.watch());
                     }
-                    self.ask(slot, turn).await?
+                    Box::pin(self.ask(slot, turn)).await?
                 }
-                Next::Woken(slot, Woken::Joins(turn)) => self.ask(slot, turn).await?,
+                Next::Woken(slot, Woken::Joins(turn)) => Box::pin(self.ask(slot, turn)).await?,
                 Next::Woken(slot, Woken::Changed) => self.stand(slot).await,
             };
         }
@@ -143,15 +149,22 @@ impl<'a, R: Acquire> Waiting<'a, R> {
     /// It comes, and asks unless others wait.
     async fn arrive(&self) -> Result<Next<'a, R>, Failure<R::Error>> {
         let Self { request, arrived, .. } = *self;
-        if request.queues().head(request.key()).is_some() {
-            return Ok(self.stand(self.enter(None, None).await?).await);
+        if request.queues().head(request.key()).is_none() {
+            match request.attempt_now(arrived) {
+                None => return Box::pin(self.arrive_later()).await,
+                Some(attempted) => {
+                    if let Attempt::Admitted { given, delay, .. } = attempted.map_err(Failure::Error)? {
+                        return self.admitted_at_once(given, delay).await;
+                    }
+                }
+            }
         }
-        if request.forecaster().is_some() {
-            return match self.attempt(arrived).await? {
-                Attempt::Admitted { given, delay, .. } => self.admitted_at_once(given, delay).await,
-                Attempt::Wait(_) => Ok(self.stand(self.enter(None, None).await?).await),
-            };
-        }
+        Ok(self.stand(self.enter(None, None).await?).await)
+    }
+
+    /// It comes, no request waits, and the store answers later.
+    async fn arrive_later(&self) -> Result<Next<'a, R>, Failure<R::Error>> {
+        let Self { request, arrived, .. } = *self;
         // If it has to wait, it does so before all that come while it asks.
         let ticket = request.queues().next_ticket();
         let observed = request.queues().observe(request.key());
@@ -228,7 +241,8 @@ impl<'a, R: Acquire> Waiting<'a, R> {
             if self.deadline.is_some_and(|deadline| deadline < leaves) {
                 return Err(too_long(self.arrived, leaves).into());
             }
-            self.enter(None, Some(leaves)).await?.held_until(leaves).await;
+            let slot = self.enter(None, Some(leaves)).await?;
+            Box::pin(slot.held_until(leaves)).await;
         }
         Ok(Next::End(self.acquired(taken, leaves)))
     }
@@ -264,7 +278,11 @@ impl<'a, R: Acquire> Waiting<'a, R> {
     }
 
     async fn attempt(&self, at: Timestamp) -> Result<Attempt<R::Given>, Failure<R::Error>> {
-        self.request.attempt(at).await.map_err(Failure::Error)
+        let attempted = match self.request.attempt_now(at) {
+            Some(attempted) => attempted,
+            None => self.request.attempt_later(at).await,
+        };
+        attempted.map_err(Failure::Error)
     }
 
     fn delayed(&self, since: Timestamp, at: Timestamp, now: Timestamp, is_watched: bool) -> Delayed {

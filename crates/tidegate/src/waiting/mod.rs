@@ -36,7 +36,7 @@ mod slot;
 #[cfg(test)]
 mod testing;
 
-pub(crate) use acquire::{Acquire, Acquired, Attempt, Failure, acquire};
+pub(crate) use acquire::{Acquire, Acquired, Attempt, Attempted, Failure, acquire};
 pub(crate) use forecast::Forecaster;
 pub(crate) use queue_group::{QueueGroup, QueueGroups};
 pub(crate) use queues::Queues;

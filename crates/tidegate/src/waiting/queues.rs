@@ -173,7 +173,10 @@ impl Queues {
         forecaster: Option<&F>,
     ) -> Result<Entered, Refusal> {
         let mut shard = self.lock(key);
-        let queue = shard.entry(key.into()).or_default();
+        if !shard.contains_key(key) {
+            shard.insert(key.into(), Queue::default());
+        }
+        let Some(queue) = shard.get_mut(key) else { unreachable!("it was inserted") };
         let entered = match (self.is_full(queue.len()), forecaster) {
             (true, _) => Err(Refusal::QueueFull),
             (false, Some(forecaster)) => self.enter_with_forecast(queue, newcomer, forecaster),
