@@ -5,9 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use tidegate_core::{
-    ChargedAt, Decision, Mode, Nanos, OnStoreFailure, Op, Outcome, Plan, Timestamp, Verdict,
-};
+use tidegate_core::{Decision, Mode, Nanos, OnStoreFailure, Op, Outcome, Plan, Timestamp, Verdict};
 
 use super::admitted::{Granted, LimiterRef};
 use super::{Admitted, Limiter, Reservation};
@@ -17,7 +15,8 @@ use crate::{Clock, Outcomes, Refused, StoreFailure, SystemClock};
 
 /// An operation of a [`Limiter`] over a store that may answer later. It started when the limiter was called.
 ///
-/// Dropped before it is done, it may have been charged nevertheless.
+/// A call that is dropped before the store has answered may have been charged. If the store answered at once, a lease or a reservation
+/// that the caller did not take is given back.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Asking<'a, T, C = SystemClock, S = Arc<MemoryStore>> {
     /// Taken when it is done.
@@ -41,8 +40,8 @@ pub(super) struct Asked {
 pub(super) struct Concluded {
     pub decision: Decision,
     pub lease: LeaseReply,
-    /// When it was charged, by the clock of the store that did.
-    pub charged_at: ChargedAt,
+    /// When it was decided, by the clock of the store that decided.
+    pub at: Timestamp,
     /// Why it was denied, if it was denied because the shared store did not answer.
     pub unavailable: Option<StoreFailure>,
     pub outcomes: Outcomes,
@@ -131,7 +130,7 @@ impl<'a, C: Clock, S: Store> Asking<'a, Result<Admitted<'a, C, S>, Refused>, C, 
             let ttl = if let Op::Acquire { ttl } = asked.op { ttl } else { None };
             Ok(Admitted::new(limiter, asked.key, granted, ttl))
         };
-        let op = limiter.get().op_that_takes(ttl);
+        let op = limiter.get().op_that_takes(ttl, limiter.get().clock.now());
         Self::start(limiter, key, cost, op, read)
     }
 }
@@ -139,13 +138,12 @@ impl<'a, C: Clock, S: Store> Asking<'a, Result<Admitted<'a, C, S>, Refused>, C, 
 impl<'a, C: Clock, S: Store> Asking<'a, Result<Reservation<'a, C, S>, Refused>, C, S> {
     pub(super) fn reserve(limiter: &'a Limiter<C, S>, key: &[u8], cost: u64) -> Self {
         let read = |limiter: LimiterRef<'a, C, S>, asked: Asked, reply| {
-            let Concluded { decision, lease, charged_at, unavailable, .. } =
-                asked.conclude(limiter.get(), reply);
+            let Concluded { decision, lease, at, unavailable, .. } = asked.conclude(limiter.get(), reply);
             refused(decision, unavailable)?;
             let granted = Granted { decision, lease: lease.held(), at: asked.now };
-            Ok(Reservation::new(limiter, &asked.key, asked.cost, granted, charged_at.at))
+            Ok(Reservation::new(limiter, &asked.key, asked.cost, granted, at))
         };
-        let op = limiter.op_that_takes(None);
+        let op = limiter.op_that_takes(None, limiter.clock.now());
         Self::start(LimiterRef::Borrowed(limiter), key, cost, op, read)
     }
 }
@@ -177,6 +175,17 @@ impl<T, C, S> Future for Asking<'_, T, C, S> {
     }
 }
 
+impl<T, C, S> Drop for Asking<'_, T, C, S> {
+    fn drop(&mut self) {
+        // The result is dropped, and a guard gives back what it holds.
+        if let (Some(Response::Now(reply)), Some((limiter, asked))) =
+            (self.response.take(), self.asked.take())
+        {
+            (self.read)(limiter, asked, reply);
+        }
+    }
+}
+
 impl Asked {
     fn plan<'p, C: Clock, S: Store>(&'p self, limiter: &'p Limiter<C, S>) -> Plan<'p> {
         limiter.plan(&self.key, self.cost, self.now)
@@ -196,9 +205,9 @@ impl Asked {
 }
 
 impl<C: Clock, S: Store> Limiter<C, S> {
-    /// What takes units: an acquisition where there are leases to be had, else a check, whose denials may come from memory.
-    fn op_that_takes(&self, ttl: Option<Nanos>) -> Op {
-        match self.has_leases(self.clock.now()) {
+    /// The operation that takes units: an acquisition if a limit has leases, else a check, which the deny cache may answer.
+    pub(super) fn op_that_takes(&self, ttl: Option<Nanos>, now: Timestamp) -> Op {
+        match self.has_leases(now) {
             true => Op::Acquire { ttl },
             false => Op::Check,
         }
@@ -210,7 +219,7 @@ impl<C: Clock, S: Store> Limiter<C, S> {
             Ok(Reply { at, outcomes, lease, .. }) => Concluded {
                 decision: Decision::merge(&outcomes),
                 lease: self.lease_by_own_clock(lease, ask.now),
-                charged_at: ChargedAt::of(ask.plan, &outcomes, at),
+                at,
                 unavailable: None,
                 outcomes,
             },
@@ -235,8 +244,7 @@ impl<C: Clock, S: Store> Limiter<C, S> {
         let is_unavailable = outcomes.iter().any(|outcome| *outcome == unavailable());
         let mut decision = Decision::merge(&outcomes);
         decision.degraded = true;
-        let (charged_at, unavailable) = (ChargedAt::new(now), is_unavailable.then_some(failure));
-        Concluded { decision, lease, charged_at, unavailable, outcomes }
+        Concluded { decision, lease, at: now, unavailable: is_unavailable.then_some(failure), outcomes }
     }
 
     fn lease_by_own_clock(&self, lease: LeaseReply, asked: Timestamp) -> LeaseReply {

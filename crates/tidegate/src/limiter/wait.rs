@@ -69,11 +69,11 @@ struct LimiterRequest<'r, C, S> {
     forecaster: Option<LimiterForecaster<'r, C, S>>,
 }
 
-/// What a request was given, and when it was charged.
+/// What a request was given. The rest is needed to give it back.
 struct Given {
     granted: Granted,
-    charged_at: ChargedAt,
-    /// Of a request that is delayed, which may be dropped meanwhile.
+    /// When it was charged, by the store's clock.
+    charged_at: Timestamp,
     outcomes: Outcomes,
 }
 
@@ -110,7 +110,7 @@ impl<'r, C: Timer + Send + Sync, S: Store> Acquire for LimiterRequest<'r, C, S> 
             }
         }
         let plan = forecaster.plan(at);
-        let ask = Ask { op: self.op(at), plan: &plan, now: at, deadline: None };
+        let ask = Ask { op: self.limiter.op_that_takes(self.ttl, at), plan: &plan, now: at, deadline: None };
         let reply = forecaster.memory.ask_now(&ask);
         let concluded = self.limiter.conclude(&ask, Ok(reply));
         Some(Ok(attempted(concluded, at)))
@@ -124,17 +124,19 @@ impl<'r, C: Timer + Send + Sync, S: Store> Acquire for LimiterRequest<'r, C, S> 
                     return Ok(Attempt::Wait(wait));
                 }
             }
-            Ok(attempted(self.ask(self.op(at), at).await?, at))
+            let op = self.limiter.op_that_takes(self.ttl, at);
+            Ok(attempted(self.ask(op, at).await?, at))
         })
     }
 
     fn give_back(&self, given: &Box<Given>) {
         let Given { granted, charged_at, outcomes } = &**given;
+        let plan = self.limiter.plan(self.key, self.cost, granted.at);
         let Some(LimiterForecaster { memory, .. }) = &self.forecaster else {
-            return self.limiter.give_back(self.key, self.cost, granted, *charged_at);
+            let charged_at = ChargedAt::of(&plan, outcomes, *charged_at);
+            return self.limiter.give_back(self.key, self.cost, granted, charged_at);
         };
         let now = self.limiter.clock.now();
-        let plan = self.limiter.plan(self.key, self.cost, granted.at);
         if let Some(lease) = &granted.lease {
             let _ = memory.release(&plan, &lease.token, now);
         }
@@ -165,11 +167,6 @@ impl<'r, C: Timer + Send + Sync, S: Store> Acquire for LimiterRequest<'r, C, S> 
 }
 
 impl<C: Timer + Send + Sync, S: Store> LimiterRequest<'_, C, S> {
-    /// What takes units: an acquisition where there are leases to be had, else a check.
-    fn op(&self, at: Timestamp) -> Op {
-        if self.limiter.has_leases(at) { Op::Acquire { ttl: self.ttl } } else { Op::Check }
-    }
-
     /// Asks as of an instant. A store that does not answer, where a limit says that nothing passes then, is an error.
     async fn ask(&self, op: Op, at: Timestamp) -> Result<Concluded, Refused> {
         let plan = self.limiter.plan(self.key, self.cost, at);
@@ -184,12 +181,11 @@ impl<C: Timer + Send + Sync, S: Store> LimiterRequest<'_, C, S> {
 }
 
 fn attempted(concluded: Concluded, at: Timestamp) -> Attempt<Box<Given>> {
-    let Concluded { decision, lease, charged_at, outcomes, .. } = concluded;
+    let Concluded { decision, lease, at: charged_at, outcomes, .. } = concluded;
     let (delay, remaining) = (decision.delay, decision.remaining);
     if !decision.is_allowed() {
         return Attempt::Wait(decision.retry_after);
     }
-    let outcomes = if delay > Nanos::ZERO { outcomes } else { Outcomes::new() };
     let given = Given { granted: Granted { decision, lease: lease.held(), at }, charged_at, outcomes };
     Attempt::Admitted { given: Box::new(given), delay, remaining }
 }

@@ -42,7 +42,11 @@ pub(super) fn has_local(plan: &Plan<'_>) -> bool {
 
 /// The charges of a plan that are counted in the shared store.
 pub(super) fn shared_part<'a>(plan: &Plan<'a>) -> Plan<'a> {
-    plan_of(plan.charges().iter().filter(|charge| place(charge) == Place::Shared).copied())
+    part_of(plan, Place::Shared)
+}
+
+fn part_of<'a>(plan: &Plan<'a>, at: Place) -> Plan<'a> {
+    plan_of(plan.charges().iter().filter(|charge| place(charge) == at).copied())
 }
 
 /// Asks about a plan with at least one local charge.
@@ -54,8 +58,7 @@ pub(super) fn ask(memory: &Arc<MemoryStore>, shared: &impl Store, ask: &Ask<'_, 
         // The shared store has nothing to say.
         _ => return Response::Now(Ok(memory.ask_now(ask))),
     };
-    let of_place = |at| plan_of(charges.iter().filter(|charge| place(charge) == at).copied());
-    let (local, rest) = (of_place(Place::Local), of_place(Place::Shared));
+    let (local, rest) = (part_of(ask.plan, Place::Local), part_of(ask.plan, Place::Shared));
     let ask_local = |op| memory.ask_now(&Ask { op, plan: &local, ..*ask });
     let ask_shared = |op| shared.ask(&Ask { op, plan: &rest, ..*ask });
     match ask.op {
@@ -159,13 +162,9 @@ impl Stopwatch {
 impl MixedPlan {
     async fn decide(mut self, own: Reply, shared: Later) -> Result<Reply, StoreFailure> {
         let mut own = Some(own);
-        let shared =
-            shared.await.and_then(|reply| match reply.outcomes.len() == self.shared.plan().charges().len() {
-                true => Ok(reply),
-                false => {
-                    Err(StoreFailure::Refused("it answered for fewer limits than it was asked about".into()))
-                }
-            });
+        let shared = shared.await.and_then(|reply| {
+            reply.checked(&Ask { op: self.op, plan: &self.shared.plan(), now: self.now, deadline: None })
+        });
         self.is_failed = shared.is_err();
         let mut shared = Some(shared);
         let answer = |part: &Part<Place>| match part.place {

@@ -1,9 +1,13 @@
 //! Reservations that are committed, dropped, and dropped late, over memory and over a shared store.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidegate::{Clock as _, Limiter, ManualClock, Refused, Reservation, StoreFailure, Timestamp};
+use tidegate::store::NodeStore;
+use tidegate::{
+    Clock as _, Limiter, ManualClock, MemoryStore, Refused, Reservation, StoreFailure, Timestamp,
+};
 use tidegate_testing::remote::{Mood, Remote};
 
 use super::{KEY, Store, done, limiter, start};
@@ -228,4 +232,17 @@ fn what_was_charged_without_the_store_is_not_refunded_to_it() {
     remote.is(Mood::Answers);
     drop(degraded);
     assert!(!done(limiter.check(KEY, 1)).is_allowed());
+}
+
+#[test]
+fn a_call_that_is_dropped_unpolled_gives_back_what_the_store_gave_at_once() {
+    let clock = ManualClock::at(start());
+    let node = || NodeStore::Local(Arc::new(MemoryStore::bounded(1 << 20)));
+    let slots = Limiter::builder().store(node()).clock(clock.clone());
+    let slots = slots.limit("{algorithm: concurrency, limit: 1, ttl: 1m}").build().unwrap();
+    drop(slots.try_acquire(KEY, 1));
+    assert!(done(slots.try_acquire(KEY, 1)).is_ok());
+    let rate = Limiter::builder().store(node()).clock(clock).limit("1/m burst 1").build().unwrap();
+    drop(rate.reserve(KEY, 1));
+    assert!(done(rate.reserve(KEY, 1)).is_ok());
 }

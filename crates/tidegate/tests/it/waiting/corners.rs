@@ -281,3 +281,18 @@ fn a_limit_on_its_way_out_is_not_waited_for_after_its_time() {
     assert_eq!(executor.finished(one).unwrap().at, after_ms(1_000));
     assert_eq!(executor.finished(more_than_the_old_could).unwrap().at, after_ms(1_000));
 }
+
+#[test]
+fn a_request_that_wakes_after_its_deadline_is_refused_and_not_charged() {
+    let clock = ManualClock::at(start());
+    let limiter = limiter(&["1/s burst 1"], &clock);
+    assert!(limiter.check(KEY, 1).is_allowed());
+    let mut executor = Executor::new(&clock);
+    let late = executor.spawn(turn(limiter.acquire_within(KEY, 1, ms(1_000))));
+    executor.run_woken();
+    // Its timer fires four seconds late.
+    clock.advance(ms(5_000));
+    executor.run_woken();
+    assert!(matches!(executor.finished(late).unwrap().output, Turn::Refused(Refusal::TooLong { .. })));
+    assert!(limiter.check(KEY, 1).is_allowed());
+}
