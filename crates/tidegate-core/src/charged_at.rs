@@ -13,18 +13,18 @@ pub struct ChargedAt {
     pub at: Timestamp,
     /// From when on the charge counts in a bucket: when the units taken before it have flowed in again. The earliest of the
     /// plan's buckets, and not before `at`. An instant that is too early gives back less.
-    pub bucket_from: Timestamp,
+    pub bucket_counts_from: Timestamp,
 }
 
 impl ChargedAt {
     /// A charge of which no more is known than its instant. To a bucket that was not full it gives back less than was taken,
     /// by as much as has flowed in since.
     pub const fn new(at: Timestamp) -> Self {
-        Self { at, bucket_from: at }
+        Self { at, bucket_counts_from: at }
     }
 
     /// A plan that was charged at an instant, with these outcomes.
-    pub fn of(plan: &Plan<'_>, outcomes: &[Outcome], at: Timestamp) -> Self {
+    pub fn from_outcomes(plan: &Plan<'_>, outcomes: &[Outcome], at: Timestamp) -> Self {
         let from = plan.charges().iter().zip(outcomes).filter(|(charge, _)| charge.cost > 0).filter_map(
             |(charge, outcome)| {
                 let Algorithm::Packed(algorithm) = charge.counter.algorithm() else { return None };
@@ -35,16 +35,16 @@ impl ChargedAt {
                 Some(Timestamp::from_nanos(u64::try_from(from_ns).unwrap_or(u64::MAX)))
             },
         );
-        Self { at, bucket_from: from.min().unwrap_or(at).max(at) }
+        Self { at, bucket_counts_from: from.min().unwrap_or(at).max(at) }
     }
 
     /// From when on the charge counts by an algorithm, for
     /// [`refund_charged`](crate::algorithm::Counting::refund_charged).
-    pub fn counts_from(self, algorithm: &Algorithm) -> Timestamp {
+    pub fn counted_from(self, algorithm: &Algorithm) -> Timestamp {
         match algorithm {
             Algorithm::Packed(
                 PackedAlgorithm::Gcra(_) | PackedAlgorithm::TokenBucket(_) | PackedAlgorithm::LeakyBucket(_),
-            ) => self.bucket_from,
+            ) => self.bucket_counts_from,
             _ => self.at,
         }
     }
@@ -58,5 +58,5 @@ fn bucket_span_ns(algorithm: &PackedAlgorithm, cost: u64) -> Option<u128> {
         PackedAlgorithm::LeakyBucket(one) => one.as_gcra().span(cost),
         PackedAlgorithm::FixedWindow(_) | PackedAlgorithm::SlidingWindow(_) => return None,
     };
-    Some(span.whole + u128::from(span.part > 0))
+    Some(span.whole_ns + u128::from(span.remainder > 0))
 }

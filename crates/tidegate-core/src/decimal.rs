@@ -1,17 +1,17 @@
 //! Whole numbers as decimal digits, without an allocation.
 
 /// The longest is `i128::MIN`: 39 digits and a sign.
-const BYTES: usize = 40;
+const DECIMAL_BYTES_MAX: usize = 40;
 
 /// The digits of a number, at the end of a buffer.
 #[derive(Clone, Copy)]
 pub(crate) struct Decimal {
-    bytes: [u8; BYTES],
+    bytes: [u8; DECIMAL_BYTES_MAX],
     start: usize,
 }
 
 /// Two digits for each number below 100, so that a division gives two of them.
-const PAIRS: [[u8; 2]; 100] = {
+const DIGIT_PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0; 2]; 100];
     let mut number = 0_u8;
     while number < 100 {
@@ -24,7 +24,7 @@ const PAIRS: [[u8; 2]; 100] = {
 impl Decimal {
     #[inline]
     pub(crate) fn of(number: u64) -> Self {
-        let mut decimal = Self { bytes: [0; BYTES], start: BYTES };
+        let mut decimal = Self { bytes: [0; DECIMAL_BYTES_MAX], start: DECIMAL_BYTES_MAX };
         decimal.push_front(number);
         decimal
     }
@@ -33,8 +33,8 @@ impl Decimal {
         // The largest power of ten that fits 64 bits.
         const DIGITS: usize = 19;
         const POWER: u128 = 10_u128.pow(19);
-        let mut decimal = Self { bytes: [b'0'; BYTES], start: BYTES };
-        let (mut rest, mut end) = (number, BYTES);
+        let mut decimal = Self { bytes: [b'0'; DECIMAL_BYTES_MAX], start: DECIMAL_BYTES_MAX };
+        let (mut rest, mut end) = (number, DECIMAL_BYTES_MAX);
         loop {
             #[allow(clippy::cast_possible_truncation, reason = "a remainder below 10^19")]
             decimal.push_front((rest % POWER) as u64);
@@ -72,10 +72,10 @@ impl Decimal {
         let (mut rest, mut start) = (number, self.start);
         while rest >= 100 {
             start -= 2;
-            self.bytes[start..start + 2].copy_from_slice(&PAIRS[(rest % 100) as usize]);
+            self.bytes[start..start + 2].copy_from_slice(&DIGIT_PAIRS[(rest % 100) as usize]);
             rest /= 100;
         }
-        let [tens, ones] = PAIRS[(rest % 100) as usize];
+        let [tens, ones] = DIGIT_PAIRS[(rest % 100) as usize];
         start -= 1;
         self.bytes[start] = ones;
         if rest >= 10 {

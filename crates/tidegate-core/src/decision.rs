@@ -1,6 +1,6 @@
 //! The merged answer to a request.
 
-use crate::{Nanos, Outcome, Verdict, Wait};
+use crate::{Nanos, Outcome, OutcomeKind, Wait};
 
 /// The outcomes of all limits of a request as one, and which limit decided.
 ///
@@ -26,7 +26,7 @@ use crate::{Nanos, Outcome, Verdict, Wait};
 #[non_exhaustive]
 pub struct Decision {
     /// Whether the request passes.
-    pub verdict: Verdict,
+    pub kind: OutcomeKind,
     /// The least that any limit still admits, after this request.
     pub remaining: u64,
     /// When all limits would admit the same request; none if it passes.
@@ -53,30 +53,30 @@ impl Decision {
     /// Merges the outcomes of a plan; an empty plan allows everything.
     pub fn merge(outcomes: &[Outcome]) -> Self {
         let everything = Outcome {
-            verdict: Verdict::Allowed,
+            kind: OutcomeKind::Allowed,
             remaining: u64::MAX,
             retry_after: Wait::NONE,
             reset_after: Nanos::ZERO,
             delay: Nanos::ZERO,
         };
         let merged = outcomes.iter().fold(everything, |merged, outcome| Outcome {
-            verdict: merged.verdict.max(outcome.verdict),
+            kind: merged.kind.max(outcome.kind),
             remaining: merged.remaining.min(outcome.remaining),
             retry_after: merged.retry_after.max(outcome.retry_after),
             reset_after: merged.reset_after.max(outcome.reset_after),
             delay: merged.delay.max(outcome.delay),
         });
-        let decides = |outcome: &Outcome| match merged.verdict {
-            Verdict::Denied => outcome.retry_after == merged.retry_after,
-            Verdict::Allowed => outcome.remaining == merged.remaining,
+        let decides = |outcome: &Outcome| match merged.kind {
+            OutcomeKind::Denied => outcome.retry_after == merged.retry_after,
+            OutcomeKind::Allowed => outcome.remaining == merged.remaining,
         };
         Self::new(merged, outcomes.iter().position(decides).unwrap_or(0))
     }
 
     #[inline]
     fn new(outcome: Outcome, decided_by: usize) -> Self {
-        let Outcome { verdict, remaining, retry_after, reset_after, delay } = outcome;
-        Self { verdict, remaining, retry_after, reset_after, delay, decided_by, degraded: false }
+        let Outcome { kind: verdict, remaining, retry_after, reset_after, delay } = outcome;
+        Self { kind: verdict, remaining, retry_after, reset_after, delay, decided_by, degraded: false }
     }
 
     /// The same with another wait: for a caller that knows that a limit which denied it goes out of force before that.
@@ -87,20 +87,20 @@ impl Decision {
     /// Whether the request passes.
     #[inline]
     pub fn is_allowed(&self) -> bool {
-        self.verdict == Verdict::Allowed
+        self.kind == OutcomeKind::Allowed
     }
 
     /// The whole seconds after which the same request would pass, rounded up: the value of a `Retry-After` header. None if
     /// it passes now, or never.
     pub fn retry_after_seconds(&self) -> Option<u64> {
-        let denied = (self.verdict == Verdict::Denied).then_some(self.retry_after);
+        let denied = (self.kind == OutcomeKind::Denied).then_some(self.retry_after);
         denied.and_then(Wait::span).map(Nanos::seconds_rounded_up)
     }
 
     /// The merged outcome, without which limit decided.
     #[inline]
     pub fn outcome(&self) -> Outcome {
-        let Self { verdict, remaining, retry_after, reset_after, delay, .. } = *self;
-        Outcome { verdict, remaining, retry_after, reset_after, delay }
+        let Self { kind: verdict, remaining, retry_after, reset_after, delay, .. } = *self;
+        Outcome { kind: verdict, remaining, retry_after, reset_after, delay }
     }
 }

@@ -40,7 +40,7 @@ use std::iter::Map;
 use std::slice;
 
 use crate::decimal::Decimal;
-use crate::{AlgorithmName, Decision, Limit, Verdict, Wait};
+use crate::{AlgorithmName, Decision, Limit, OutcomeKind, Wait};
 
 /// A header that tells of limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,7 +77,7 @@ impl LimitHeader {
 }
 
 /// The most limits that one header lists. The one that decided is always among them.
-pub const LISTED_MAX: usize = 8;
+pub const LISTED_LIMITS_MAX: usize = 8;
 
 /// The largest whole number of a structured field. No limit is larger; a time may be.
 const INTEGER_MAX: u64 = 999_999_999_999_999;
@@ -164,15 +164,15 @@ impl Decision {
         let Some(limit) = limits.get(decider) else { return LimitHeaders::default() };
         let name = |index: usize| PolicyName { rule: None, name: limits[index].name(), index };
         let others = (0..limits.len()).filter(|index| *index != decider);
-        let listed = std::iter::once(decider).chain(others).take(LISTED_MAX);
+        let listed = std::iter::once(decider).chain(others).take(LISTED_LIMITS_MAX);
         let policy = |index: usize| Policy {
             name: name(index),
             limit: limits[index],
             quota: limits[index].rate().limit(),
         };
-        let until = match self.verdict {
-            Verdict::Denied => self.retry_after,
-            Verdict::Allowed => Wait::of(self.reset_after),
+        let until = match self.kind {
+            OutcomeKind::Denied => self.retry_after,
+            OutcomeKind::Allowed => Wait::of(self.reset_after),
         };
 
         let mut headers = Vec::with_capacity(7);
@@ -214,7 +214,7 @@ impl<'a> IntoIterator for &'a LimitHeaders {
 
 /// Lists items with commas between them.
 fn list<T>(items: impl IntoIterator<Item = T>, mut push: impl FnMut(T, &mut String)) -> String {
-    let mut text = String::with_capacity(LIST_BYTES);
+    let mut text = String::with_capacity(LIST_BYTES_TYPICAL);
     for (place, item) in items.into_iter().enumerate() {
         if place > 0 {
             text.push_str(", ");
@@ -225,7 +225,7 @@ fn list<T>(items: impl IntoIterator<Item = T>, mut push: impl FnMut(T, &mut Stri
 }
 
 /// What a header that lists limits takes, in bytes, about.
-const LIST_BYTES: usize = 128;
+const LIST_BYTES_TYPICAL: usize = 128;
 
 /// The name as a structured field's string, which has no other characters than those of ASCII that can be seen.
 fn push_name(text: &mut String, name: &PolicyName<'_>) {

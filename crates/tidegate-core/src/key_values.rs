@@ -3,10 +3,10 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 // The byte that a part begins with, so that no two keys are written the same way.
-pub(crate) const ABSENT: u8 = 0;
-pub(crate) const TEXT: u8 = 1;
-pub(crate) const DIGEST: u8 = 2;
-pub(crate) const ADDRESS: u8 = 3;
+pub(crate) const TAG_ABSENT: u8 = 0;
+pub(crate) const TAG_TEXT: u8 = 1;
+pub(crate) const TAG_DIGEST: u8 = 2;
+pub(crate) const TAG_ADDRESS: u8 = 3;
 
 /// One part of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub fn key_values(key: &[u8]) -> impl Iterator<Item = KeyValue<'_>> {
     let mut rest = key;
     std::iter::from_fn(move || {
         let (kind, behind) = rest.split_first()?;
-        if *kind == ABSENT {
+        if *kind == TAG_ABSENT {
             rest = behind;
             return Some(KeyValue::Absent);
         }
@@ -39,9 +39,9 @@ pub fn key_values(key: &[u8]) -> impl Iterator<Item = KeyValue<'_>> {
 
 fn value(kind: u8, bytes: &[u8]) -> Option<KeyValue<'_>> {
     match kind {
-        TEXT => Some(KeyValue::Text(bytes)),
-        DIGEST => Some(KeyValue::Digest(bytes)),
-        ADDRESS => match *bytes {
+        TAG_TEXT => Some(KeyValue::Text(bytes)),
+        TAG_DIGEST => Some(KeyValue::Digest(bytes)),
+        TAG_ADDRESS => match *bytes {
             [a, b, c, d] => Some(KeyValue::Address([a, b, c, d].into())),
             _ => <[u8; 16]>::try_from(bytes)
                 .ok()

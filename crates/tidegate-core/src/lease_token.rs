@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Fence, Grant, Timestamp};
+use crate::{FencingToken, Grant, Timestamp};
 
 /// Proof of a lease. Its holder can renew and release the lease, so keep it secret.
 ///
@@ -16,7 +16,7 @@ pub struct LeaseToken {
 
 /// Text that is no [`LeaseToken`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotAToken;
+pub struct ParseLeaseTokenError;
 
 impl LeaseToken {
     /// The token of a lease, with the seal that the store makes for it.
@@ -37,7 +37,7 @@ impl LeaseToken {
 
 impl fmt::Display for LeaseToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}{:016x}{:032x}", self.grant.expires.as_nanos(), self.grant.fence.get(), self.seal)
+        write!(f, "{:016x}{:016x}{:032x}", self.grant.expires.as_nanos(), self.grant.fencing_token.get(), self.seal)
     }
 }
 
@@ -49,20 +49,20 @@ impl fmt::Debug for LeaseToken {
 }
 
 impl FromStr for LeaseToken {
-    type Err = NotAToken;
+    type Err = ParseLeaseTokenError;
 
-    fn from_str(text: &str) -> Result<Self, NotAToken> {
+    fn from_str(text: &str) -> Result<Self, ParseLeaseTokenError> {
         let digits = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let word = |from: usize| u64::from_str_radix(&text[from..from + 16], 16).map_err(|_| NotAToken);
+        let word = |from: usize| u64::from_str_radix(&text[from..from + 16], 16).map_err(|_| ParseLeaseTokenError);
         if !digits {
-            return Err(NotAToken);
+            return Err(ParseLeaseTokenError);
         }
-        let grant = Grant { expires: Timestamp::from_nanos(word(0)?), fence: Fence::new(word(16)?) };
+        let grant = Grant { expires: Timestamp::from_nanos(word(0)?), fencing_token: FencingToken::new(word(16)?) };
         Ok(Self { grant, seal: u128::from(word(32)?) << 64 | u128::from(word(48)?) })
     }
 }
 
-impl fmt::Display for NotAToken {
+impl fmt::Display for ParseLeaseTokenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
             "this is no lease token (hint: a token is the 64 hexadecimal digits that acquire answered)",
@@ -70,4 +70,4 @@ impl fmt::Display for NotAToken {
     }
 }
 
-impl std::error::Error for NotAToken {}
+impl std::error::Error for ParseLeaseTokenError {}

@@ -38,7 +38,7 @@ mod key;
 mod key_values;
 mod lease_token;
 mod leases;
-mod ledger;
+mod usage_log;
 mod limit;
 mod limit_id;
 mod op;
@@ -48,7 +48,7 @@ mod plan;
 mod rate;
 #[cfg(feature = "rules")]
 pub mod rules;
-pub mod succession;
+pub mod migration;
 pub mod text;
 mod time;
 
@@ -56,17 +56,17 @@ pub use charged_at::ChargedAt;
 pub use decision::Decision;
 pub use key::{IntoKey, IpKey, KeyBuf, KeyDigits};
 pub use key_values::{KeyValue, key_values};
-pub use lease_token::{LeaseToken, NotAToken};
-pub use leases::{Fence, Grant, LeaseEntry, Leases, LeasesError};
-pub use ledger::{CopyProgress, Ledger, LedgerCopy, LedgerEntry, LedgerError};
-pub use limit::{Algorithm, AlgorithmName, Limit, LimitBuilder, LimitError, LimitSpec, Pace};
+pub use lease_token::{LeaseToken, ParseLeaseTokenError};
+pub use leases::{FencingToken, Grant, LeaseEntry, Leases, LeasesError};
+pub use usage_log::{CopyProgress, UsageLog, UsageLogCopy, UsageEntry, UsageLogError};
+pub use limit::{Algorithm, AlgorithmName, Limit, LimitBuilder, LimitError, LimitSpec, ReleaseRate};
 pub use limit_id::LimitId;
 pub use op::Op;
-pub use outcome::{Ask, Outcome, Ruling, Verdict};
-pub use packed::Packed;
+pub use outcome::{TimedCost, Outcome, ChargeDecision, OutcomeKind};
+pub use packed::PackedState;
 pub use plan::{
     Charge, Counter, CounterId, DenyCache, KeyForm, Mode, OnStoreFailure, PLAN_CHARGES_MAX, Plan, PlanFull,
-    Policy, Role,
+    StorePolicy, Role,
 };
 pub use rate::{Rate, UNITS_MAX, WINDOW_NS_MAX, WINDOW_NS_MIN};
 pub use time::{Nanos, Timestamp, Wait};

@@ -10,13 +10,13 @@ pub enum LimitId {
     /// Its name.
     Name(Box<str>),
     /// Its place among the limits, from 0.
-    Place(usize),
+    Position(usize),
 }
 
 impl LimitId {
     /// The name of a limit; of one without a name its place.
-    pub fn of(limit: &Limit, place: usize) -> Self {
-        limit.name().map_or(Self::Place(place), |name| Self::Name(name.into()))
+    pub fn from_limit(limit: &Limit, place: usize) -> Self {
+        limit.name().map_or(Self::Position(place), |name| Self::Name(name.into()))
     }
 }
 
@@ -25,7 +25,7 @@ impl fmt::Display for LimitId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => f.write_str(name),
-            Self::Place(place) => write!(f, "{}", place + 1),
+            Self::Position(place) => write!(f, "{}", place + 1),
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::{Nanos, Role, Timestamp, Wait};
 
 /// One question to one limit: may `cost` units pass at `now`?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct TimedCost {
     /// The instant of the request.
     pub now: Timestamp,
     /// The units it takes. Zero changes nothing and is allowed unless the limit is over already.
@@ -13,48 +13,48 @@ pub struct Ask {
 
 /// Whether a request may pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
+pub enum OutcomeKind {
     /// It fits.
     Allowed,
     /// It does not fit.
     Denied,
 }
 
-impl Verdict {
+impl OutcomeKind {
     /// `Allowed` if and only if `fits`.
     #[inline]
-    pub(crate) fn of(fits: bool) -> Self {
+    pub(crate) fn from_fits(fits: bool) -> Self {
         if fits { Self::Allowed } else { Self::Denied }
     }
 }
 
 /// What became of an ask: a limit may let a request pass that another one denies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ruling {
+pub struct ChargeDecision {
     /// What this limit says.
-    pub verdict: Verdict,
+    pub outcome: OutcomeKind,
     /// What all limits of the request that are enforced say together.
-    pub fate: Verdict,
+    pub decision: OutcomeKind,
     /// Whether this limit is one of them.
     pub role: Role,
 }
 
-impl Ruling {
+impl ChargeDecision {
     /// The ruling on a request that touches one limit, which is enforced.
     #[inline]
-    pub const fn alone(verdict: Verdict) -> Self {
-        Self { verdict, fate: verdict, role: Role::Enforced }
+    pub const fn of_one(verdict: OutcomeKind) -> Self {
+        Self { outcome: verdict, decision: verdict, role: Role::Enforced }
     }
 
     /// Whether the caller gets to hear when to come again: if the request does not pass or, from a limit that looks
     /// on, if it would not.
     #[inline]
-    pub(crate) fn asks_to_retry(self) -> bool {
+    pub(crate) fn has_retry_after(self) -> bool {
         let said = match self.role {
-            Role::Enforced => self.fate,
-            Role::Observed => self.verdict,
+            Role::Enforced => self.decision,
+            Role::Observed => self.outcome,
         };
-        said == Verdict::Denied
+        said == OutcomeKind::Denied
     }
 }
 
@@ -63,7 +63,7 @@ impl Ruling {
 #[must_use]
 pub struct Outcome {
     /// Whether this limit, alone, lets the request pass.
-    pub verdict: Verdict,
+    pub kind: OutcomeKind,
     /// The units this limit would still admit at this instant, after this request.
     pub remaining: u64,
     /// The least wait after which this limit admits the same request, if nothing else comes for the key. Zero

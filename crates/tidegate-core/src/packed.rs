@@ -21,14 +21,14 @@ use crate::Timestamp;
 
 /// A constant-size state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Packed {
+pub struct PackedState {
     first: u64,
     second: u64,
 }
 
 /// A [`Packed`] taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum View {
+pub(crate) enum PackedView {
     /// Matters up to and including this instant; 63 bits of detail.
     Until(u64, u64),
     /// Matters for all of representable time; 127 bits of detail.
@@ -39,7 +39,7 @@ const OUTLASTING: u64 = 1 << 63;
 /// Bits of the instant that nobody relies on: about half a millisecond.
 pub(crate) const SPARE_INSTANT_BITS: u32 = 19;
 
-impl Packed {
+impl PackedState {
     /// The state of a key that was never seen.
     pub const NEVER_SEEN: Self = Self { first: 0, second: 0 };
 
@@ -57,11 +57,11 @@ impl Packed {
     }
 
     #[inline]
-    pub(crate) fn view(self) -> View {
+    pub(crate) fn view(self) -> PackedView {
         if self.second & OUTLASTING == 0 {
-            View::Until(self.first, self.second)
+            PackedView::Until(self.first, self.second)
         } else {
-            View::Outlasting(u128::from(self.first) << 63 | u128::from(self.second & !OUTLASTING))
+            PackedView::Outlasting(u128::from(self.first) << 63 | u128::from(self.second & !OUTLASTING))
         }
     }
 
@@ -77,8 +77,8 @@ impl Packed {
     #[inline]
     pub fn last_instant(self) -> Option<Timestamp> {
         match self.view() {
-            View::Until(last, _) => Some(Timestamp::from_nanos(last | ((1 << SPARE_INSTANT_BITS) - 1))),
-            View::Outlasting(_) => None,
+            PackedView::Until(last, _) => Some(Timestamp::from_nanos(last | ((1 << SPARE_INSTANT_BITS) - 1))),
+            PackedView::Outlasting(_) => None,
         }
     }
 
@@ -96,14 +96,14 @@ impl Packed {
 }
 
 /// The order in which live states are given up.
-impl Ord for Packed {
+impl Ord for PackedState {
     fn cmp(&self, other: &Self) -> Ordering {
         let rank = |state: &Self| (state.second & OUTLASTING, state.first, state.second);
         rank(self).cmp(&rank(other))
     }
 }
 
-impl PartialOrd for Packed {
+impl PartialOrd for PackedState {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }

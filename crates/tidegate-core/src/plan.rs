@@ -55,11 +55,11 @@ pub enum KeyForm {
 impl Counter {
     /// The counter of `limit` at `place` in `rule`. A limit with a name is known by it wherever it stands.
     pub fn new(rule: &str, place: usize, limit: Limit) -> Self {
-        Self::known_as(rule, &LimitId::of(&limit, place), limit)
+        Self::with_id(rule, &LimitId::from_limit(&limit, place), limit)
     }
 
     /// The counter of `limit`, which in `rule` is known as `id`, whatever its name and place are now.
-    pub fn known_as(rule: &str, id: &LimitId, limit: Limit) -> Self {
+    pub fn with_id(rule: &str, id: &LimitId, limit: Limit) -> Self {
         let mut hasher = SipHasher13::new();
         let mut write = |field: &[u8]| {
             hasher.write(&(field.len() as u64).to_le_bytes());
@@ -68,9 +68,9 @@ impl Counter {
         write(rule.as_bytes());
         match id {
             LimitId::Name(name) => write(name.as_bytes()),
-            LimitId::Place(place) => write(&(*place as u64).to_le_bytes()),
+            LimitId::Position(place) => write(&(*place as u64).to_le_bytes()),
         }
-        write(limit.shape().as_bytes());
+        write(limit.state_format().as_bytes());
         Self { id: CounterId(hasher.finish()), limit, key_form: KeyForm::Plain }
     }
 
@@ -79,7 +79,7 @@ impl Counter {
     ///
     /// That is sound because the state of `gcra` is an instant, which means the same under every rate. What is kept
     /// below one nanosecond is in 1/L, and read under another L it is still less than one nanosecond.
-    pub fn of_arrivals(rule: &str, limit: Limit) -> Option<Self> {
+    pub fn shared_gcra(rule: &str, limit: Limit) -> Option<Self> {
         let Algorithm::Packed(PackedAlgorithm::Gcra(_)) = limit.algorithm() else { return None };
         let mut hasher = SipHasher13::new();
         hasher.write(&(rule.len() as u64).to_le_bytes());
@@ -96,7 +96,7 @@ impl Counter {
 
     /// The same counter with keys of this form.
     #[must_use]
-    pub fn with_keys(self, key_form: KeyForm) -> Self {
+    pub fn with_key_form(self, key_form: KeyForm) -> Self {
         Self { key_form, ..self }
     }
 
@@ -108,8 +108,8 @@ impl Counter {
 
     /// The same counter with the share of one of so many processes.
     #[must_use]
-    pub fn share_of(&self, nodes: NonZeroU32) -> Self {
-        Self { id: self.id, limit: self.limit.share_of(nodes), key_form: self.key_form }
+    pub fn node_share(&self, nodes: NonZeroU32) -> Self {
+        Self { id: self.id, limit: self.limit.node_share(nodes), key_form: self.key_form }
     }
 
     /// The identity of its counters.
@@ -143,20 +143,20 @@ pub struct Charge<'a> {
     /// Whether it has a say in what becomes of the request.
     pub role: Role,
     /// How it is decided where a fleet shares a store.
-    pub policy: Policy,
+    pub policy: StorePolicy,
 }
 
 impl<'a> Charge<'a> {
     /// An enforced charge with the default policy.
     #[inline]
     pub const fn new(key: &'a [u8], counter: &'a Counter, cost: u64) -> Self {
-        Self { key, counter, cost, role: Role::Enforced, policy: Policy::DEFAULT }
+        Self { key, counter, cost, role: Role::Enforced, policy: StorePolicy::DEFAULT }
     }
 }
 
 /// How a charge is decided where a fleet shares a store. A store that is not shared ignores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Policy {
+pub struct StorePolicy {
     /// Where the charge is counted.
     pub mode: Mode,
     /// What becomes of it while the shared store does not answer.
@@ -198,13 +198,13 @@ pub enum DenyCache {
     Off,
 }
 
-impl Policy {
+impl StorePolicy {
     /// Strict, with this process's share of the limit while the store does not answer.
     pub const DEFAULT: Self =
         Self { mode: Mode::Strict, on_store_failure: OnStoreFailure::Local, deny_cache: DenyCache::On };
 
     /// The policy of a charge that is made for two limits: the more careful of both.
-    fn and(self, other: Self) -> Self {
+    fn stricter(self, other: Self) -> Self {
         let on_store_failure = match (self.on_store_failure, other.on_store_failure) {
             (OnStoreFailure::Deny, _) | (_, OnStoreFailure::Deny) => OnStoreFailure::Deny,
             (OnStoreFailure::Local, _) | (_, OnStoreFailure::Local) => OnStoreFailure::Local,
@@ -216,7 +216,7 @@ impl Policy {
     }
 }
 
-impl Default for Policy {
+impl Default for StorePolicy {
     fn default() -> Self {
         Self::DEFAULT
     }
@@ -286,7 +286,7 @@ impl<'a> Plan<'a> {
             if charge.role == Role::Enforced {
                 held.role = Role::Enforced;
             }
-            held.policy = held.policy.and(charge.policy);
+            held.policy = held.policy.stricter(charge.policy);
             return Ok(place);
         }
         if self.charges.len() == PLAN_CHARGES_MAX {

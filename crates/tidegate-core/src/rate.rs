@@ -26,14 +26,14 @@ impl Rate {
                 format!("limit {limit} is too large"),
                 format!("the largest is {UNITS_MAX}; count in larger units"),
             )
-            .of("limit"));
+            .with_field("limit"));
         }
         if !(WINDOW_NS_MIN..=WINDOW_NS_MAX).contains(&window_ns) {
             return Err(LimitError::new(
                 format!("a window of {window_ns}ns is out of range"),
                 "windows go from 1ms to 10 years (3650d)",
             )
-            .of("per"));
+            .with_field("per"));
         }
         Ok(Self { limit, window_ns })
     }

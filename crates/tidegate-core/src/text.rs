@@ -4,5 +4,5 @@ mod prefix;
 mod yaml;
 
 pub use crate::limit::{did_you_mean, parse_duration, parse_number, write_duration};
-pub use prefix::prefix;
+pub use prefix::truncated;
 pub use yaml::{YamlQuoted, YamlText};

@@ -77,7 +77,7 @@ impl Nanos {
     /// From `now` to the absolute instant `target_ns`, which may lie past the end of [`Timestamp`]; zero if it
     /// is over already.
     #[inline]
-    pub(crate) fn from_to(now: Timestamp, target_ns: u128) -> Self {
+    pub(crate) fn between(now: Timestamp, target_ns: u128) -> Self {
         Self(target_ns.saturating_sub(u128::from(now.0)))
     }
 

@@ -1,33 +1,33 @@
 //! Any bytes as a request in JSON, of ours or of envoyproxy/ratelimit's `/json`. Nothing panics, what is refused can be
 //! shown, and what is read stays within its bounds.
 
-use tidegate_server::request_json::{
-    self, BATCH_REQUESTS_MAX, DESCRIPTORS_MAX, ENTRIES_MAX, Form, OneOrBatch, ReadRequest,
+use tidegate_server::json::{
+    self, BATCH_REQUESTS_MAX, DESCRIPTORS_MAX, ENTRIES_MAX, RequestForm, SingleOrBatch, JsonRequest,
 };
 use tidegate_server::serve::rls;
 
-const FORMS: [Form; 5] = [Form::Loose, Form::Check, Form::Acquire, Form::Renew, Form::Release];
+const FORMS: [RequestForm; 5] = [RequestForm::OptionalDomain, RequestForm::Check, RequestForm::Acquire, RequestForm::Renew, RequestForm::Release];
 
 /// Reads the bytes in every form that a request in JSON has.
 pub fn json_request(bytes: &[u8]) {
-    match request_json::read(bytes) {
+    match json::read_owned(bytes) {
         Ok(request) => assert!(!request.request.descriptors.is_empty()),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
-    FORMS.into_iter().for_each(|form| match request_json::read_one(bytes, form) {
+    FORMS.into_iter().for_each(|form| match json::read_single(bytes, form) {
         Ok(request) => assert_bounded(&request),
         Err(error) => assert!(!error.to_string().is_empty()),
     });
-    match request_json::read_one_or_batch(bytes) {
-        Ok(OneOrBatch::One(request)) => assert_bounded(&request),
-        Ok(OneOrBatch::Batch(requests)) => {
+    match json::read_single_or_batch(bytes) {
+        Ok(SingleOrBatch::Single(request)) => assert_bounded(&request),
+        Ok(SingleOrBatch::Batch(requests)) => {
             assert!(requests.len() <= BATCH_REQUESTS_MAX);
             requests.iter().for_each(assert_bounded);
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
     match rls::json::read(bytes) {
-        Ok(request) => match request.borrowed() {
+        Ok(request) => match request.to_request() {
             Ok(request) => assert!(!request.domain().is_empty() && !request.descriptors().is_empty()),
             Err(error) => assert!(!error.to_string().is_empty()),
         },
@@ -35,8 +35,8 @@ pub fn json_request(bytes: &[u8]) {
     }
 }
 
-fn assert_bounded(request: &ReadRequest<'_>) {
-    let entries = request.entries();
+fn assert_bounded(request: &JsonRequest<'_>) {
+    let entries = request.entry_refs();
     let descriptors = entries.descriptors();
     assert!((1..=DESCRIPTORS_MAX).contains(&descriptors.len()));
     let kept = request.clone().into_owned();

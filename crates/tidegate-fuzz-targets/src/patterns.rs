@@ -4,7 +4,7 @@
 //! The input is lines: of the first ones each is a kind and a text, up to an empty line; then come values.
 
 use tidegate_core::rules::{
-    Apply, Attribute, Case, Condition, Descriptor, Domain, Entry, Lookup, Matches, Net, PathPattern, Pattern,
+    Apply, Attribute, CaseSensitivity, Condition, Descriptor, Domain, Entry, Lookup, RuleMatches, Net, PathPattern, Pattern,
     PatternError, Rule, Ruleset,
 };
 
@@ -33,7 +33,7 @@ fn condition(line: &str) -> Option<Condition> {
     let (kind, name) = (chars.next()?, chars.next()?);
     let name = NAMES[name as usize % NAMES.len()];
     match pattern(kind, chars.as_str()) {
-        Ok(pattern) => Some(Condition { attribute: Attribute::named(name), pattern }),
+        Ok(pattern) => Some(Condition { attribute: Attribute::from_name(name), pattern }),
         Err(error) => {
             assert!(!error.problem().is_empty() && !error.hint().is_empty());
             None
@@ -47,8 +47,8 @@ fn pattern(kind: char, text: &str) -> Result<Pattern, PatternError> {
         'o' => Pattern::one_of(text.split(',')),
         'p' => Pattern::prefix(text),
         'w' => Pattern::wildcard(text),
-        'r' => Pattern::regex(text, Case::Kept),
-        'i' => Pattern::regex(text, Case::Ignored),
+        'r' => Pattern::regex(text, CaseSensitivity::Sensitive),
+        'i' => Pattern::regex(text, CaseSensitivity::Insensitive),
         'n' => text.split(',').map(Net::parse).collect::<Result<Vec<_>, _>>().and_then(Pattern::nets),
         's' => {
             text.split(',').map(PathPattern::parse).collect::<Result<Vec<_>, _>>().and_then(Pattern::paths)
@@ -106,8 +106,8 @@ fn assert_index(conditions: &[Condition], values: &[&str], apply: Apply) {
         ];
         for entries in [all.as_slice(), &all[..1], &twice, &[]] {
             let descriptor = Descriptor::new(entries, 1);
-            let mut found = Matches::new();
-            compiled.matching(&descriptor, &mut found);
+            let mut found = RuleMatches::new();
+            compiled.matching_rules(&descriptor, &mut found);
             let matching = (0..).zip(&rules).filter(|(_, rule)| rule.mismatch(&descriptor).is_none());
             let most = if apply == Apply::First { 1 } else { usize::MAX };
             let looked_at: Vec<u32> = matching.map(|(number, _)| number).take(most).collect();

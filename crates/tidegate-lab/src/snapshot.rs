@@ -14,7 +14,7 @@ use std::thread;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use tidegate::snapshot::{Found, SnapshotError, SnapshotReport};
+use tidegate::snapshot::{RestoreStatus, SnapshotError, SnapshotReport};
 use tidegate::{AlgorithmName, Limiter, LimiterError, MemoryStore, Timestamp};
 
 use crate::bench::waited_ns;
@@ -62,7 +62,7 @@ pub struct Report {
     /// How long that took.
     pub write_ns: u64,
     /// What was restored.
-    pub found: Found,
+    pub found: RestoreStatus,
     /// How long that took.
     pub restore_ns: u64,
 }
@@ -133,7 +133,7 @@ impl Measurement {
         let decisions = during.latencies.count;
         let alone = traffic.decide_while(|decided| decided < decisions);
         let watch = WallTime::start();
-        let found = MemoryStore::restore(path, memory_max, now).found;
+        let found = MemoryStore::restore(path, memory_max, now).status;
         let restore_ns = watch.elapsed_ns();
         Ok(Report { measurement: self, during, alone, written: written?, write_ns, found, restore_ns })
     }

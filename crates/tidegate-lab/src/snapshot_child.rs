@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use tidegate::snapshot::Found;
+use tidegate::snapshot::RestoreStatus;
 use tidegate::store::{Charge, Counter, Plan};
 use tidegate::{MemoryStore, Timestamp};
 
@@ -40,7 +40,7 @@ pub struct Generations {
 
 impl Generations {
     /// The store of the snapshot in `directory`, and what was found there.
-    pub fn restore(directory: &Path) -> (Self, Found) {
+    pub fn restore(directory: &Path) -> (Self, RestoreStatus) {
         let restored = MemoryStore::restore(directory.join(SNAPSHOT), MEMORY_MAX_BYTES, now(GENERATIONS_MAX));
         let counter =
             |place, limit: &str| Counter::new("killed", place, limit.parse().expect("it is a limit"));
@@ -48,7 +48,7 @@ impl Generations {
             (counter(0, "{algorithm: fixed_window, limit: 1000000, per: 10d}"), PACKED_KEYS),
             (counter(1, "{algorithm: sliding_log, limit: 1000000, per: 10d}"), LEDGER_KEYS),
         ];
-        (Self { store: restored.store, keys }, restored.found)
+        (Self { store: restored.store, keys }, restored.status)
     }
 
     /// What every key has used; none if not all have used the same.
@@ -99,7 +99,7 @@ impl Line {
 /// Counts and writes snapshots into `directory` until it is killed, or nobody reads what it prints.
 pub fn run(directory: &Path) -> ExitCode {
     let (generations, found) = Generations::restore(directory);
-    let Some(start) = generations.generation().filter(|_| !matches!(found, Found::Refused(_))) else {
+    let Some(start) = generations.generation().filter(|_| !matches!(found, RestoreStatus::Refused(_))) else {
         eprintln!("{found}");
         return ExitCode::FAILURE;
     };

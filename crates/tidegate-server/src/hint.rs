@@ -1,7 +1,7 @@
 //! Messages in the manner of this project: `what is wrong (hint: what to do)`.
 
 /// The two parts of a message; the second, if it has one.
-pub fn split(message: &str) -> (&str, Option<&str>) {
+pub fn split_hint(message: &str) -> (&str, Option<&str>) {
     match message.strip_suffix(')').and_then(|message| message.rsplit_once(" (hint: ")) {
         Some((problem, hint)) => (problem, Some(hint)),
         None => (message, None),
@@ -13,7 +13,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_hint_of_a_message() {
+    fn splits_off_the_last_hint() {
         let cases = [
             ("it is empty (hint: leave it out)", ("it is empty", Some("leave it out"))),
             ("it is empty", ("it is empty", None)),
@@ -22,7 +22,7 @@ mod tests {
             ("", ("", None)),
         ];
         for (message, parts) in cases {
-            assert_eq!(split(message), parts);
+            assert_eq!(split_hint(message), parts);
         }
     }
 }

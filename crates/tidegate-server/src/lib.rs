@@ -6,10 +6,10 @@ mod cli;
 mod convert;
 mod hint;
 mod output;
-pub mod request_json;
+pub mod json;
 mod schema;
 pub mod serve;
-mod shown;
+mod text;
 mod size;
 mod trace;
 
@@ -32,14 +32,14 @@ pub fn main() -> ExitCode {
         },
         // Whoever asks for nothing wants to see it work.
         Ok(Cli { command: None }) => serve::main([]),
-        Err(error) => usage(&error),
+        Err(error) => report_usage_error(&error),
     }
 }
 
-fn usage(error: &clap::Error) -> ExitCode {
+fn report_usage_error(error: &clap::Error) -> ExitCode {
     let _ = error.print();
-    if let Some(variable) = serve::settings::variable_of(error) {
-        output::say(&format!("\nThe value is from the environment: {variable}."));
+    if let Some(variable) = serve::settings::variable_of_error(error) {
+        output::print_stderr(&format!("\nThe value is from the environment: {variable}."));
     }
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }

@@ -7,70 +7,70 @@ use tidegate::rules::{Colour, Report};
 
 /// How a command ended that did what it was asked to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CommandStatus {
     /// Exit code 0.
-    Fine,
+    Success,
     /// Something is wrong with what was looked at: exit code 1.
-    Problems,
+    ProblemsFound,
     /// It could not be looked at: exit code 2.
-    Unusable,
+    UnusableInput,
 }
 
 /// Why a command did not do what it was asked to.
 #[derive(Debug)]
 pub struct Failure {
     message: String,
-    verdict: Verdict,
+    status: CommandStatus,
 }
 
 impl Failure {
     /// The call is wrong, or something cannot be read or written.
     pub fn usage(message: String) -> Self {
-        Self { message, verdict: Verdict::Unusable }
+        Self { message, status: CommandStatus::UnusableInput }
     }
 
     /// What was looked at is wrong.
     pub fn problem(message: String) -> Self {
-        Self { message, verdict: Verdict::Problems }
+        Self { message, status: CommandStatus::ProblemsFound }
     }
 
-    fn of_output(error: &io::Error) -> Self {
+    fn from_output_error(error: &io::Error) -> Self {
         // Whoever read the output had enough, as `head` has. That is no failure.
         if error.kind() == io::ErrorKind::BrokenPipe {
-            return Self { message: String::new(), verdict: Verdict::Fine };
+            return Self { message: String::new(), status: CommandStatus::Success };
         }
         Self::usage(format!("cannot write the output: {error} (hint: is the disk full?)"))
     }
 }
 
 /// Says what failed, if anything did, and what the process ends with.
-pub fn exit(ended: Result<Verdict, Failure>) -> ExitCode {
-    let verdict = ended.unwrap_or_else(|Failure { message, verdict }| {
+pub fn exit(ended: Result<CommandStatus, Failure>) -> ExitCode {
+    let verdict = ended.unwrap_or_else(|Failure { message, status: verdict }| {
         if !message.is_empty() {
-            say(&format!("error: {message}"));
+            print_stderr(&format!("error: {message}"));
         }
         verdict
     });
     match verdict {
-        Verdict::Fine => ExitCode::SUCCESS,
-        Verdict::Problems => ExitCode::from(1),
-        Verdict::Unusable => ExitCode::from(2),
+        CommandStatus::Success => ExitCode::SUCCESS,
+        CommandStatus::ProblemsFound => ExitCode::from(1),
+        CommandStatus::UnusableInput => ExitCode::from(2),
     }
 }
 
 /// Writes to standard output.
-pub fn print(text: &str) -> Result<(), Failure> {
+pub fn print_stdout(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::of_output(&error))
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::from_output_error(&error))
 }
 
 /// Writes a line to standard error. Where that is closed nobody can be told, and the exit code still says it.
-pub fn say(line: &str) {
+pub fn print_stderr(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Writes what is wrong, if anything is, to standard error: in colours if that is a terminal and nobody minds.
-pub fn show(report: &Report) {
+pub fn print_report(report: &Report) {
     if report.errors() + report.warnings() == 0 {
         return;
     }
@@ -80,6 +80,6 @@ pub fn show(report: &Report) {
 }
 
 /// A document that the library wrote as JSON, to make it part of another one.
-pub fn parsed(json: &str) -> serde_json::Value {
+pub fn parse_json(json: &str) -> serde_json::Value {
     serde_json::from_str(json).unwrap_or_default()
 }

@@ -7,7 +7,7 @@ use tidegate::MEMORY_BYTES_MIN;
 
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Size(u64);
+pub struct ByteSize(u64);
 
 /// Largest first.
 const UNITS: [(&str, u64); 9] = [
@@ -24,7 +24,7 @@ const UNITS: [(&str, u64); 9] = [
 
 const EXAMPLES: &str = "write for example 64MiB, 1GiB, 500MB or a plain number of bytes";
 
-impl Size {
+impl ByteSize {
     pub const fn from_bytes(bytes: u64) -> Self {
         Self(bytes)
     }
@@ -36,45 +36,45 @@ impl Size {
 
 /// Why a text is not a size, with a hint.
 #[derive(Debug, PartialEq, Eq)]
-pub struct SizeError(String);
+pub struct ByteSizeError(String);
 
 /// A bound that a store can keep.
-pub fn memory_max(text: &str) -> Result<Size, String> {
-    let size: Size = text.parse().map_err(|error: SizeError| error.to_string())?;
-    let least = Size::from_bytes(MEMORY_BYTES_MIN);
+pub fn parse_memory_max(text: &str) -> Result<ByteSize, String> {
+    let size: ByteSize = text.parse().map_err(|error: ByteSizeError| error.to_string())?;
+    let least = ByteSize::from_bytes(MEMORY_BYTES_MIN);
     if size < least {
         return Err(format!("{size} is too small (hint: the least is {least})"));
     }
     Ok(size)
 }
 
-impl FromStr for Size {
-    type Err = SizeError;
+impl FromStr for ByteSize {
+    type Err = ByteSizeError;
 
-    fn from_str(text: &str) -> Result<Self, SizeError> {
+    fn from_str(text: &str) -> Result<Self, ByteSizeError> {
         let text = text.trim();
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
         let (number, unit) = (&text[..digits], text[digits..].trim_start());
         if number.is_empty() {
-            return Err(SizeError(format!("`{text}` does not start with a number (hint: {EXAMPLES})")));
+            return Err(ByteSizeError(format!("`{text}` does not start with a number (hint: {EXAMPLES})")));
         }
         let known = |(name, _): &&(&str, u64)| name.eq_ignore_ascii_case(unit);
         let unit_bytes = match UNITS.iter().find(known) {
             Some((_, bytes)) => *bytes,
             None if unit.is_empty() => 1,
             None if unit.starts_with('.') => {
-                return Err(SizeError(format!(
+                return Err(ByteSizeError(format!(
                     "`{text}` is not a whole number of its unit (hint: use a smaller unit, 1536MiB for 1.5GiB)"
                 )));
             }
-            None => return Err(SizeError(format!("unknown unit of size `{unit}` (hint: {EXAMPLES})"))),
+            None => return Err(ByteSizeError(format!("unknown unit of size `{unit}` (hint: {EXAMPLES})"))),
         };
         let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit_bytes));
-        bytes.map(Self).ok_or_else(|| SizeError(format!("`{text}` is too large (hint: {EXAMPLES})")))
+        bytes.map(Self).ok_or_else(|| ByteSizeError(format!("`{text}` is too large (hint: {EXAMPLES})")))
     }
 }
 
-impl fmt::Display for Size {
+impl fmt::Display for ByteSize {
     /// In the largest unit that is exact.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let exact = |(_, bytes): &&(&str, u64)| self.0 >= *bytes && self.0.is_multiple_of(*bytes);
@@ -85,13 +85,13 @@ impl fmt::Display for Size {
     }
 }
 
-impl fmt::Display for SizeError {
+impl fmt::Display for ByteSizeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for SizeError {}
+impl std::error::Error for ByteSizeError {}
 
 #[cfg(test)]
 mod tests {
@@ -116,12 +116,12 @@ mod tests {
             ("18446744073709551615", u64::MAX),
         ];
         for (text, bytes) in cases {
-            assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
+            assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
         }
     }
 
     #[test]
-    fn what_is_not_a_size() {
+    fn invalid_sizes() {
         let cases = [
             ("", "`` does not start with a number"),
             ("MiB", "`MiB` does not start with a number"),
@@ -133,7 +133,7 @@ mod tests {
             ("16777216TiB", "`16777216TiB` is too large"),
         ];
         for (text, problem) in cases {
-            let error = text.parse::<Size>().unwrap_err().to_string();
+            let error = text.parse::<ByteSize>().unwrap_err().to_string();
             assert!(error.starts_with(problem) && error.contains("(hint: "), "{text}: {error}");
         }
     }
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn a_size_is_shown_in_its_largest_exact_unit() {
         for text in ["0B", "999B", "1KiB", "1KB", "64MiB", "500MB", "1GiB", "3TB"] {
-            assert_eq!(text.parse::<Size>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<ByteSize>().unwrap().to_string(), text);
         }
     }
 }

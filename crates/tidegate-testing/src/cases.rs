@@ -8,7 +8,7 @@ use proptest::test_runner::Config;
 /// # Panics
 ///
 /// If the factor is not a whole number from 1 on.
-pub fn cases(number: u32) -> Config {
+pub fn proptest_config(number: u32) -> Config {
     let (factor, usual) = (factor(), Config::default());
     Config {
         cases: number.saturating_mul(factor),

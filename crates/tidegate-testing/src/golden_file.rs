@@ -14,29 +14,29 @@ use tidegate_core::{Decision, LimitSpec, Nanos};
 #[derive(Debug)]
 pub struct GoldenFile {
     pub path: PathBuf,
-    pub lines: Vec<Line>,
+    pub lines: Vec<GoldenLine>,
 }
 
 #[derive(Debug)]
-pub enum Line {
+pub enum GoldenLine {
     /// A comment, or an empty line.
     Comment(String),
     /// `limit: {...}`, as text and taken apart.
     Limit(String, Box<LimitSpec>),
-    Request(Request),
+    Request(GoldenRequest),
 }
 
 /// `<t_us> <cost>`, and behind an arrow the answer, which a new file does not have yet.
 #[derive(Debug)]
-pub struct Request {
+pub struct GoldenRequest {
     pub at_us: u64,
     pub cost: u64,
-    pub answer: Option<Answer>,
+    pub decision: Option<GoldenDecision>,
 }
 
 /// The right-hand side. Waits are text: `never` is one of them.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct GoldenDecision {
     pub allowed: bool,
     pub remaining: u64,
     pub retry_after: String,
@@ -46,7 +46,7 @@ pub struct Answer {
 
 impl GoldenFile {
     /// Every file of `directory`, by name.
-    pub fn all_in(directory: &Path) -> Vec<Self> {
+    pub fn read_all(directory: &Path) -> Vec<Self> {
         let entries = std::fs::read_dir(directory).unwrap_or_else(|error| panic!("{directory:?}: {error}"));
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
         paths.retain(|path| path.extension().is_some_and(|extension| extension == "txt"));
@@ -57,7 +57,7 @@ impl GoldenFile {
     fn read(path: PathBuf) -> Self {
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
         let lines = text.lines().enumerate().map(|(number, line)| {
-            Line::read(line).unwrap_or_else(|| panic!("{path:?}:{}: not understood: {line}", number + 1))
+            GoldenLine::read(line).unwrap_or_else(|| panic!("{path:?}:{}: not understood: {line}", number + 1))
         });
         Self { lines: lines.collect(), path }
     }
@@ -70,20 +70,20 @@ impl GoldenFile {
     /// The limits that every request of the file touches.
     pub fn limits(&self) -> impl Iterator<Item = (&str, &LimitSpec)> {
         self.lines.iter().filter_map(|line| match line {
-            Line::Limit(text, spec) => Some((text.as_str(), &**spec)),
+            GoldenLine::Limit(text, spec) => Some((text.as_str(), &**spec)),
             _ => None,
         })
     }
 
-    pub fn requests(&self) -> impl Iterator<Item = &Request> {
+    pub fn requests(&self) -> impl Iterator<Item = &GoldenRequest> {
         self.lines.iter().filter_map(|line| match line {
-            Line::Request(request) => Some(request),
+            GoldenLine::Request(request) => Some(request),
             _ => None,
         })
     }
 }
 
-impl Line {
+impl GoldenLine {
     fn read(line: &str) -> Option<Self> {
         if line.is_empty() || line.starts_with('#') {
             return Some(Self::Comment(line.to_owned()));
@@ -92,15 +92,15 @@ impl Line {
             return Some(Self::Limit(text.to_owned(), Box::new(spec(text)?)));
         }
         let (asked, answer) = match line.split_once(" -> ") {
-            Some((asked, answer)) => (asked, Some(Answer::read(answer)?)),
+            Some((asked, answer)) => (asked, Some(GoldenDecision::read(answer)?)),
             None => (line, None),
         };
         let (at_us, cost) = asked.split_once(' ')?;
-        Some(Self::Request(Request { at_us: read(at_us)?, cost: read(cost)?, answer }))
+        Some(Self::Request(GoldenRequest { at_us: read(at_us)?, cost: read(cost)?, decision: answer }))
     }
 }
 
-impl Answer {
+impl GoldenDecision {
     fn read(text: &str) -> Option<Self> {
         let fields: Vec<&str> = text.split(' ').collect();
         let [allowed, remaining, retry_after, reset_after, delay] = fields[..] else { return None };
@@ -113,7 +113,7 @@ impl Answer {
         })
     }
 
-    pub fn of(decision: &Decision) -> Self {
+    pub fn from_decision(decision: &Decision) -> Self {
         let retry_after = decision.retry_after.span().map(Nanos::get);
         Self {
             allowed: decision.is_allowed(),
@@ -125,20 +125,20 @@ impl Answer {
     }
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for GoldenLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Comment(text) => f.write_str(text),
             Self::Limit(text, _) => write!(f, "limit: {text}"),
-            Self::Request(Request { at_us, cost, answer: None }) => write!(f, "{at_us} {cost}"),
-            Self::Request(Request { at_us, cost, answer: Some(answer) }) => {
+            Self::Request(GoldenRequest { at_us, cost, decision: None }) => write!(f, "{at_us} {cost}"),
+            Self::Request(GoldenRequest { at_us, cost, decision: Some(answer) }) => {
                 write!(f, "{at_us} {cost} -> {answer}")
             }
         }
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for GoldenDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { allowed, remaining, retry_after, reset_after_ns, delay_ns } = self;
         write!(f, "{} {remaining} {retry_after} {reset_after_ns} {delay_ns}", u8::from(*allowed))

@@ -14,11 +14,11 @@ pub struct RedisServer {
     process: Child,
     pub port: u16,
     arguments: Vec<String>,
-    scratch: Scratch,
+    scratch: TempDir,
 }
 
 /// A directory that goes when it is dropped.
-pub struct Scratch(PathBuf);
+pub struct TempDir(PathBuf);
 
 /// Somebody else may take a free port before the server does.
 const ATTEMPTS_MAX: usize = 20;
@@ -34,7 +34,7 @@ impl RedisServer {
         assert!(!is_without, "this test starts a Redis: add its module to the list in scripts/check");
         let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         let start = |_| {
-            let (port, scratch) = (free_port(), Scratch::new());
+            let (port, scratch) = (free_port(), TempDir::new());
             let process = spawn_until_ready(port, &arguments, scratch.path())?;
             Some(Self { process, port, arguments: arguments.clone(), scratch })
         };
@@ -50,12 +50,12 @@ impl RedisServer {
     }
 
     /// It stands still, does not say so, and its connections stay open.
-    pub fn stop(&self) {
+    pub fn pause(&self) {
         self.signal("-STOP");
     }
 
     /// It goes on where it was stopped.
-    pub fn go_on(&self) {
+    pub fn resume(&self) {
         self.signal("-CONT");
     }
 
@@ -85,7 +85,7 @@ impl Drop for RedisServer {
     }
 }
 
-impl Scratch {
+impl TempDir {
     pub fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -99,14 +99,14 @@ impl Scratch {
     }
 
     /// A file in it.
-    pub fn file(&self, name: &str, content: &str) -> PathBuf {
+    pub fn write_file(&self, name: &str, content: &str) -> PathBuf {
         let path = self.0.join(name);
         fs::write(&path, content).expect("a file");
         path
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TempDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }

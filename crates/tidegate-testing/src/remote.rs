@@ -8,53 +8,53 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tidegate::store::{Ask, DenyCache, Op, Reply, Response, Store};
-use tidegate::{Clock, MemoryStore, Nanos, StoreFailure, Timestamp};
+use tidegate::{Clock, MemoryStore, Nanos, StoreError, Timestamp};
 
 /// How long it may take for one decision.
 const TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// What it does with a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mood {
+pub enum StoreBehavior {
     /// Answers it at once.
-    Answers,
+    Reply,
     /// Does what it is asked for at once, and tells when it is let.
-    Dawdles,
+    ReplyLater,
     /// Does not do it.
-    Fails(StoreFailure),
+    Fail(StoreError),
     /// Does it and does not tell.
-    Loses,
+    LoseReply,
 }
 
 /// The shared store. Clones are the same.
 #[derive(Clone)]
-pub struct Remote<C> {
+pub struct FakeStore<C> {
     store: Arc<MemoryStore>,
     clock: C,
     /// How far its clock is ahead.
     ahead_ns: u64,
-    state: Arc<State>,
+    state: Arc<FakeStoreState>,
 }
 
-struct State {
-    mood: Mutex<Mood>,
+struct FakeStoreState {
+    behavior: Mutex<StoreBehavior>,
     /// Who waits for an answer that is there.
-    waiting: Mutex<Vec<Waker>>,
+    wakers: Mutex<Vec<Waker>>,
     /// How often everybody was told.
-    told: AtomicU64,
-    questions: AtomicU64,
+    releases: AtomicU64,
+    calls: AtomicU64,
     nodes: AtomicU32,
     cacheable: Mutex<Vec<Vec<bool>>>,
     spent: Mutex<Vec<Duration>>,
 }
 
-impl<C: Clock> Remote<C> {
+impl<C: Clock> FakeStore<C> {
     pub fn new(clock: C) -> Self {
-        let state = State {
-            mood: Mutex::new(Mood::Answers),
-            waiting: Mutex::default(),
-            told: AtomicU64::new(0),
-            questions: AtomicU64::new(0),
+        let state = FakeStoreState {
+            behavior: Mutex::new(StoreBehavior::Reply),
+            wakers: Mutex::default(),
+            releases: AtomicU64::new(0),
+            calls: AtomicU64::new(0),
             nodes: AtomicU32::new(1),
             cacheable: Mutex::default(),
             spent: Mutex::default(),
@@ -64,38 +64,38 @@ impl<C: Clock> Remote<C> {
     }
 
     /// The same with a clock that is ahead of everybody's.
-    pub fn ahead_by_seconds(self, seconds: u64) -> Self {
+    pub fn with_clock_ahead_seconds(self, seconds: u64) -> Self {
         Self { ahead_ns: seconds * 1_000_000_000, ..self }
     }
 
     /// From now on it does so with questions; those that it dawdles with are answered.
-    pub fn is(&self, mood: Mood) {
-        *self.state.mood.lock().unwrap() = mood;
-        self.answer();
+    pub fn set_behavior(&self, mood: StoreBehavior) {
+        *self.state.behavior.lock().unwrap() = mood;
+        self.release_replies();
     }
 
     /// What it does with questions.
-    pub fn mood(&self) -> MutexGuard<'_, Mood> {
-        self.state.mood.lock().unwrap()
+    pub fn behavior(&self) -> MutexGuard<'_, StoreBehavior> {
+        self.state.behavior.lock().unwrap()
     }
 
     /// Tells all who wait for an answer.
-    pub fn answer(&self) {
+    pub fn release_replies(&self) {
         let waiting = {
-            let mut waiting = self.state.waiting.lock().unwrap();
-            self.state.told.fetch_add(1, Ordering::Relaxed);
+            let mut waiting = self.state.wakers.lock().unwrap();
+            self.state.releases.fetch_add(1, Ordering::Relaxed);
             std::mem::take(&mut *waiting)
         };
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    pub fn has_nodes(&self, nodes: u32) {
+    pub fn set_nodes(&self, nodes: u32) {
         self.state.nodes.store(nodes, Ordering::Relaxed);
     }
 
     /// How often it was asked.
-    pub fn questions(&self) -> u64 {
-        self.state.questions.load(Ordering::Relaxed)
+    pub fn calls(&self) -> u64 {
+        self.state.calls.load(Ordering::Relaxed)
     }
 
     /// Which charges may be denied from memory, of each plan that was to be charged.
@@ -104,7 +104,7 @@ impl<C: Clock> Remote<C> {
     }
 
     /// What further questions had spent of the budget.
-    pub fn spent(&self) -> Vec<Duration> {
+    pub fn spent_budgets(&self) -> Vec<Duration> {
         self.state.spent.lock().unwrap().clone()
     }
 
@@ -112,51 +112,51 @@ impl<C: Clock> Remote<C> {
         self.clock.now().saturating_add(Nanos::new(self.ahead_ns.into()))
     }
 
-    fn put(&self, ask: impl FnOnce(Timestamp) -> Reply) -> Response {
-        self.state.questions.fetch_add(1, Ordering::Relaxed);
-        let mood = self.state.mood.lock().unwrap().clone();
+    fn call(&self, ask: impl FnOnce(Timestamp) -> Reply) -> Response {
+        self.state.calls.fetch_add(1, Ordering::Relaxed);
+        let mood = self.state.behavior.lock().unwrap().clone();
         match mood {
-            Mood::Answers => Response::Later(Box::pin(std::future::ready(Ok(ask(self.now()))))),
-            Mood::Dawdles => {
+            StoreBehavior::Reply => Response::Later(Box::pin(std::future::ready(Ok(ask(self.now()))))),
+            StoreBehavior::ReplyLater => {
                 let answer = Some(ask(self.now()));
-                let told = self.state.told.load(Ordering::Relaxed);
-                Response::Later(Box::pin(Dawdling { answer, told, state: self.state.clone() }))
+                let told = self.state.releases.load(Ordering::Relaxed);
+                Response::Later(Box::pin(DelayedReply { reply: answer, releases: told, state: self.state.clone() }))
             }
-            Mood::Fails(failure) => Response::Later(Box::pin(std::future::ready(Err(failure)))),
-            Mood::Loses => {
+            StoreBehavior::Fail(failure) => Response::Later(Box::pin(std::future::ready(Err(failure)))),
+            StoreBehavior::LoseReply => {
                 ask(self.now());
-                Response::Later(Box::pin(std::future::ready(Err(StoreFailure::TimedOut))))
+                Response::Later(Box::pin(std::future::ready(Err(StoreError::TimedOut))))
             }
         }
     }
 }
 
 /// An answer that is told when everybody is told.
-struct Dawdling {
-    answer: Option<Reply>,
+struct DelayedReply {
+    reply: Option<Reply>,
     /// How often everybody had been told when it was asked.
-    told: u64,
-    state: Arc<State>,
+    releases: u64,
+    state: Arc<FakeStoreState>,
 }
 
-impl Unpin for Dawdling {}
+impl Unpin for DelayedReply {}
 
-impl Future for Dawdling {
-    type Output = Result<Reply, StoreFailure>;
+impl Future for DelayedReply {
+    type Output = Result<Reply, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // Looked at under the lock: who tells everybody after this finds the waker.
         let state = self.state.clone();
-        let mut waiting = state.waiting.lock().unwrap();
-        if state.told.load(Ordering::Relaxed) == self.told {
+        let mut waiting = state.wakers.lock().unwrap();
+        if state.releases.load(Ordering::Relaxed) == self.releases {
             waiting.push(context.waker().clone());
             return Poll::Pending;
         }
-        Poll::Ready(Ok(self.answer.take().expect("told once")))
+        Poll::Ready(Ok(self.reply.take().expect("told once")))
     }
 }
 
-impl<C: Clock + Clone + Send + Sync + 'static> Store for Remote<C> {
+impl<C: Clock + Clone + Send + Sync + 'static> Store for FakeStore<C> {
     fn ask(&self, ask: &Ask<'_, '_>) -> Response {
         if let Op::Check = ask.op {
             let cached = ask.plan.charges().iter().map(|charge| charge.policy.deny_cache == DenyCache::On);
@@ -167,7 +167,7 @@ impl<C: Clock + Clone + Send + Sync + 'static> Store for Remote<C> {
         if spent > Duration::ZERO {
             self.state.spent.lock().unwrap().push(spent);
         }
-        self.put(|now| match self.store.ask(&Ask { now, ..*ask }) {
+        self.call(|now| match self.store.ask(&Ask { now, ..*ask }) {
             Response::Now(Ok(reply)) => reply,
             _ => unreachable!("memory answers at once"),
         })

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tidegate::Limiter;
 use tidegate::redis::{RedisLimiter, RedisSettings, RedisStore};
 
-type Failed = Box<dyn std::error::Error>;
+type BoxError = Box<dyn std::error::Error>;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Failed> {
+async fn main() -> Result<(), BoxError> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "redis://127.0.0.1:6379".to_owned());
     let admitted = run(&url).await?;
     println!("{admitted} of 60 were admitted");
@@ -17,7 +17,7 @@ async fn main() -> Result<(), Failed> {
 }
 
 /// How many requests three nodes admit together.
-pub async fn run(url: &str) -> Result<usize, Failed> {
+pub async fn run(url: &str) -> Result<usize, BoxError> {
     let mut settings = RedisSettings::try_from(url)?;
     // By default a decision takes 10 ms at most, and then this node's share of the limit decides. Here an exact answer is worth more.
     settings.timeout = Duration::from_secs(10);

@@ -3,7 +3,7 @@
 use tidegate::Engine;
 use tidegate::rules::{self, Descriptor, Entry, Request};
 
-type Failed = Box<dyn std::error::Error>;
+type BoxError = Box<dyn std::error::Error>;
 
 const RULES: &str = "
 domain: api
@@ -11,29 +11,29 @@ rules:
   - { name: per-user, key: [user], limit: 3 per hour }
 ";
 
-const STRICTER: &str = "
+const STRICTER_RULES: &str = "
 domain: api
 rules:
   - { name: per-user, key: [user], limit: 2 per hour }
   - { name: reports, match: { path: /reports }, key: [user], limit: { algorithm: concurrency, limit: 1, ttl: 5m } }
 ";
 
-fn main() -> Result<(), Failed> {
+fn main() -> Result<(), BoxError> {
     run()
 }
 
 /// Requests, before and after the rules are replaced.
-pub fn run() -> Result<(), Failed> {
+pub fn run() -> Result<(), BoxError> {
     let engine = Engine::new(rules::parse("rules.yaml", RULES)?.domains)?;
     let entries = [Entry { key: "user", value: "42" }, Entry { key: "path", value: "/reports" }];
     let descriptors = [Descriptor::new(&entries, 1)];
     let request = Request { domain: "api", descriptors: &descriptors };
 
     let answer = engine.check(&request)?;
-    println!("{}: {} left", answer.fate.as_str(), answer.remaining);
+    println!("{}: {} left", answer.kind.as_str(), answer.remaining);
 
     // What was used stays used.
-    engine.replace(rules::parse("rules.yaml", STRICTER)?.domains)?;
+    engine.replace(rules::parse("rules.yaml", STRICTER_RULES)?.domains)?;
     let report = engine.try_acquire(&request)?;
     println!("{} left, and a report is running", report.decision().remaining);
     match engine.try_acquire(&request) {

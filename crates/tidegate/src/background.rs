@@ -34,18 +34,18 @@ mod executor {
         if let Some(executor) = EXECUTOR.get_or_init(Executor::start) {
             let future = Mutex::new(Some(Box::pin(task) as BoxedTask));
             let executor = executor.clone();
-            Task { future, is_queued: AtomicBool::new(false), executor }.enqueue();
+            BackgroundTask { future, is_queued: AtomicBool::new(false), executor }.enqueue();
         }
     }
 
     /// Tasks that are to be polled.
     #[derive(Default)]
     struct Executor {
-        runnable: Mutex<VecDeque<Arc<Task>>>,
+        runnable: Mutex<VecDeque<Arc<BackgroundTask>>>,
         added: Condvar,
     }
 
-    struct Task {
+    struct BackgroundTask {
         /// None once it is done. Only the thread polls it, so the lock is never waited for.
         future: Mutex<Option<BoxedTask>>,
         is_queued: AtomicBool,
@@ -62,7 +62,7 @@ mod executor {
 
         fn run(&self) {
             loop {
-                let mut runnable = locked(&self.runnable);
+                let mut runnable = lock_ignoring_poison(&self.runnable);
                 let task = loop {
                     match runnable.pop_front() {
                         Some(task) => break task,
@@ -77,7 +77,7 @@ mod executor {
         }
     }
 
-    impl Task {
+    impl BackgroundTask {
         fn enqueue(self) {
             Arc::new(self).wake();
         }
@@ -86,7 +86,7 @@ mod executor {
             // Before it is polled: a task that is woken meanwhile is polled again.
             self.is_queued.store(false, Ordering::Release);
             let waker = Waker::from(self.clone());
-            let mut future = locked(&self.future);
+            let mut future = lock_ignoring_poison(&self.future);
             let Some(running) = future.as_mut() else { return };
             let mut context = Context::from_waker(&waker);
             // A task that panics ends alone.
@@ -99,17 +99,17 @@ mod executor {
         }
     }
 
-    impl Wake for Task {
+    impl Wake for BackgroundTask {
         fn wake(self: Arc<Self>) {
             if !self.is_queued.swap(true, Ordering::AcqRel) {
                 let executor = self.executor.clone();
-                locked(&executor.runnable).push_back(self);
+                lock_ignoring_poison(&executor.runnable).push_back(self);
                 executor.added.notify_one();
             }
         }
     }
 
-    fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    fn lock_ignoring_poison<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -122,7 +122,7 @@ mod executor {
         use super::spawn;
 
         #[test]
-        fn a_task_is_polled_again_when_it_is_woken() {
+        fn polls_a_woken_task_again() {
             let (sender, polls) = channel();
             let mut left = 3;
             spawn(poll_fn(move |context| {
@@ -135,7 +135,7 @@ mod executor {
         }
 
         #[test]
-        fn a_task_that_panics_ends_alone() {
+        fn a_panicking_task_does_not_stop_others() {
             let (sender, done) = channel();
             spawn(async { panic!("on purpose") });
             spawn(async move { sender.send(()).unwrap() });

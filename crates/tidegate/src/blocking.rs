@@ -7,16 +7,16 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     use std::task::{Context, Poll, Wake, Waker};
     use std::thread::{self, Thread};
 
-    struct Unpark(Thread);
+    struct UnparkThread(Thread);
 
-    impl Wake for Unpark {
+    impl Wake for UnparkThread {
         fn wake(self: Arc<Self>) {
             self.0.unpark();
         }
     }
 
     let mut future = std::pin::pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let waker = Waker::from(Arc::new(UnparkThread(thread::current())));
     let mut context = Context::from_waker(&waker);
     loop {
         match future.as_mut().poll(&mut context) {

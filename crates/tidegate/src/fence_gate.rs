@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tidegate_core::Fence;
+use tidegate_core::FencingToken;
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -27,41 +27,41 @@ use crate::sync::{AtomicU64, Ordering};
 /// assert!(file.admit(paused.fence()).is_err());
 /// ```
 #[derive(Debug, Default)]
-pub struct FenceGate {
+pub struct FencingGuard {
     highest: AtomicU64,
 }
 
 /// A holder whose lease is over, and somebody newer has been here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct StaleFence {
+pub struct StaleFencingToken {
     /// The number that was shown.
-    pub shown: Fence,
+    pub presented: FencingToken,
     /// The highest number seen.
-    pub highest: Fence,
+    pub highest: FencingToken,
 }
 
-impl FenceGate {
+impl FencingGuard {
     /// A gate that has seen this number, as a program does that comes back and has kept it.
-    pub fn starting_at(highest: Fence) -> Self {
+    pub fn with_highest(highest: FencingToken) -> Self {
         Self { highest: AtomicU64::new(highest.get()) }
     }
 
     /// Lets `fence` pass unless a higher one has been seen.
-    pub fn admit(&self, fence: Fence) -> Result<(), StaleFence> {
-        let highest = Fence::new(self.highest.fetch_max(fence.get(), Ordering::AcqRel));
-        if fence < highest { Err(StaleFence { shown: fence, highest }) } else { Ok(()) }
+    pub fn admit(&self, fence: FencingToken) -> Result<(), StaleFencingToken> {
+        let highest = FencingToken::new(self.highest.fetch_max(fence.get(), Ordering::AcqRel));
+        if fence < highest { Err(StaleFencingToken { presented: fence, highest }) } else { Ok(()) }
     }
 
     /// The highest number seen.
-    pub fn highest(&self) -> Fence {
-        Fence::new(self.highest.load(Ordering::Acquire))
+    pub fn highest(&self) -> FencingToken {
+        FencingToken::new(self.highest.load(Ordering::Acquire))
     }
 }
 
-impl fmt::Display for StaleFence {
+impl fmt::Display for StaleFencingToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { shown, highest } = self;
+        let Self { presented: shown, highest } = self;
         write!(
             f,
             "fence {shown} is from a lease that is over: {highest} has been seen (hint: acquire it again)"
@@ -69,4 +69,4 @@ impl fmt::Display for StaleFence {
     }
 }
 
-impl std::error::Error for StaleFence {}
+impl std::error::Error for StaleFencingToken {}

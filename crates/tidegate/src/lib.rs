@@ -113,30 +113,30 @@ pub mod rules;
 pub mod snapshot;
 pub mod store;
 mod sync;
-mod waiting;
+mod queue;
 
 pub use clock::{Clock, ClockStats, ManualClock, SystemClock, Timer};
 #[cfg(feature = "rules")]
 #[cfg_attr(docsrs, doc(cfg(feature = "rules")))]
-pub use engine::{Decided, Engine, EngineError};
-pub use fence_gate::{FenceGate, StaleFence};
+pub use engine::{DecideOutput, Engine, EngineError};
+pub use fence_gate::{FencingGuard, StaleFencingToken};
 pub use limiter::{Admitted, IntoLimit, LIMITS_MAX, Limiter, LimiterBuilder, LimiterError, Reservation};
 pub use locks::{LockGuard, Locks};
 pub use memory::{Lease, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MIN, MemoryStats, MemoryStore, Release, Renewal};
 pub use pacer::{ColdFactor, IntoRate, Pacer, PacerBuilder, PacerError};
 pub use refused::Refused;
-pub use store::StoreFailure;
+pub use store::StoreError;
 pub use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};
 pub use tidegate_core::headers;
 pub use tidegate_core::{
-    Algorithm, AlgorithmName, Decision, Fence, IntoKey, IpKey, LeaseToken, Limit, LimitBuilder, LimitError,
-    LimitSpec, Nanos, NotAToken, OnStoreFailure, Rate, Timestamp, Verdict, Wait,
+    Algorithm, AlgorithmName, Decision, FencingToken, IntoKey, IpKey, LeaseToken, Limit, LimitBuilder, LimitError,
+    LimitSpec, Nanos, ParseLeaseTokenError, OnStoreFailure, Rate, Timestamp, OutcomeKind, Wait,
 };
-pub use waiting::{LATE_NS_MAX, QUEUE_MAX_DEFAULT, WAITERS_MAX};
+pub use queue::{LATE_NS_MAX, QUEUE_MAX_DEFAULT, WAITERS_MAX};
 
 pub(crate) use memory::Outcomes;
 #[cfg(feature = "rules")]
-pub(crate) use waiting::Refusal;
+pub(crate) use queue::Refusal;
 
 /// The examples of the README are compiled, and most of them run, like any other.
 #[cfg(all(doctest, feature = "calendar", feature = "redis", feature = "rules"))]

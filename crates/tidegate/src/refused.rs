@@ -4,8 +4,8 @@ use std::fmt;
 
 use tidegate_core::{Decision, Nanos, PlanFull, Wait};
 
-use crate::store::{Fallback, StoreFailure};
-use crate::waiting::Refusal;
+use crate::store::{Fallback, StoreError};
+use crate::queue::Refusal;
 
 /// Why a request was not admitted, by one that takes or waits: `try_x`, `x`, `x_within` and `reserve`. Nothing was charged,
 /// unless a [store](Self::Store) failed.
@@ -40,7 +40,7 @@ pub enum Refused {
     /// It falls under more limits than a plan has room for.
     PlanFull,
     /// The shared store did not answer, and nothing passes without it. It may have been charged nevertheless.
-    Store(StoreFailure),
+    Store(StoreError),
 }
 
 impl Refused {
@@ -74,8 +74,8 @@ impl From<Refusal> for Refused {
     }
 }
 
-impl From<StoreFailure> for Refused {
-    fn from(failure: StoreFailure) -> Self {
+impl From<StoreError> for Refused {
+    fn from(failure: StoreError) -> Self {
         Self::Store(failure)
     }
 }

@@ -1,5 +1,5 @@
 //! A memory store in a file, so that counters survive a restart. The [guide](crate::guide::restarts) shows how.
 
 pub use crate::memory::{
-    Found, Restored, SNAPSHOT_EVERY_MIN, SnapshotAttempts, SnapshotError, SnapshotReport, SnapshotWriter,
+    RestoreStatus, Restored, SNAPSHOT_EVERY_MIN, SnapshotAttempts, SnapshotError, SnapshotReport, SnapshotWriter,
 };

@@ -43,13 +43,13 @@ impl Calendar {
         let shown = self.zone.to_datetime(instant(at)).date();
         let mut first = self.unit.first_date(shown);
         let mut next = self.unit.next_first_date(first);
-        let mut end_ns = self.beginning(next);
+        let mut end_ns = self.date_start_ns(next);
         // A clock that was set back over midnight shows the date before once more, when the next has begun.
         while end_ns <= u128::from(at.as_nanos()) {
             (first, next) = (next, self.unit.next_first_date(next));
-            end_ns = self.beginning(next);
+            end_ns = self.date_start_ns(next);
         }
-        let start_ns = u64::try_from(self.beginning(first)).unwrap_or(u64::MAX);
+        let start_ns = u64::try_from(self.date_start_ns(first)).unwrap_or(u64::MAX);
         CalendarWindow { start: Timestamp::from_nanos(start_ns), end_ns }
     }
 
@@ -82,7 +82,7 @@ impl Calendar {
     }
 
     /// What sets its windows apart from those of other calendars, as text that does not change.
-    pub(crate) fn shape(&self) -> String {
+    pub(crate) fn state_format(&self) -> String {
         let zone = self.zone_name();
         match self.unit {
             CalendarUnit::Day => format!("day in {zone}"),
@@ -92,7 +92,7 @@ impl Calendar {
     }
 
     /// The first instant at which the zone's clock shows `date` or a later one; the epoch, if that was before.
-    fn beginning(&self, date: Date) -> u128 {
+    fn date_start_ns(&self, date: Date) -> u128 {
         let midnight = date.to_datetime(Time::midnight());
         let midnight_at = |offset: Offset| offset.to_timestamp(midnight).unwrap_or(Instant::MAX);
         let begins = match self.zone.to_ambiguous_timestamp(midnight).offset() {

@@ -7,9 +7,9 @@
 //! *Worst case:* L in flight; what a holder does after its lease ran out is kept out by the lease's
 //! [`Fence`](crate::Fence). *State:* 24 bytes a lease.
 
-use super::Counting;
+use super::LimitAlgorithm;
 use crate::leases::{Grant, Leases};
-use crate::{Ask, Nanos, Rate, Timestamp, Verdict, Wait};
+use crate::{TimedCost, Nanos, Rate, Timestamp, OutcomeKind, Wait};
 
 /// L in flight, for the ttl at most.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,47 +31,47 @@ impl Concurrency {
     }
 
     /// The lease that would be handed out at `now`. One that would outlast representable time ends with it.
-    pub fn grant(&self, leases: &Leases, now: Timestamp) -> Grant {
-        let expires = leases.instant(now).saturating_add(self.ttl());
-        Grant { expires, fence: leases.next_fence(now) }
+    pub fn next_grant(&self, leases: &Leases, now: Timestamp) -> Grant {
+        let expires = leases.effective_now(now).saturating_add(self.ttl());
+        Grant { expires, fencing_token: leases.next_fencing_token(now) }
     }
 }
 
-impl Counting for Concurrency {
+impl LimitAlgorithm for Concurrency {
     type State = Leases;
 
-    fn weigh(&self, leases: &Leases, ask: Ask) -> Verdict {
-        Verdict::of(leases.units_at(ask.now).saturating_add(ask.cost) <= self.rate.limit())
+    fn outcome_kind(&self, leases: &Leases, ask: TimedCost) -> OutcomeKind {
+        OutcomeKind::from_fits(leases.units_at(ask.now).saturating_add(ask.cost) <= self.rate.limit())
     }
 
-    fn charge(&self, leases: &mut Leases, ask: Ask) {
-        leases.hold(self.grant(leases, ask.now), ask.cost, ask.now);
+    fn charge(&self, leases: &mut Leases, ask: TimedCost) {
+        leases.acquire(self.next_grant(leases, ask.now), ask.cost, ask.now);
     }
 
     /// Leases are given back by whoever holds them, and by nobody else.
-    fn refund(&self, _leases: &mut Leases, _ask: Ask) {}
+    fn refund(&self, _leases: &mut Leases, _ask: TimedCost) {}
 
     fn remaining(&self, leases: &Leases, now: Timestamp) -> u64 {
         self.rate.limit().saturating_sub(leases.units_at(now))
     }
 
     /// When enough leases run out. One that is given back earlier makes it earlier.
-    fn wait(&self, leases: &Leases, ask: Ask) -> Wait {
+    fn wait(&self, leases: &Leases, ask: TimedCost) -> Wait {
         let Some(room) = self.rate.limit().checked_sub(ask.cost) else { return Wait::NEVER };
-        match leases.falls_to(room, ask.now) {
-            Some(freed) => Wait::of(Nanos::from_to(ask.now, u128::from(freed.as_nanos()))),
+        match leases.when_at_most(room, ask.now) {
+            Some(freed) => Wait::of(Nanos::between(ask.now, u128::from(freed.as_nanos()))),
             None => Wait::NONE,
         }
     }
 
-    fn sketch(&self, leases: &Leases, now: Timestamp) -> Leases {
-        leases.summed_up(now)
+    fn summary(&self, leases: &Leases, now: Timestamp) -> Leases {
+        leases.summarized(now)
     }
 
     fn reset_after(&self, leases: &Leases, now: Timestamp) -> Nanos {
-        match leases.ends() {
-            ends if ends <= leases.instant(now) => Nanos::ZERO,
-            ends => Nanos::from_to(now, u128::from(ends.as_nanos())),
+        match leases.reset_at() {
+            ends if ends <= leases.effective_now(now) => Nanos::ZERO,
+            ends => Nanos::between(now, u128::from(ends.as_nanos())),
         }
     }
 }

@@ -10,10 +10,10 @@
 //! calendar, and one from before the window (time stepped back) is counted in it. Where a window ends is only
 //! worked out for the first request that counts in it.
 
-use super::{Calendar, Counting};
-use crate::packed::View;
+use super::{Calendar, LimitAlgorithm};
+use crate::packed::PackedView;
 use crate::rate::UNITS_MAX;
-use crate::{Ask, Nanos, Packed, Rate, Timestamp, Verdict, Wait};
+use crate::{TimedCost, Nanos, PackedState, Rate, Timestamp, OutcomeKind, Wait};
 
 /// L per W.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl FixedWindow {
 
     /// The state of a key that is in this window; none if no key can be.
     #[inline]
-    pub fn state(&self, window: Window) -> Option<Packed> {
+    pub fn state(&self, window: Window) -> Option<PackedState> {
         let can_be = (1..END_NS_MAX).contains(&window.end_ns) && window.used <= USED_MAX;
         can_be.then(|| pack(&window))
     }
@@ -92,57 +92,57 @@ impl FixedWindow {
     }
 }
 
-impl Counting for FixedWindow {
-    type State = Packed;
+impl LimitAlgorithm for FixedWindow {
+    type State = PackedState;
 
     #[inline]
-    fn weigh(&self, state: &Packed, ask: Ask) -> Verdict {
-        Verdict::of(used(*state, ask.now).saturating_add(ask.cost) <= self.rate.limit())
+    fn outcome_kind(&self, state: &PackedState, ask: TimedCost) -> OutcomeKind {
+        OutcomeKind::from_fits(used(*state, ask.now).saturating_add(ask.cost) <= self.rate.limit())
     }
 
     #[inline]
-    fn charge(&self, state: &mut Packed, ask: Ask) {
-        let Window { end_ns, used } = match held(*state, ask.now) {
+    fn charge(&self, state: &mut PackedState, ask: TimedCost) {
+        let Window { end_ns, used } = match live_window(*state, ask.now) {
             Some(window) => window,
             None => Window { end_ns: self.end_of_new_window(ask.now), used: 0 },
         };
         *state = pack(&Window { end_ns, used: used.saturating_add(ask.cost).min(USED_MAX) });
     }
 
-    fn refund(&self, state: &mut Packed, ask: Ask) {
-        *state = match held(*state, ask.now) {
+    fn refund(&self, state: &mut PackedState, ask: TimedCost) {
+        *state = match live_window(*state, ask.now) {
             Some(Window { end_ns, used }) if used > ask.cost => {
                 pack(&Window { end_ns, used: used - ask.cost })
             }
-            _ => Packed::NEVER_SEEN,
+            _ => PackedState::NEVER_SEEN,
         };
     }
 
-    fn began_after(&self, state: &Packed, instant: Timestamp) -> bool {
-        held(*state, instant).is_some_and(|window| self.end_of_new_window(instant) < window.end_ns)
+    fn window_began_after(&self, state: &PackedState, instant: Timestamp) -> bool {
+        live_window(*state, instant).is_some_and(|window| self.end_of_new_window(instant) < window.end_ns)
     }
 
     #[inline]
-    fn remaining(&self, state: &Packed, now: Timestamp) -> u64 {
+    fn remaining(&self, state: &PackedState, now: Timestamp) -> u64 {
         self.rate.limit().saturating_sub(used(*state, now))
     }
 
     #[inline]
-    fn wait(&self, state: &Packed, ask: Ask) -> Wait {
+    fn wait(&self, state: &PackedState, ask: TimedCost) -> Wait {
         if ask.cost > self.rate.limit() {
             return Wait::NEVER;
         }
-        match held(*state, ask.now) {
+        match live_window(*state, ask.now) {
             Some(Window { end_ns, used }) if used.saturating_add(ask.cost) > self.rate.limit() => {
-                Wait::of(Nanos::from_to(ask.now, end_ns))
+                Wait::of(Nanos::between(ask.now, end_ns))
             }
             _ => Wait::NONE,
         }
     }
 
     #[inline]
-    fn reset_after(&self, state: &Packed, now: Timestamp) -> Nanos {
-        held(*state, now).map_or(Nanos::ZERO, |window| Nanos::from_to(now, window.end_ns))
+    fn reset_after(&self, state: &PackedState, now: Timestamp) -> Nanos {
+        live_window(*state, now).map_or(Nanos::ZERO, |window| Nanos::between(now, window.end_ns))
     }
 
     #[inline]
@@ -153,27 +153,27 @@ impl Counting for FixedWindow {
 
 /// The window that the state is about, if a request at `now` is counted in it.
 #[inline]
-fn held(state: Packed, now: Timestamp) -> Option<Window> {
+fn live_window(state: PackedState, now: Timestamp) -> Option<Window> {
     match state.view() {
         // A state that is kept has used something; one never seen has not.
-        View::Until(last, used) => {
+        PackedView::Until(last, used) => {
             (now.as_nanos() <= last && used > 0).then(|| Window { end_ns: u128::from(last) + 1, used })
         }
-        View::Outlasting(detail) => Some(unpack_late(detail)),
+        PackedView::Outlasting(detail) => Some(unpack_late(detail)),
     }
 }
 
 /// What was used in the window that a request at `now` is counted in.
 #[inline]
-fn used(state: Packed, now: Timestamp) -> u64 {
-    held(state, now).map_or(0, |window| window.used)
+fn used(state: PackedState, now: Timestamp) -> u64 {
+    live_window(state, now).map_or(0, |window| window.used)
 }
 
 #[inline]
-fn pack(window: &Window) -> Packed {
+fn pack(window: &Window) -> PackedState {
     match u64::try_from(window.end_ns - 1) {
-        Ok(last) => Packed::until(last, window.used),
-        Err(_) => Packed::outlasting((window.end_ns - BEYOND_TIME) << USED_BITS | u128::from(window.used)),
+        Ok(last) => PackedState::until(last, window.used),
+        Err(_) => PackedState::outlasting((window.end_ns - BEYOND_TIME) << USED_BITS | u128::from(window.used)),
     }
 }
 

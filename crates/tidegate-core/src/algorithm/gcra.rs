@@ -16,10 +16,10 @@
 //! When L changes, the whole nanoseconds stay and with them the share that is used; what the fraction of one
 //! nanosecond means changes with L.
 
-use super::Counting;
-use crate::packed::View;
+use super::LimitAlgorithm;
+use crate::packed::PackedView;
 use crate::rate::UNITS_MAX;
-use crate::{Ask, Nanos, Packed, Rate, Timestamp, Verdict, Wait};
+use crate::{TimedCost, Nanos, PackedState, Rate, Timestamp, OutcomeKind, Wait};
 
 /// L per W, burst B.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,15 +31,15 @@ pub struct Gcra {
     /// The same where it is small enough that a decision can be made in 64 bits, which is half the work.
     narrow_tolerance: Option<u64>,
     /// B·W/L: the same in nanoseconds.
-    reach: Arrival,
+    burst_span: Arrival,
     /// The largest remainder over L.
-    part_max: u64,
+    remainder_max: u64,
     /// W/L, worked out once because nearly every cost is one.
     interval: Arrival,
 }
 
 /// How far the arrival time may be ahead, and how far it is, in 1/L ns.
-struct Narrow {
+struct NarrowBacklog {
     tolerance: u64,
     backlog: u64,
 }
@@ -48,9 +48,9 @@ struct Narrow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Arrival {
     /// Whole nanoseconds.
-    pub whole: u128,
+    pub whole_ns: u128,
     /// What is left of one, in 1/L.
-    pub part: u64,
+    pub remainder: u64,
 }
 
 /// Tolerances up to here leave room to add a backlog and a cost of their size.
@@ -58,7 +58,7 @@ const NARROW_MAX: u64 = 1 << 62;
 /// More than any tolerance, and little enough to add any cost to.
 const BACKLOG_MAX: u128 = 1 << 126;
 /// Bits of [`View::Outlasting`] that say how many of the others are the remainder.
-const PART_WIDTH_SHIFT: u32 = 121;
+const REMAINDER_WIDTH_SHIFT: u32 = 121;
 
 impl Gcra {
     /// `burst` may be one more than a limit can be: a queue of Q is a burst of Q + 1.
@@ -74,8 +74,8 @@ impl Gcra {
             burst,
             tolerance,
             narrow_tolerance,
-            reach: split(tolerance, limit),
-            part_max: limit - 1,
+            burst_span: split(tolerance, limit),
+            remainder_max: limit - 1,
             interval,
         }
     }
@@ -100,21 +100,21 @@ impl Gcra {
 
     /// B·W/L: how far the arrival time may be ahead of now. A limit of zero lets it be nowhere.
     #[inline]
-    pub fn reach(&self) -> Arrival {
-        self.reach
+    pub fn burst_span(&self) -> Arrival {
+        self.burst_span
     }
 
     /// The state of a key with this arrival time, whatever L its part is over; none if that is no part of any.
     #[inline]
-    pub fn state(&self, arrival: Arrival) -> Option<Packed> {
-        (arrival.part < UNITS_MAX).then(|| pack(arrival))
+    pub fn state(&self, arrival: Arrival) -> Option<PackedState> {
+        (arrival.remainder < UNITS_MAX).then(|| pack(arrival))
     }
 
     /// How long the newest unit has to wait for its turn if units leave one interval apart.
     #[inline]
-    pub(super) fn newest_leaves_after(&self, state: &Packed, now: Timestamp) -> Nanos {
+    pub(super) fn newest_departure_after(&self, state: &PackedState, now: Timestamp) -> Nanos {
         let leaves = self.arrival(*state).and_then(|arrival| self.earlier(arrival, self.interval));
-        leaves.map_or(Nanos::ZERO, |leaves| Nanos::from_to(now, leaves.ceil()))
+        leaves.map_or(Nanos::ZERO, |leaves| Nanos::between(now, leaves.ceil()))
     }
 
     #[inline]
@@ -129,55 +129,55 @@ impl Gcra {
 
     /// The arrival time in `state`; none if the key was never seen.
     #[inline]
-    fn arrival(&self, state: Packed) -> Option<Arrival> {
-        if state == Packed::NEVER_SEEN {
+    fn arrival(&self, state: PackedState) -> Option<Arrival> {
+        if state == PackedState::NEVER_SEEN {
             return None;
         }
         let (whole, part) = match state.view() {
-            View::Until(whole, part) => (u128::from(whole), part),
-            View::Outlasting(detail) => unpack_late(detail),
+            PackedView::Until(whole, part) => (u128::from(whole), part),
+            PackedView::Outlasting(detail) => unpack_late(detail),
         };
         // A remainder kept under a larger L is still less than one nanosecond.
-        Some(Arrival { whole, part: part.min(self.part_max) })
+        Some(Arrival { whole_ns: whole, remainder: part.min(self.remainder_max) })
     }
 
     /// How far the arrival time is ahead of `now`, in 1/L ns.
     #[inline]
-    fn backlog(&self, state: Packed, now: Timestamp) -> u128 {
+    fn backlog(&self, state: PackedState, now: Timestamp) -> u128 {
         let limit = u128::from(self.limit());
         match state.view() {
             // The common case, in which nothing can overflow.
-            View::Until(whole, part) => match whole.checked_sub(now.as_nanos()) {
-                Some(ahead) => u128::from(ahead) * limit + u128::from(part.min(self.part_max)),
+            PackedView::Until(whole, part) => match whole.checked_sub(now.as_nanos()) {
+                Some(ahead) => u128::from(ahead) * limit + u128::from(part.min(self.remainder_max)),
                 None => 0,
             },
-            View::Outlasting(detail) => {
+            PackedView::Outlasting(detail) => {
                 let (whole, part) = unpack_late(detail);
                 let ahead = whole.saturating_sub(u128::from(now.as_nanos())).saturating_mul(limit);
-                ahead.saturating_add(u128::from(part.min(self.part_max))).min(BACKLOG_MAX)
+                ahead.saturating_add(u128::from(part.min(self.remainder_max))).min(BACKLOG_MAX)
             }
         }
     }
 
     /// The tolerance and the backlog in 64 bits, if they fit: nearly always.
     #[inline]
-    fn narrow(&self, state: Packed, now: Timestamp) -> Option<Narrow> {
+    fn narrow(&self, state: PackedState, now: Timestamp) -> Option<NarrowBacklog> {
         let tolerance = self.narrow_tolerance?;
-        let View::Until(whole, part) = state.view() else { return None };
+        let PackedView::Until(whole, part) = state.view() else { return None };
         let Some(ahead) = whole.checked_sub(now.as_nanos()) else {
-            return Some(Narrow { tolerance, backlog: 0 });
+            return Some(NarrowBacklog { tolerance, backlog: 0 });
         };
         // No further ahead than the tolerance reaches, so the product is no larger than it.
-        (u128::from(ahead) <= self.reach.whole)
-            .then(|| Narrow { tolerance, backlog: ahead * self.limit() + part.min(self.part_max) })
+        (u128::from(ahead) <= self.burst_span.whole_ns)
+            .then(|| NarrowBacklog { tolerance, backlog: ahead * self.limit() + part.min(self.remainder_max) })
     }
 
     /// max(TAT, t): where the next unit starts from.
     #[inline]
-    fn start(&self, state: Packed, now: Timestamp) -> Arrival {
-        let now = Arrival { whole: u128::from(now.as_nanos()), part: 0 };
+    fn start(&self, state: PackedState, now: Timestamp) -> Arrival {
+        let now = Arrival { whole_ns: u128::from(now.as_nanos()), remainder: 0 };
         match self.arrival(state) {
-            Some(arrival) if arrival.whole >= now.whole => arrival,
+            Some(arrival) if arrival.whole_ns >= now.whole_ns => arrival,
             _ => now,
         }
     }
@@ -185,29 +185,29 @@ impl Gcra {
     /// `arrival + span`.
     #[inline]
     fn later(&self, arrival: Arrival, span: Arrival) -> Arrival {
-        let parts = arrival.part + span.part;
+        let parts = arrival.remainder + span.remainder;
         let carry = parts >= self.limit();
         Arrival {
-            whole: arrival.whole + span.whole + u128::from(carry),
-            part: if carry { parts - self.limit() } else { parts },
+            whole_ns: arrival.whole_ns + span.whole_ns + u128::from(carry),
+            remainder: if carry { parts - self.limit() } else { parts },
         }
     }
 
     /// `arrival - span`; none if that is before the epoch.
     #[inline]
     fn earlier(&self, arrival: Arrival, span: Arrival) -> Option<Arrival> {
-        let borrow = arrival.part < span.part;
-        let whole = arrival.whole.checked_sub(span.whole + u128::from(borrow))?;
-        let part = if borrow { arrival.part + self.limit() - span.part } else { arrival.part - span.part };
-        Some(Arrival { whole, part })
+        let borrow = arrival.remainder < span.remainder;
+        let whole = arrival.whole_ns.checked_sub(span.whole_ns + u128::from(borrow))?;
+        let part = if borrow { arrival.remainder + self.limit() - span.remainder } else { arrival.remainder - span.remainder };
+        Some(Arrival { whole_ns: whole, remainder: part })
     }
 
     /// Takes the arrival time back, but not behind `now`.
-    fn move_back(&self, state: &mut Packed, span: Arrival, now: Timestamp) {
+    fn move_back(&self, state: &mut PackedState, span: Arrival, now: Timestamp) {
         let back = self.arrival(*state).and_then(|arrival| self.earlier(arrival, span));
         *state = match back {
-            Some(arrival) if arrival.whole >= u128::from(now.as_nanos()) => pack(arrival),
-            _ => Packed::NEVER_SEEN,
+            Some(arrival) if arrival.whole_ns >= u128::from(now.as_nanos()) => pack(arrival),
+            _ => PackedState::NEVER_SEEN,
         };
     }
 
@@ -218,21 +218,21 @@ impl Gcra {
     }
 }
 
-impl Counting for Gcra {
-    type State = Packed;
+impl LimitAlgorithm for Gcra {
+    type State = PackedState;
 
     #[inline]
-    fn weigh(&self, state: &Packed, ask: Ask) -> Verdict {
-        if let Some(Narrow { tolerance, backlog }) = self.narrow(*state, ask.now) {
+    fn outcome_kind(&self, state: &PackedState, ask: TimedCost) -> OutcomeKind {
+        if let Some(NarrowBacklog { tolerance, backlog }) = self.narrow(*state, ask.now) {
             let fits = |needed| backlog + needed <= tolerance;
-            return Verdict::of(ask.cost <= self.burst && fits(ask.cost * self.rate.window_ns()));
+            return OutcomeKind::from_fits(ask.cost <= self.burst && fits(ask.cost * self.rate.window_ns()));
         }
         let needed = u128::from(ask.cost) * self.window();
-        Verdict::of(self.backlog(*state, ask.now) + needed <= self.tolerance)
+        OutcomeKind::from_fits(self.backlog(*state, ask.now) + needed <= self.tolerance)
     }
 
     #[inline]
-    fn charge(&self, state: &mut Packed, ask: Ask) {
+    fn charge(&self, state: &mut PackedState, ask: TimedCost) {
         if self.limit() == 0 {
             return;
         }
@@ -241,26 +241,26 @@ impl Counting for Gcra {
 
     /// The arrival time ends B intervals ahead of now, where nothing is left. One that is further ahead already, since
     /// a larger burst or a later clock, stays as it is.
-    fn charge_over(&self, state: &mut Packed, ask: Ask) {
+    fn charge_over_limit(&self, state: &mut PackedState, ask: TimedCost) {
         if self.limit() == 0 {
             return;
         }
-        let now = Arrival { whole: u128::from(ask.now.as_nanos()), part: 0 };
-        let empty = self.later(now, self.reach);
+        let now = Arrival { whole_ns: u128::from(ask.now.as_nanos()), remainder: 0 };
+        let empty = self.later(now, self.burst_span);
         if self.start(*state, ask.now) <= empty {
             *state = pack(empty);
         }
     }
 
-    fn refund(&self, state: &mut Packed, ask: Ask) {
+    fn refund(&self, state: &mut PackedState, ask: TimedCost) {
         if self.limit() > 0 {
             self.move_back(state, self.span_of(ask.cost), ask.now);
         }
     }
 
     /// Where the arrival time begins to move.
-    fn counts_from(&self, state: &Packed, now: Timestamp) -> Timestamp {
-        Timestamp::from_nanos(u64::try_from(self.start(*state, now).whole).unwrap_or(u64::MAX))
+    fn counts_from(&self, state: &PackedState, now: Timestamp) -> Timestamp {
+        Timestamp::from_nanos(u64::try_from(self.start(*state, now).whole_ns).unwrap_or(u64::MAX))
     }
 
     /// Without the charge the arrival time would have been at `from`. A bucket whose arrival time is over is full, and
@@ -268,12 +268,12 @@ impl Counting for Gcra {
     /// and only the rest of the charge is given back. Of a bucket that nobody else used that makes no difference. Of
     /// several charges that are to be given back, each counts from where the one before it left the arrival time: if the
     /// earlier one goes first, up to what has passed since may be given back too much, once.
-    fn refund_charged(&self, state: &mut Packed, ask: Ask, from: Timestamp) {
+    fn refund_charged(&self, state: &mut PackedState, ask: TimedCost, from: Timestamp) {
         if self.limit() == 0 {
             return;
         }
         let passed_ns = ask.now.as_nanos().saturating_sub(from.as_nanos());
-        let passed = Arrival { whole: u128::from(passed_ns), part: 0 };
+        let passed = Arrival { whole_ns: u128::from(passed_ns), remainder: 0 };
         match self.earlier(self.span_of(ask.cost), passed) {
             Some(left) if left > Arrival::ZERO => self.move_back(state, left, ask.now),
             _ => {}
@@ -281,8 +281,8 @@ impl Counting for Gcra {
     }
 
     #[inline]
-    fn remaining(&self, state: &Packed, now: Timestamp) -> u64 {
-        if let Some(Narrow { tolerance, backlog }) = self.narrow(*state, now) {
+    fn remaining(&self, state: &PackedState, now: Timestamp) -> u64 {
+        if let Some(NarrowBacklog { tolerance, backlog }) = self.narrow(*state, now) {
             return tolerance.saturating_sub(backlog) / self.rate.window_ns();
         }
         let free = self.tolerance.saturating_sub(self.backlog(*state, now));
@@ -291,39 +291,39 @@ impl Counting for Gcra {
     }
 
     #[inline]
-    fn wait(&self, state: &Packed, ask: Ask) -> Wait {
+    fn wait(&self, state: &PackedState, ask: TimedCost) -> Wait {
         if self.limit() == 0 {
             return if ask.cost == 0 { Wait::NONE } else { Wait::NEVER };
         }
         if ask.cost > self.burst {
             return Wait::NEVER;
         }
-        if let Some(Narrow { tolerance, backlog }) = self.narrow(*state, ask.now) {
+        if let Some(NarrowBacklog { tolerance, backlog }) = self.narrow(*state, ask.now) {
             let excess = (backlog + ask.cost * self.rate.window_ns()).saturating_sub(tolerance);
             return Wait::of(Nanos::new(u128::from(excess.div_ceil(self.limit()))));
         }
         // When the arrival time that the cost would leave is no longer too far ahead.
         let left = self.later(self.start(*state, ask.now), self.span_of(ask.cost));
-        let fits = self.earlier(left, self.reach);
-        Wait::of(fits.map_or(Nanos::ZERO, |fits| Nanos::from_to(ask.now, fits.ceil())))
+        let fits = self.earlier(left, self.burst_span);
+        Wait::of(fits.map_or(Nanos::ZERO, |fits| Nanos::between(ask.now, fits.ceil())))
     }
 
     #[inline]
-    fn reset_after(&self, state: &Packed, now: Timestamp) -> Nanos {
+    fn reset_after(&self, state: &PackedState, now: Timestamp) -> Nanos {
         match self.arrival(*state) {
-            Some(arrival) => Nanos::from_to(now, arrival.ceil()),
+            Some(arrival) => Nanos::between(now, arrival.ceil()),
             None => Nanos::ZERO,
         }
     }
 }
 
 impl Arrival {
-    const ZERO: Self = Self { whole: 0, part: 0 };
+    const ZERO: Self = Self { whole_ns: 0, remainder: 0 };
 
     /// The first whole nanosecond that is not before it.
     #[inline]
     fn ceil(self) -> u128 {
-        self.whole + u128::from(self.part > 0)
+        self.whole_ns + u128::from(self.remainder > 0)
     }
 }
 
@@ -332,15 +332,15 @@ impl Arrival {
 #[allow(clippy::cast_possible_truncation, reason = "a remainder below the divisor")]
 fn split(amount: u128, limit: u64) -> Arrival {
     match u64::try_from(amount) {
-        Ok(amount) => Arrival { whole: u128::from(amount / limit), part: amount % limit },
-        Err(_) => Arrival { whole: amount / u128::from(limit), part: (amount % u128::from(limit)) as u64 },
+        Ok(amount) => Arrival { whole_ns: u128::from(amount / limit), remainder: amount % limit },
+        Err(_) => Arrival { whole_ns: amount / u128::from(limit), remainder: (amount % u128::from(limit)) as u64 },
     }
 }
 
 #[inline]
-fn pack(Arrival { whole, part }: Arrival) -> Packed {
+fn pack(Arrival { whole_ns: whole, remainder: part }: Arrival) -> PackedState {
     match u64::try_from(whole) {
-        Ok(whole) => Packed::until(whole, part),
+        Ok(whole) => PackedState::until(whole, part),
         Err(_) => pack_late(whole, part),
     }
 }
@@ -351,16 +351,16 @@ fn pack(Arrival { whole, part }: Arrival) -> Packed {
 /// They fit: an admitted arrival is below 2^64 + 2^40·W/L, the remainder below L, so both together take no
 /// more than 64 + 40 or 100 bits, give or take one.
 #[cold]
-fn pack_late(whole: u128, part: u64) -> Packed {
+fn pack_late(whole: u128, part: u64) -> PackedState {
     let width = u64::BITS - part.leading_zeros();
-    let whole = whole.min((1 << (PART_WIDTH_SHIFT - width)) - 1);
-    Packed::outlasting(u128::from(width) << PART_WIDTH_SHIFT | whole << width | u128::from(part))
+    let whole = whole.min((1 << (REMAINDER_WIDTH_SHIFT - width)) - 1);
+    PackedState::outlasting(u128::from(width) << REMAINDER_WIDTH_SHIFT | whole << width | u128::from(part))
 }
 
 #[cold]
 #[allow(clippy::cast_possible_truncation, reason = "the cuts are the layout")]
 fn unpack_late(detail: u128) -> (u128, u64) {
-    let width = (detail >> PART_WIDTH_SHIFT) as u32;
-    let rest = detail & ((1 << PART_WIDTH_SHIFT) - 1);
+    let width = (detail >> REMAINDER_WIDTH_SHIFT) as u32;
+    let rest = detail & ((1 << REMAINDER_WIDTH_SHIFT) - 1);
     (rest >> width, (rest & ((1 << width) - 1)) as u64)
 }

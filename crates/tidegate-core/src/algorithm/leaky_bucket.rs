@@ -10,8 +10,8 @@
 //!
 //! *Worst case:* Q + 1 admitted at once; what leaves never exceeds L per W. *State:* 16 bytes.
 
-use super::{Counting, Gcra};
-use crate::{Ask, Nanos, Packed, Rate, Timestamp, Verdict, Wait};
+use super::{LimitAlgorithm, Gcra};
+use crate::{TimedCost, Nanos, PackedState, Rate, Timestamp, OutcomeKind, Wait};
 
 /// L per W, queue Q.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,51 +42,51 @@ impl LeakyBucket {
     }
 }
 
-impl Counting for LeakyBucket {
-    type State = Packed;
+impl LimitAlgorithm for LeakyBucket {
+    type State = PackedState;
 
     #[inline]
-    fn weigh(&self, state: &Packed, ask: Ask) -> Verdict {
-        self.departures.weigh(state, ask)
+    fn outcome_kind(&self, state: &PackedState, ask: TimedCost) -> OutcomeKind {
+        self.departures.outcome_kind(state, ask)
     }
 
     #[inline]
-    fn charge(&self, state: &mut Packed, ask: Ask) {
+    fn charge(&self, state: &mut PackedState, ask: TimedCost) {
         self.departures.charge(state, ask);
     }
 
-    fn charge_over(&self, state: &mut Packed, ask: Ask) {
-        self.departures.charge_over(state, ask);
+    fn charge_over_limit(&self, state: &mut PackedState, ask: TimedCost) {
+        self.departures.charge_over_limit(state, ask);
     }
 
-    fn refund(&self, state: &mut Packed, ask: Ask) {
+    fn refund(&self, state: &mut PackedState, ask: TimedCost) {
         self.departures.refund(state, ask);
     }
 
-    fn counts_from(&self, state: &Packed, now: Timestamp) -> Timestamp {
+    fn counts_from(&self, state: &PackedState, now: Timestamp) -> Timestamp {
         self.departures.counts_from(state, now)
     }
 
-    fn refund_charged(&self, state: &mut Packed, ask: Ask, from: Timestamp) {
+    fn refund_charged(&self, state: &mut PackedState, ask: TimedCost, from: Timestamp) {
         self.departures.refund_charged(state, ask, from);
     }
 
     #[inline]
-    fn remaining(&self, state: &Packed, now: Timestamp) -> u64 {
+    fn remaining(&self, state: &PackedState, now: Timestamp) -> u64 {
         self.departures.remaining(state, now)
     }
 
-    fn wait(&self, state: &Packed, ask: Ask) -> Wait {
+    fn wait(&self, state: &PackedState, ask: TimedCost) -> Wait {
         self.departures.wait(state, ask)
     }
 
     #[inline]
-    fn reset_after(&self, state: &Packed, now: Timestamp) -> Nanos {
+    fn reset_after(&self, state: &PackedState, now: Timestamp) -> Nanos {
         self.departures.reset_after(state, now)
     }
 
     #[inline]
-    fn delay(&self, state: &Packed, ask: Ask) -> Nanos {
-        self.departures.newest_leaves_after(state, ask.now)
+    fn delay(&self, state: &PackedState, ask: TimedCost) -> Nanos {
+        self.departures.newest_departure_after(state, ask.now)
     }
 }

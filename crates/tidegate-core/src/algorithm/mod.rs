@@ -41,20 +41,20 @@ pub use sliding_window::{SlidingWindow, WindowPair};
 pub use sub_windows::{SUB_WINDOWS_DEFAULT, SUB_WINDOWS_MAX, SubWindows};
 pub use token_bucket::TokenBucket;
 
-use crate::{Ask, Ledger, Nanos, Outcome, Packed, Role, Ruling, Timestamp, Verdict, Wait};
+use crate::{TimedCost, UsageLog, Nanos, Outcome, PackedState, Role, ChargeDecision, Timestamp, OutcomeKind, Wait};
 
 /// What every algorithm can say about a state.
 ///
 /// A store weighs all limits of a plan first, then charges all or none, then reports each.
-pub trait Counting {
+pub trait LimitAlgorithm {
     /// What is kept for a key; the default is a key never seen.
     type State: Default + Clone;
 
     /// Whether the cost fits now. Changes nothing.
-    fn weigh(&self, state: &Self::State, ask: Ask) -> Verdict;
+    fn outcome_kind(&self, state: &Self::State, ask: TimedCost) -> OutcomeKind;
 
     /// Uses the cost, whether it fits or not. Called with a cost of at least one.
-    fn charge(&self, state: &mut Self::State, ask: Ask);
+    fn charge(&self, state: &mut Self::State, ask: TimedCost);
 
     /// Uses the cost of a request that passes although it does not fit, because this limit only
     /// [looks on](Role::Observed). Called with a cost of at least one that does not fit.
@@ -64,18 +64,18 @@ pub trait Counting {
     /// every such request and never be of use again, so it is emptied and no further. A refund does not know of that and
     /// gives back all of the cost.
     #[inline]
-    fn charge_over(&self, state: &mut Self::State, ask: Ask) {
+    fn charge_over_limit(&self, state: &mut Self::State, ask: TimedCost) {
         self.charge(state, ask);
     }
 
     /// Gives back a cost that was charged and not used, as if the newest units had not been taken. Units that were
     /// forgotten because a limit was over without them do not come back.
-    fn refund(&self, state: &mut Self::State, ask: Ask);
+    fn refund(&self, state: &mut Self::State, ask: TimedCost);
 
     /// Whether the state is of a window that began after an instant, so that what was charged then is not in it, or
     /// only as what is left of the window before.
     #[inline]
-    fn began_after(&self, _state: &Self::State, _instant: Timestamp) -> bool {
+    fn window_began_after(&self, _state: &Self::State, _instant: Timestamp) -> bool {
         false
     }
 
@@ -89,8 +89,8 @@ pub trait Counting {
     /// Gives back a cost that [counts from](Self::counts_from) an instant on, however much others have used since. What
     /// is left admits nothing that would be denied if the cost had never been charged; so what cannot be told from what
     /// others used is not given back.
-    fn refund_charged(&self, state: &mut Self::State, ask: Ask, from: Timestamp) {
-        if !self.began_after(state, from) {
+    fn refund_charged(&self, state: &mut Self::State, ask: TimedCost, from: Timestamp) {
+        if !self.window_began_after(state, from) {
             self.refund(state, ask);
         }
     }
@@ -99,14 +99,14 @@ pub trait Counting {
     fn remaining(&self, state: &Self::State, now: Timestamp) -> u64;
 
     /// The least wait, possibly none, after which the cost would fit if nothing else came.
-    fn wait(&self, state: &Self::State, ask: Ask) -> Wait;
+    fn wait(&self, state: &Self::State, ask: TimedCost) -> Wait;
 
     /// The least wait after which the state equals a key never seen.
     fn reset_after(&self, state: &Self::State, now: Timestamp) -> Nanos;
 
     /// How long a request that was just charged is to be held.
     #[inline]
-    fn delay(&self, _state: &Self::State, _ask: Ask) -> Nanos {
+    fn delay(&self, _state: &Self::State, _ask: TimedCost) -> Nanos {
         Nanos::ZERO
     }
 
@@ -119,35 +119,35 @@ pub trait Counting {
     /// Whether a request with this fate is charged: everything if it passes, only limits that count denied
     /// attempts if not, and nothing for nothing.
     #[inline]
-    fn is_charged(&self, ask: Ask, fate: Verdict) -> bool {
-        ask.cost > 0 && (fate == Verdict::Allowed || self.counts_denied())
+    fn is_charged(&self, ask: TimedCost, fate: OutcomeKind) -> bool {
+        ask.cost > 0 && (fate == OutcomeKind::Allowed || self.counts_denied())
     }
 
     /// Charges a request that [is to be charged](Self::is_charged).
     #[inline]
-    fn charge_by(&self, state: &mut Self::State, ask: Ask, ruling: Ruling) {
-        match (ruling.verdict, ruling.fate) {
-            (Verdict::Denied, Verdict::Allowed) => self.charge_over(state, ask),
+    fn charge_decided(&self, state: &mut Self::State, ask: TimedCost, ruling: ChargeDecision) {
+        match (ruling.outcome, ruling.decision) {
+            (OutcomeKind::Denied, OutcomeKind::Allowed) => self.charge_over_limit(state, ask),
             _ => self.charge(state, ask),
         }
     }
 
     /// Charges the request if [it is to be](Self::is_charged).
     #[inline]
-    fn settle(&self, state: &mut Self::State, ask: Ask, ruling: Ruling) {
-        if self.is_charged(ask, ruling.fate) {
-            self.charge_by(state, ask, ruling);
+    fn charge_if_due(&self, state: &mut Self::State, ask: TimedCost, ruling: ChargeDecision) {
+        if self.is_charged(ask, ruling.decision) {
+            self.charge_decided(state, ask, ruling);
         }
     }
 
     /// The outcome of this limit, from the state after the request.
     #[inline]
-    fn report(&self, state: &Self::State, ask: Ask, ruling: Ruling) -> Outcome {
-        let is_held = ruling.role == Role::Enforced && ruling.fate == Verdict::Allowed && ask.cost > 0;
+    fn outcome(&self, state: &Self::State, ask: TimedCost, ruling: ChargeDecision) -> Outcome {
+        let is_held = ruling.role == Role::Enforced && ruling.decision == OutcomeKind::Allowed && ask.cost > 0;
         Outcome {
-            verdict: ruling.verdict,
+            kind: ruling.outcome,
             remaining: self.remaining(state, ask.now),
-            retry_after: if ruling.asks_to_retry() { self.wait(state, ask) } else { Wait::NONE },
+            retry_after: if ruling.has_retry_after() { self.wait(state, ask) } else { Wait::NONE },
             reset_after: self.reset_after(state, ask.now),
             delay: if is_held { self.delay(state, ask) } else { Nanos::ZERO },
         }
@@ -156,27 +156,27 @@ pub trait Counting {
     /// A state that answers [`remaining`](Self::remaining) and [`reset_after`](Self::reset_after) as this one does
     /// now, and is small.
     #[inline]
-    fn sketch(&self, state: &Self::State, _now: Timestamp) -> Self::State {
+    fn summary(&self, state: &Self::State, _now: Timestamp) -> Self::State {
         state.clone()
     }
 
     /// What [`report`](Self::report) would say after [`settle`](Self::settle), changing nothing.
-    fn preview(&self, state: &Self::State, ask: Ask, ruling: Ruling) -> Outcome {
-        if !self.is_charged(ask, ruling.fate) {
-            return self.report(state, ask, ruling);
+    fn preview(&self, state: &Self::State, ask: TimedCost, ruling: ChargeDecision) -> Outcome {
+        if !self.is_charged(ask, ruling.decision) {
+            return self.outcome(state, ask, ruling);
         }
         // Only when to retry depends on more than the sketch shows.
-        let mut after = if ruling.asks_to_retry() { state.clone() } else { self.sketch(state, ask.now) };
-        self.charge_by(&mut after, ask, ruling);
-        self.report(&after, ask, ruling)
+        let mut after = if ruling.has_retry_after() { state.clone() } else { self.summary(state, ask.now) };
+        self.charge_decided(&mut after, ask, ruling);
+        self.outcome(&after, ask, ruling)
     }
 
     /// A request that touches this limit alone: weigh, settle, report.
     #[inline]
-    fn decide(&self, state: &mut Self::State, ask: Ask) -> Outcome {
-        let ruling = Ruling::alone(self.weigh(state, ask));
-        self.settle(state, ask, ruling);
-        self.report(state, ask, ruling)
+    fn decide(&self, state: &mut Self::State, ask: TimedCost) -> Outcome {
+        let ruling = ChargeDecision::of_one(self.outcome_kind(state, ask));
+        self.charge_if_due(state, ask, ruling);
+        self.outcome(state, ask, ruling)
     }
 }
 
@@ -197,7 +197,7 @@ pub enum PackedAlgorithm {
 
 /// The algorithms whose state is a [`Ledger`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LedgerAlgorithm {
+pub enum UsageLogAlgorithm {
     /// Sliding log.
     SlidingLog(SlidingLog),
     /// Sub-window counters.
@@ -205,32 +205,32 @@ pub enum LedgerAlgorithm {
 }
 
 /// Implements [`Counting`] for an enum by asking whichever algorithm it holds.
-macro_rules! counting_by_variant {
+macro_rules! limit_algorithm_by_variant {
     ($family:ident, $state:ty, $($variant:ident),+) => {
-        impl Counting for $family {
+        impl LimitAlgorithm for $family {
             type State = $state;
             #[inline]
-            fn weigh(&self, state: &$state, ask: Ask) -> Verdict {
-                match self { $(Self::$variant(one) => one.weigh(state, ask)),+ }
+            fn outcome_kind(&self, state: &$state, ask: TimedCost) -> OutcomeKind {
+                match self { $(Self::$variant(one) => one.outcome_kind(state, ask)),+ }
             }
             #[inline]
-            fn charge(&self, state: &mut $state, ask: Ask) {
+            fn charge(&self, state: &mut $state, ask: TimedCost) {
                 match self { $(Self::$variant(one) => one.charge(state, ask)),+ }
             }
-            fn charge_over(&self, state: &mut $state, ask: Ask) {
-                match self { $(Self::$variant(one) => one.charge_over(state, ask)),+ }
+            fn charge_over_limit(&self, state: &mut $state, ask: TimedCost) {
+                match self { $(Self::$variant(one) => one.charge_over_limit(state, ask)),+ }
             }
             #[inline]
-            fn refund(&self, state: &mut $state, ask: Ask) {
+            fn refund(&self, state: &mut $state, ask: TimedCost) {
                 match self { $(Self::$variant(one) => one.refund(state, ask)),+ }
             }
-            fn began_after(&self, state: &$state, instant: Timestamp) -> bool {
-                match self { $(Self::$variant(one) => one.began_after(state, instant)),+ }
+            fn window_began_after(&self, state: &$state, instant: Timestamp) -> bool {
+                match self { $(Self::$variant(one) => one.window_began_after(state, instant)),+ }
             }
             fn counts_from(&self, state: &$state, now: Timestamp) -> Timestamp {
                 match self { $(Self::$variant(one) => one.counts_from(state, now)),+ }
             }
-            fn refund_charged(&self, state: &mut $state, ask: Ask, from: Timestamp) {
+            fn refund_charged(&self, state: &mut $state, ask: TimedCost, from: Timestamp) {
                 match self { $(Self::$variant(one) => one.refund_charged(state, ask, from)),+ }
             }
             #[inline]
@@ -238,7 +238,7 @@ macro_rules! counting_by_variant {
                 match self { $(Self::$variant(one) => one.remaining(state, now)),+ }
             }
             #[inline]
-            fn wait(&self, state: &$state, ask: Ask) -> Wait {
+            fn wait(&self, state: &$state, ask: TimedCost) -> Wait {
                 match self { $(Self::$variant(one) => one.wait(state, ask)),+ }
             }
             #[inline]
@@ -246,19 +246,19 @@ macro_rules! counting_by_variant {
                 match self { $(Self::$variant(one) => one.reset_after(state, now)),+ }
             }
             #[inline]
-            fn delay(&self, state: &$state, ask: Ask) -> Nanos {
+            fn delay(&self, state: &$state, ask: TimedCost) -> Nanos {
                 match self { $(Self::$variant(one) => one.delay(state, ask)),+ }
             }
             #[inline]
             fn counts_denied(&self) -> bool {
                 match self { $(Self::$variant(one) => one.counts_denied()),+ }
             }
-            fn sketch(&self, state: &$state, now: Timestamp) -> $state {
-                match self { $(Self::$variant(one) => one.sketch(state, now)),+ }
+            fn summary(&self, state: &$state, now: Timestamp) -> $state {
+                match self { $(Self::$variant(one) => one.summary(state, now)),+ }
             }
         }
     };
 }
 
-counting_by_variant!(PackedAlgorithm, Packed, Gcra, TokenBucket, LeakyBucket, FixedWindow, SlidingWindow);
-counting_by_variant!(LedgerAlgorithm, Ledger, SlidingLog, SubWindows);
+limit_algorithm_by_variant!(PackedAlgorithm, PackedState, Gcra, TokenBucket, LeakyBucket, FixedWindow, SlidingWindow);
+limit_algorithm_by_variant!(UsageLogAlgorithm, UsageLog, SlidingLog, SubWindows);

@@ -32,7 +32,7 @@ impl Calendar {
         match self.0 {}
     }
 
-    pub(crate) fn shape(&self) -> String {
+    pub(crate) fn state_format(&self) -> String {
         match self.0 {}
     }
 }

@@ -6,9 +6,9 @@
 //!
 //! *Worst case:* L in any W. *State:* 16 bytes for each distinct instant that can still matter, at most L + 1.
 
-use super::Counting;
-use crate::ledger::Horizon;
-use crate::{Ask, Ledger, Nanos, Rate, Timestamp, Verdict, Wait};
+use super::LimitAlgorithm;
+use crate::usage_log::Horizon;
+use crate::{TimedCost, UsageLog, Nanos, Rate, Timestamp, OutcomeKind, Wait};
 
 /// L per W.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl SlidingLog {
 
     /// The instant that counts: never before the newest entry.
     #[inline]
-    fn instant(ledger: &Ledger, now: Timestamp) -> u64 {
+    fn instant(ledger: &UsageLog, now: Timestamp) -> u64 {
         ledger.newest().map_or(now.as_nanos(), |newest| newest.max(now.as_nanos()))
     }
 
@@ -44,66 +44,66 @@ impl SlidingLog {
     }
 
     #[inline]
-    fn used(&self, ledger: &Ledger, now: Timestamp) -> u64 {
+    fn used(&self, ledger: &UsageLog, now: Timestamp) -> u64 {
         ledger.used_since(self.oldest(Self::instant(ledger, now)))
     }
 }
 
-impl Counting for SlidingLog {
-    type State = Ledger;
+impl LimitAlgorithm for SlidingLog {
+    type State = UsageLog;
 
-    fn weigh(&self, ledger: &Ledger, ask: Ask) -> Verdict {
+    fn outcome_kind(&self, ledger: &UsageLog, ask: TimedCost) -> OutcomeKind {
         let instant = Self::instant(ledger, ask.now);
         let spaced = ledger.newest().is_none_or(|newest| instant - newest >= self.min_interval_ns);
         let used = ledger.used_since(self.oldest(instant));
-        Verdict::of(spaced && used.saturating_add(ask.cost) <= self.rate.limit())
+        OutcomeKind::from_fits(spaced && used.saturating_add(ask.cost) <= self.rate.limit())
     }
 
-    fn charge(&self, ledger: &mut Ledger, ask: Ask) {
+    fn charge(&self, ledger: &mut UsageLog, ask: TimedCost) {
         let instant = Self::instant(ledger, ask.now);
         ledger.add(instant, ask.cost, Horizon { oldest: self.oldest(instant), limit: self.rate.limit() });
     }
 
-    fn refund(&self, ledger: &mut Ledger, ask: Ask) {
-        ledger.take_back(ask.cost);
+    fn refund(&self, ledger: &mut UsageLog, ask: TimedCost) {
+        ledger.refund_newest(ask.cost);
     }
 
     /// The stamp of its entry.
-    fn counts_from(&self, ledger: &Ledger, now: Timestamp) -> Timestamp {
+    fn counts_from(&self, ledger: &UsageLog, now: Timestamp) -> Timestamp {
         Timestamp::from_nanos(Self::instant(ledger, now))
     }
 
-    fn refund_charged(&self, ledger: &mut Ledger, ask: Ask, from: Timestamp) {
-        ledger.take_back_at(from.as_nanos(), ask.cost);
+    fn refund_charged(&self, ledger: &mut UsageLog, ask: TimedCost, from: Timestamp) {
+        ledger.refund_at(from.as_nanos(), ask.cost);
     }
 
-    fn remaining(&self, ledger: &Ledger, now: Timestamp) -> u64 {
+    fn remaining(&self, ledger: &UsageLog, now: Timestamp) -> u64 {
         self.rate.limit().saturating_sub(self.used(ledger, now))
     }
 
-    fn wait(&self, ledger: &Ledger, ask: Ask) -> Wait {
+    fn wait(&self, ledger: &UsageLog, ask: TimedCost) -> Wait {
         if ask.cost > self.rate.limit() {
             return Wait::NEVER;
         }
         let oldest = self.oldest(Self::instant(ledger, ask.now));
         let excess = (ledger.used_since(oldest) + ask.cost).saturating_sub(self.rate.limit());
-        let freed_ns = match ledger.frees(excess, oldest) {
+        let freed_ns = match ledger.stamp_that_frees(excess, oldest) {
             Some(stamp) if excess > 0 => u128::from(stamp) + u128::from(self.rate.window_ns()),
             _ => 0,
         };
         // Without an interval the newest entry is no reason to wait, not even for a caller whose time is before it.
         let last = ledger.newest().filter(|_| self.min_interval_ns > 0);
         let spaced_ns = last.map_or(0, |newest| u128::from(newest) + u128::from(self.min_interval_ns));
-        Wait::of(Nanos::from_to(ask.now, freed_ns.max(spaced_ns)))
+        Wait::of(Nanos::between(ask.now, freed_ns.max(spaced_ns)))
     }
 
-    fn reset_after(&self, ledger: &Ledger, now: Timestamp) -> Nanos {
+    fn reset_after(&self, ledger: &UsageLog, now: Timestamp) -> Nanos {
         let Some(newest) = ledger.newest() else { return Nanos::ZERO };
-        Nanos::from_to(now, u128::from(newest) + u128::from(self.rate.window_ns()))
+        Nanos::between(now, u128::from(newest) + u128::from(self.rate.window_ns()))
     }
 
-    fn sketch(&self, ledger: &Ledger, now: Timestamp) -> Ledger {
-        ledger.summed_up(self.used(ledger, now))
+    fn summary(&self, ledger: &UsageLog, now: Timestamp) -> UsageLog {
+        ledger.summarized(self.used(ledger, now))
     }
 
     fn counts_denied(&self) -> bool {

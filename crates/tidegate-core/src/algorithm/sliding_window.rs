@@ -14,10 +14,10 @@
 //! last instant that matters is the end of a window, windows are at least a millisecond, and of such a number
 //! the low 19 bits need not be kept to know which one it is.
 
-use super::Counting;
-use crate::packed::{SPARE_INSTANT_BITS, View};
+use super::LimitAlgorithm;
+use crate::packed::{SPARE_INSTANT_BITS, PackedView};
 use crate::rate::UNITS_MAX;
-use crate::{Ask, Nanos, Packed, Rate, Timestamp, Verdict, Wait};
+use crate::{TimedCost, Nanos, PackedState, Rate, Timestamp, OutcomeKind, Wait};
 
 /// L per W.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,14 +42,14 @@ pub struct WindowPair {
 
 /// The current window and what was used in it and in the one before.
 #[derive(Clone, Copy)]
-struct Windows {
+struct WindowCounts {
     start_ns: u64,
     prev: u64,
     cur: u64,
 }
 
 /// What is left of L·W, in the width it was worked out in.
-enum Free {
+enum FreeCapacity {
     Narrow(u64),
     Wide(u128),
 }
@@ -80,12 +80,12 @@ impl SlidingWindow {
 
     /// The state of a key that used so much; none if no key can have.
     #[inline]
-    pub fn state(&self, WindowPair { number, prev, cur }: WindowPair) -> Option<Packed> {
+    pub fn state(&self, WindowPair { number, prev, cur }: WindowPair) -> Option<PackedState> {
         let start_ns = number.checked_mul(self.rate.window_ns())?;
         let can_be = prev <= UNITS_MAX && cur <= UNITS_MAX;
         can_be.then(|| match (prev, cur) {
-            (0, 0) => Packed::NEVER_SEEN,
-            _ => self.pack(Windows { start_ns, prev, cur }),
+            (0, 0) => PackedState::NEVER_SEEN,
+            _ => self.pack(WindowCounts { start_ns, prev, cur }),
         })
     }
 
@@ -104,16 +104,16 @@ impl SlidingWindow {
 
     /// The windows as a request at `now` sees them.
     #[inline(always)]
-    fn windows(&self, state: Packed, now: Timestamp) -> Windows {
+    fn windows(&self, state: PackedState, now: Timestamp) -> WindowCounts {
         let window_ns = self.rate.window_ns();
         let start_ns = self.start_of_now(now.as_nanos());
-        if state == Packed::NEVER_SEEN {
-            return Windows { start_ns, prev: 0, cur: 0 };
+        if state == PackedState::NEVER_SEEN {
+            return WindowCounts { start_ns, prev: 0, cur: 0 };
         }
         let (instant, detail) = match state.view() {
-            View::Until(instant, detail) => (instant, detail),
-            View::Outlasting(detail) => {
-                return seen_from(start_ns, unpack_late(detail, window_ns), window_ns);
+            PackedView::Until(instant, detail) => (instant, detail),
+            PackedView::Outlasting(detail) => {
+                return carried_to(start_ns, unpack_late(detail, window_ns), window_ns);
             }
         };
         let kept = instant >> SPARE_INSTANT_BITS;
@@ -124,21 +124,21 @@ impl SlidingWindow {
         let is_last_of =
             |last_ns: Option<u64>| last_ns.is_some_and(|last| last >> SPARE_INSTANT_BITS == kept);
         if is_last_of(start_ns.checked_add(2 * window_ns - 1)) {
-            Windows { start_ns, prev, cur }
+            WindowCounts { start_ns, prev, cur }
         } else if is_last_of(start_ns.checked_add(window_ns - 1)) {
-            Windows { start_ns, prev: cur, cur: 0 }
+            WindowCounts { start_ns, prev: cur, cur: 0 }
         } else {
-            seen_from(start_ns, Windows { start_ns: start_of(kept, window_ns), prev, cur }, window_ns)
+            carried_to(start_ns, WindowCounts { start_ns: start_of(kept, window_ns), prev, cur }, window_ns)
         }
     }
 
     #[inline(always)]
-    fn pack(&self, Windows { start_ns, prev, cur }: Windows) -> Packed {
+    fn pack(&self, WindowCounts { start_ns, prev, cur }: WindowCounts) -> PackedState {
         match u64::try_from(last_instant(start_ns, self.rate.window_ns())) {
             Ok(last) => {
                 let kept = last >> SPARE_INSTANT_BITS << SPARE_INSTANT_BITS;
                 let cur_low = cur & ((1 << CUR_BITS_BELOW) - 1);
-                Packed::until(kept | cur >> CUR_BITS_BELOW, cur_low << COUNT_BITS | prev)
+                PackedState::until(kept | cur >> CUR_BITS_BELOW, cur_low << COUNT_BITS | prev)
             }
             Err(_) => pack_late(start_ns / self.rate.window_ns(), prev, cur),
         }
@@ -146,16 +146,16 @@ impl SlidingWindow {
 
     /// L·W minus what the windows weigh at `now`, none if they weigh more.
     #[inline(always)]
-    fn free(&self, Windows { start_ns, prev, cur }: Windows, now: Timestamp) -> Option<Free> {
+    fn free(&self, WindowCounts { start_ns, prev, cur }: WindowCounts, now: Timestamp) -> Option<FreeCapacity> {
         let (limit, window_ns) = (self.rate.limit(), self.rate.window_ns());
         let left_ns = window_ns - now.as_nanos().saturating_sub(start_ns);
         match self.narrow_capacity {
             Some(capacity) if prev <= limit && cur <= limit => {
-                capacity.checked_sub(prev * left_ns + cur * window_ns).map(Free::Narrow)
+                capacity.checked_sub(prev * left_ns + cur * window_ns).map(FreeCapacity::Narrow)
             }
             _ => {
                 let weight = u128::from(prev) * u128::from(left_ns) + u128::from(cur) * u128::from(window_ns);
-                (u128::from(limit) * u128::from(window_ns)).checked_sub(weight).map(Free::Wide)
+                (u128::from(limit) * u128::from(window_ns)).checked_sub(weight).map(FreeCapacity::Wide)
             }
         }
     }
@@ -176,75 +176,75 @@ impl SlidingWindow {
 }
 
 // Always inlined: the questions of one decision then look at the windows once, not each for itself.
-impl Counting for SlidingWindow {
-    type State = Packed;
+impl LimitAlgorithm for SlidingWindow {
+    type State = PackedState;
 
     #[inline(always)]
-    fn weigh(&self, state: &Packed, ask: Ask) -> Verdict {
+    fn outcome_kind(&self, state: &PackedState, ask: TimedCost) -> OutcomeKind {
         let (cost, window_ns) = (ask.cost, self.rate.window_ns());
-        Verdict::of(match self.free(self.windows(*state, ask.now), ask.now) {
-            Some(Free::Narrow(free)) => cost <= self.rate.limit() && cost * window_ns <= free,
-            Some(Free::Wide(free)) => u128::from(cost) * u128::from(window_ns) <= free,
+        OutcomeKind::from_fits(match self.free(self.windows(*state, ask.now), ask.now) {
+            Some(FreeCapacity::Narrow(free)) => cost <= self.rate.limit() && cost * window_ns <= free,
+            Some(FreeCapacity::Wide(free)) => u128::from(cost) * u128::from(window_ns) <= free,
             None => false,
         })
     }
 
     #[inline(always)]
-    fn charge(&self, state: &mut Packed, ask: Ask) {
+    fn charge(&self, state: &mut PackedState, ask: TimedCost) {
         let windows = self.windows(*state, ask.now);
         let cur = windows.cur.saturating_add(ask.cost).min(UNITS_MAX);
-        *state = self.pack(Windows { cur, ..windows });
+        *state = self.pack(WindowCounts { cur, ..windows });
     }
 
-    fn refund(&self, state: &mut Packed, ask: Ask) {
-        let Windows { start_ns, prev, cur } = self.windows(*state, ask.now);
+    fn refund(&self, state: &mut PackedState, ask: TimedCost) {
+        let WindowCounts { start_ns, prev, cur } = self.windows(*state, ask.now);
         let from_prev = ask.cost.saturating_sub(cur);
         let windows =
-            Windows { start_ns, prev: prev.saturating_sub(from_prev), cur: cur.saturating_sub(ask.cost) };
-        *state = if windows.prev + windows.cur == 0 { Packed::NEVER_SEEN } else { self.pack(windows) };
+            WindowCounts { start_ns, prev: prev.saturating_sub(from_prev), cur: cur.saturating_sub(ask.cost) };
+        *state = if windows.prev + windows.cur == 0 { PackedState::NEVER_SEEN } else { self.pack(windows) };
     }
 
-    fn began_after(&self, state: &Packed, instant: Timestamp) -> bool {
+    fn window_began_after(&self, state: &PackedState, instant: Timestamp) -> bool {
         self.windows(*state, instant).start_ns > instant.as_nanos()
     }
 
     #[inline(always)]
-    fn remaining(&self, state: &Packed, now: Timestamp) -> u64 {
+    fn remaining(&self, state: &PackedState, now: Timestamp) -> u64 {
         #[allow(clippy::cast_possible_truncation, reason = "at most the limit")]
         match self.free(self.windows(*state, now), now) {
-            Some(Free::Narrow(free)) => free / self.rate.window_ns(),
-            Some(Free::Wide(free)) => (free / u128::from(self.rate.window_ns())) as u64,
+            Some(FreeCapacity::Narrow(free)) => free / self.rate.window_ns(),
+            Some(FreeCapacity::Wide(free)) => (free / u128::from(self.rate.window_ns())) as u64,
             None => 0,
         }
     }
 
     #[inline(always)]
-    fn wait(&self, state: &Packed, ask: Ask) -> Wait {
+    fn wait(&self, state: &PackedState, ask: TimedCost) -> Wait {
         let limit = self.rate.limit();
-        if self.weigh(state, ask) == Verdict::Allowed {
+        if self.outcome_kind(state, ask) == OutcomeKind::Allowed {
             return Wait::NONE;
         }
         if ask.cost > limit {
             return Wait::NEVER;
         }
-        let Windows { start_ns, prev, cur } = self.windows(*state, ask.now);
+        let WindowCounts { start_ns, prev, cur } = self.windows(*state, ask.now);
         let start = u128::from(start_ns);
         let at_ns = match limit.checked_sub(cur.saturating_add(ask.cost)) {
             Some(room) => start + self.fades_after(prev, room),
             None => start + u128::from(self.rate.window_ns()) + self.fades_after(cur, limit - ask.cost),
         };
-        Wait::of(Nanos::from_to(ask.now, at_ns))
+        Wait::of(Nanos::between(ask.now, at_ns))
     }
 
     #[inline(always)]
-    fn reset_after(&self, state: &Packed, now: Timestamp) -> Nanos {
-        let Windows { start_ns, prev, cur } = self.windows(*state, now);
+    fn reset_after(&self, state: &PackedState, now: Timestamp) -> Nanos {
+        let WindowCounts { start_ns, prev, cur } = self.windows(*state, now);
         let windows_left = match (prev, cur) {
             (0, 0) => return Nanos::ZERO,
             (_, 0) => 1,
             _ => 2,
         };
-        Nanos::from_to(now, u128::from(start_ns) + windows_left * u128::from(self.rate.window_ns()))
+        Nanos::between(now, u128::from(start_ns) + windows_left * u128::from(self.rate.window_ns()))
     }
 }
 
@@ -265,28 +265,28 @@ fn start_of(kept: u64, window_ns: u64) -> u64 {
 
 /// What is left of `held` in the window from `start_ns`. A window after it (time stepped back) counts as it is.
 #[cold]
-fn seen_from(start_ns: u64, held: Windows, window_ns: u64) -> Windows {
+fn carried_to(start_ns: u64, held: WindowCounts, window_ns: u64) -> WindowCounts {
     if held.start_ns >= start_ns {
         held
     } else if start_ns - held.start_ns == window_ns {
-        Windows { start_ns, prev: held.cur, cur: 0 }
+        WindowCounts { start_ns, prev: held.cur, cur: 0 }
     } else {
-        Windows { start_ns, prev: 0, cur: 0 }
+        WindowCounts { start_ns, prev: 0, cur: 0 }
     }
 }
 
 /// The last windows before the end of representable time, by number.
 #[cold]
-fn pack_late(number: u64, prev: u64, cur: u64) -> Packed {
-    Packed::outlasting(
+fn pack_late(number: u64, prev: u64, cur: u64) -> PackedState {
+    PackedState::outlasting(
         u128::from(number) << (2 * COUNT_BITS) | u128::from(cur) << COUNT_BITS | u128::from(prev),
     )
 }
 
 #[cold]
 #[allow(clippy::cast_possible_truncation, reason = "the cuts are the layout")]
-fn unpack_late(detail: u128, window_ns: u64) -> Windows {
+fn unpack_late(detail: u128, window_ns: u64) -> WindowCounts {
     let number = (detail >> (2 * COUNT_BITS)) as u64;
     let cur = (detail >> COUNT_BITS) as u64 & UNITS_MAX;
-    Windows { start_ns: number.saturating_mul(window_ns), prev: detail as u64 & UNITS_MAX, cur }
+    WindowCounts { start_ns: number.saturating_mul(window_ns), prev: detail as u64 & UNITS_MAX, cur }
 }

@@ -8,9 +8,9 @@
 //! *Worst case:* strict L in any W; not strict up to 2L in W, L in W - W/n. *State:* 16 bytes for each
 //! sub-window in use, at most n + 1 of them.
 
-use super::Counting;
-use crate::ledger::Horizon;
-use crate::{Ask, Ledger, Nanos, Rate, Timestamp, Verdict, Wait};
+use super::LimitAlgorithm;
+use crate::usage_log::Horizon;
+use crate::{TimedCost, UsageLog, Nanos, Rate, Timestamp, OutcomeKind, Wait};
 
 /// Sub-windows if a limit does not say how many.
 pub const SUB_WINDOWS_DEFAULT: u32 = 60;
@@ -54,80 +54,80 @@ impl SubWindows {
 
     /// The number of the sub-window that counts: never before the newest in use.
     #[inline]
-    fn number(&self, ledger: &Ledger, now: Timestamp) -> u64 {
+    fn number(&self, ledger: &UsageLog, now: Timestamp) -> u64 {
         let number = self.number_at(now);
         ledger.newest().map_or(number, |newest| newest.max(number))
     }
 
     /// How many sub-windows before the current one still count.
     #[inline]
-    fn reach(&self) -> u64 {
+    fn earlier_counted(&self) -> u64 {
         if self.strict { u64::from(self.sub_windows) } else { u64::from(self.sub_windows) - 1 }
     }
 
     #[inline]
     fn oldest(&self, number: u64) -> u64 {
-        number.saturating_sub(self.reach())
+        number.saturating_sub(self.earlier_counted())
     }
 
     #[inline]
-    fn used(&self, ledger: &Ledger, now: Timestamp) -> u64 {
+    fn used(&self, ledger: &UsageLog, now: Timestamp) -> u64 {
         ledger.used_since(self.oldest(self.number(ledger, now)))
     }
 
     /// The first instant at which sub-window `number` no longer counts.
-    fn forgotten_at(&self, number: u64) -> u128 {
-        let first = u128::from(number) + u128::from(self.reach()) + 1;
+    fn expires_at_ns(&self, number: u64) -> u128 {
+        let first = u128::from(number) + u128::from(self.earlier_counted()) + 1;
         (first * u128::from(self.rate.window_ns())).div_ceil(u128::from(self.sub_windows))
     }
 }
 
-impl Counting for SubWindows {
-    type State = Ledger;
+impl LimitAlgorithm for SubWindows {
+    type State = UsageLog;
 
-    fn weigh(&self, ledger: &Ledger, ask: Ask) -> Verdict {
-        Verdict::of(self.used(ledger, ask.now).saturating_add(ask.cost) <= self.rate.limit())
+    fn outcome_kind(&self, ledger: &UsageLog, ask: TimedCost) -> OutcomeKind {
+        OutcomeKind::from_fits(self.used(ledger, ask.now).saturating_add(ask.cost) <= self.rate.limit())
     }
 
-    fn charge(&self, ledger: &mut Ledger, ask: Ask) {
+    fn charge(&self, ledger: &mut UsageLog, ask: TimedCost) {
         let number = self.number(ledger, ask.now);
         ledger.add(number, ask.cost, Horizon { oldest: self.oldest(number), limit: self.rate.limit() });
     }
 
-    fn refund(&self, ledger: &mut Ledger, ask: Ask) {
-        ledger.take_back(ask.cost);
+    fn refund(&self, ledger: &mut UsageLog, ask: TimedCost) {
+        ledger.refund_newest(ask.cost);
     }
 
     /// From the sub-window of that instant. What was charged while time had stepped back is in a later one, and then
     /// older units are taken or none.
-    fn refund_charged(&self, ledger: &mut Ledger, ask: Ask, from: Timestamp) {
-        ledger.take_back_at(self.number_at(from), ask.cost);
+    fn refund_charged(&self, ledger: &mut UsageLog, ask: TimedCost, from: Timestamp) {
+        ledger.refund_at(self.number_at(from), ask.cost);
     }
 
-    fn remaining(&self, ledger: &Ledger, now: Timestamp) -> u64 {
+    fn remaining(&self, ledger: &UsageLog, now: Timestamp) -> u64 {
         self.rate.limit().saturating_sub(self.used(ledger, now))
     }
 
-    fn wait(&self, ledger: &Ledger, ask: Ask) -> Wait {
+    fn wait(&self, ledger: &UsageLog, ask: TimedCost) -> Wait {
         if ask.cost > self.rate.limit() {
             return Wait::NEVER;
         }
         let oldest = self.oldest(self.number(ledger, ask.now));
         let excess = (ledger.used_since(oldest) + ask.cost).saturating_sub(self.rate.limit());
-        match ledger.frees(excess, oldest) {
-            Some(number) if excess > 0 => Wait::of(Nanos::from_to(ask.now, self.forgotten_at(number))),
+        match ledger.stamp_that_frees(excess, oldest) {
+            Some(number) if excess > 0 => Wait::of(Nanos::between(ask.now, self.expires_at_ns(number))),
             _ => Wait::NONE,
         }
     }
 
-    fn reset_after(&self, ledger: &Ledger, now: Timestamp) -> Nanos {
+    fn reset_after(&self, ledger: &UsageLog, now: Timestamp) -> Nanos {
         match ledger.newest() {
-            Some(newest) => Nanos::from_to(now, self.forgotten_at(newest)),
+            Some(newest) => Nanos::between(now, self.expires_at_ns(newest)),
             None => Nanos::ZERO,
         }
     }
 
-    fn sketch(&self, ledger: &Ledger, now: Timestamp) -> Ledger {
-        ledger.summed_up(self.used(ledger, now))
+    fn summary(&self, ledger: &UsageLog, now: Timestamp) -> UsageLog {
+        ledger.summarized(self.used(ledger, now))
     }
 }

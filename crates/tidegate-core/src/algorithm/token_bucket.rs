@@ -13,8 +13,8 @@
 //!
 //! *Worst case:* B + L·τ/W units in any span τ. *State:* 16 bytes.
 
-use super::{Counting, Gcra};
-use crate::{Ask, Nanos, Packed, Timestamp, Verdict, Wait};
+use super::{LimitAlgorithm, Gcra};
+use crate::{TimedCost, Nanos, PackedState, Timestamp, OutcomeKind, Wait};
 
 /// L per W, burst B.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,46 +28,46 @@ impl TokenBucket {
     }
 }
 
-impl Counting for TokenBucket {
-    type State = Packed;
+impl LimitAlgorithm for TokenBucket {
+    type State = PackedState;
 
     #[inline]
-    fn weigh(&self, state: &Packed, ask: Ask) -> Verdict {
-        self.0.weigh(state, ask)
+    fn outcome_kind(&self, state: &PackedState, ask: TimedCost) -> OutcomeKind {
+        self.0.outcome_kind(state, ask)
     }
 
     #[inline]
-    fn charge(&self, state: &mut Packed, ask: Ask) {
+    fn charge(&self, state: &mut PackedState, ask: TimedCost) {
         self.0.charge(state, ask);
     }
 
-    fn charge_over(&self, state: &mut Packed, ask: Ask) {
-        self.0.charge_over(state, ask);
+    fn charge_over_limit(&self, state: &mut PackedState, ask: TimedCost) {
+        self.0.charge_over_limit(state, ask);
     }
 
-    fn refund(&self, state: &mut Packed, ask: Ask) {
+    fn refund(&self, state: &mut PackedState, ask: TimedCost) {
         self.0.refund(state, ask);
     }
 
-    fn counts_from(&self, state: &Packed, now: Timestamp) -> Timestamp {
+    fn counts_from(&self, state: &PackedState, now: Timestamp) -> Timestamp {
         self.0.counts_from(state, now)
     }
 
-    fn refund_charged(&self, state: &mut Packed, ask: Ask, from: Timestamp) {
+    fn refund_charged(&self, state: &mut PackedState, ask: TimedCost, from: Timestamp) {
         self.0.refund_charged(state, ask, from);
     }
 
     #[inline]
-    fn remaining(&self, state: &Packed, now: Timestamp) -> u64 {
+    fn remaining(&self, state: &PackedState, now: Timestamp) -> u64 {
         self.0.remaining(state, now)
     }
 
-    fn wait(&self, state: &Packed, ask: Ask) -> Wait {
+    fn wait(&self, state: &PackedState, ask: TimedCost) -> Wait {
         self.0.wait(state, ask)
     }
 
     #[inline]
-    fn reset_after(&self, state: &Packed, now: Timestamp) -> Nanos {
+    fn reset_after(&self, state: &PackedState, now: Timestamp) -> Nanos {
         self.0.reset_after(state, now)
     }
 }

@@ -1,7 +1,7 @@
 //! A limit as it would be asked for.
 
 use super::{Algorithm, AlgorithmName, Limit, LimitSpec};
-use crate::algorithm::{Align, Edges, LedgerAlgorithm, PackedAlgorithm, TokenBucket};
+use crate::algorithm::{Align, Edges, UsageLogAlgorithm, PackedAlgorithm, TokenBucket};
 
 impl Limit {
     /// Its fields, those with a default written out: what [`LimitSpec::build`] makes this same limit of.
@@ -39,12 +39,12 @@ impl Limit {
                 LimitSpec { align: Some(align), count_denied: Some(one.count_denied), ..spec }
             }
             Algorithm::Packed(PackedAlgorithm::SlidingWindow(_)) => spec,
-            Algorithm::Ledger(LedgerAlgorithm::SlidingLog(one)) => LimitSpec {
+            Algorithm::UsageLog(UsageLogAlgorithm::SlidingLog(one)) => LimitSpec {
                 count_denied: Some(one.count_denied),
                 min_interval_ns: (one.min_interval_ns > 0).then_some(one.min_interval_ns),
                 ..spec
             },
-            Algorithm::Ledger(LedgerAlgorithm::SubWindows(one)) => {
+            Algorithm::UsageLog(UsageLogAlgorithm::SubWindows(one)) => {
                 LimitSpec { sub_windows: Some(one.sub_windows.into()), strict: Some(one.strict), ..spec }
             }
             Algorithm::Leases(_) => LimitSpec { ttl_ns: Some(rate.window_ns()), ..spec },

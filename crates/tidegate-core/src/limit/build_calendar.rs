@@ -23,7 +23,7 @@ impl CalendarSpec {
                     format!("a calendar has no windows of {}", duration::write(per_ns)),
                     "write `per: day`, `per: week` or `per: month`, or leave `align` out",
                 )
-                .of("per"));
+                .with_field("per"));
             }
         };
         let calendar = Calendar { unit, zone: zone(&self.tz)? };
@@ -36,7 +36,7 @@ impl CalendarSpec {
                     format!("`{option}` does not go with per: {}", calendar.unit_name()),
                     format!("leave it out, or write `per: {unit}`"),
                 )
-                .of("align"));
+                .with_field("align"));
             }
         }
         Ok(calendar)
@@ -52,7 +52,7 @@ impl CalendarSpec {
                     "it goes from 1 to {DAY_OF_MONTH_MAX}; a month that is too short begins with its last day"
                 ),
             )
-            .of("align")),
+            .with_field("align")),
         }
     }
 }
@@ -77,5 +77,5 @@ fn unknown_zone(name: &str, known: &[&str]) -> LimitError {
     let hint = did_you_mean(meant, known).unwrap_or_else(|| {
         "time zones have names like `Europe/Paris`, `America/New_York` or `UTC`".to_owned()
     });
-    LimitError::new(format!("unknown time zone `{name}`"), hint).of("align")
+    LimitError::new(format!("unknown time zone `{name}`"), hint).with_field("align")
 }

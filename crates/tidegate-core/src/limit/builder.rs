@@ -162,7 +162,7 @@ impl LimitBuilder {
     /// default.
     pub fn strict(mut self, strict: bool) -> Self {
         self.spec.strict = Some(strict);
-        self.or_algorithm(AlgorithmName::SubWindows)
+        self.default_algorithm(AlgorithmName::SubWindows)
     }
 
     /// Charges denied attempts too (`fixed_window`, `sliding_log`).
@@ -174,7 +174,7 @@ impl LimitBuilder {
     /// How old the last request must be (`sliding_log`).
     pub fn min_interval(mut self, interval: Duration) -> Self {
         self.spec.min_interval_ns = Some(nanos(interval));
-        self.or_algorithm(AlgorithmName::SlidingLog)
+        self.default_algorithm(AlgorithmName::SlidingLog)
     }
 
     /// Windows begin with a key's first request (`fixed_window`), and not at multiples of the window since the epoch.
@@ -203,7 +203,7 @@ impl LimitBuilder {
     /// Where windows begin (`fixed_window`); at the epoch by default.
     pub fn align(mut self, align: Align) -> Self {
         self.spec.align = Some(align);
-        self.or_algorithm(AlgorithmName::FixedWindow)
+        self.default_algorithm(AlgorithmName::FixedWindow)
     }
 
     /// What the limit is called in answers, and known by when limits change.
@@ -224,7 +224,7 @@ impl LimitBuilder {
         &self.spec
     }
 
-    fn or_algorithm(mut self, algorithm: AlgorithmName) -> Self {
+    fn default_algorithm(mut self, algorithm: AlgorithmName) -> Self {
         self.spec.algorithm.get_or_insert(algorithm);
         self
     }

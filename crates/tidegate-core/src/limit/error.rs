@@ -16,7 +16,7 @@ impl LimitError {
     }
 
     /// The same, about this field.
-    pub(crate) fn of(self, field: &'static str) -> Self {
+    pub(crate) fn with_field(self, field: &'static str) -> Self {
         Self { field: Some(field), ..self }
     }
 
@@ -62,12 +62,12 @@ fn closest<'a>(found: &str, known: &[&'a str]) -> Option<&'a str> {
     if found.chars().count() > FOUND_CHARS_MAX {
         return None;
     }
-    let (distance, word) = known.iter().map(|word| (edits(found, word), *word)).min()?;
+    let (distance, word) = known.iter().map(|word| (edit_distance(found, word), *word)).min()?;
     (distance <= EDITS_MAX && distance < word.len()).then_some(word)
 }
 
 /// Levenshtein distance: insertions, deletions and replacements from one word to the other.
-fn edits(from: &str, to: &str) -> usize {
+fn edit_distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (i, a) in from.chars().enumerate() {

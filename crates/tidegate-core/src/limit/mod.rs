@@ -5,13 +5,13 @@ mod as_spec;
 #[cfg(feature = "calendar")]
 mod build_calendar;
 mod builder;
-mod calendar;
+mod calendar_text;
 mod duration;
 mod error;
-mod pace;
+mod release_rate;
 mod parse;
 mod rate_text;
-mod resized;
+mod resize;
 mod spec;
 mod spec_text;
 
@@ -19,7 +19,7 @@ pub use algorithm_name::AlgorithmName;
 pub use builder::LimitBuilder;
 pub use duration::{parse as parse_duration, write as write_duration};
 pub use error::{LimitError, did_you_mean};
-pub use pace::Pace;
+pub use release_rate::ReleaseRate;
 pub use parse::number as parse_number;
 pub use spec::LimitSpec;
 
@@ -27,7 +27,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::algorithm::{
-    Calendar, Concurrency, Counting, Edges, FixedWindow, LedgerAlgorithm, PackedAlgorithm, SlidingLog,
+    Calendar, Concurrency, LimitAlgorithm, Edges, FixedWindow, UsageLogAlgorithm, PackedAlgorithm, SlidingLog,
     SlidingWindow, SubWindows, TokenBucket,
 };
 use crate::{Rate, Timestamp};
@@ -48,7 +48,7 @@ pub enum Algorithm {
     /// In 16 bytes a key.
     Packed(PackedAlgorithm),
     /// In a ledger a key.
-    Ledger(LedgerAlgorithm),
+    UsageLog(UsageLogAlgorithm),
     /// In leases.
     Leases(Concurrency),
 }
@@ -59,7 +59,7 @@ impl Algorithm {
     pub fn counts_denied(&self) -> bool {
         match self {
             Self::Packed(one) => one.counts_denied(),
-            Self::Ledger(one) => one.counts_denied(),
+            Self::UsageLog(one) => one.counts_denied(),
             Self::Leases(one) => one.counts_denied(),
         }
     }
@@ -87,8 +87,8 @@ impl Limit {
             Algorithm::Packed(PackedAlgorithm::LeakyBucket(one)) => one.rate(),
             Algorithm::Packed(PackedAlgorithm::FixedWindow(one)) => one.rate,
             Algorithm::Packed(PackedAlgorithm::SlidingWindow(one)) => one.rate,
-            Algorithm::Ledger(LedgerAlgorithm::SlidingLog(one)) => one.rate,
-            Algorithm::Ledger(LedgerAlgorithm::SubWindows(one)) => one.rate,
+            Algorithm::UsageLog(UsageLogAlgorithm::SlidingLog(one)) => one.rate,
+            Algorithm::UsageLog(UsageLogAlgorithm::SubWindows(one)) => one.rate,
             Algorithm::Leases(one) => one.rate,
         }
     }
@@ -108,20 +108,20 @@ impl Limit {
     #[must_use]
     pub fn as_sliding_log(&self) -> Self {
         let log = SlidingLog { rate: self.rate(), count_denied: false, min_interval_ns: 0 };
-        Self { name: self.name.clone(), algorithm: Algorithm::Ledger(LedgerAlgorithm::SlidingLog(log)) }
+        Self { name: self.name.clone(), algorithm: Algorithm::UsageLog(UsageLogAlgorithm::SlidingLog(log)) }
     }
 
     /// What its state means, as text: two limits whose shapes are equal can read each other's state.
-    pub(crate) fn shape(&self) -> String {
+    pub(crate) fn state_format(&self) -> String {
         let window_ns = self.rate().window_ns();
         match &self.algorithm {
-            Algorithm::Ledger(LedgerAlgorithm::SubWindows(one)) => {
+            Algorithm::UsageLog(UsageLogAlgorithm::SubWindows(one)) => {
                 format!("sub_windows {} per {window_ns}ns", one.sub_windows)
             }
             Algorithm::Packed(PackedAlgorithm::FixedWindow(one)) => match &one.edges {
                 Edges::Epoch => format!("fixed_window per {window_ns}ns"),
                 Edges::FirstHit => format!("fixed_window first_hit per {window_ns}ns"),
-                Edges::Calendar(calendar) => format!("fixed_window {}", calendar.shape()),
+                Edges::Calendar(calendar) => format!("fixed_window {}", calendar.state_format()),
             },
             // A lease says itself when it ends, whatever the ttl has become meanwhile.
             Algorithm::Leases(_) => self.algorithm_name().to_string(),
@@ -147,8 +147,8 @@ impl Limit {
             Algorithm::Packed(PackedAlgorithm::LeakyBucket(_)) => AlgorithmName::LeakyBucket,
             Algorithm::Packed(PackedAlgorithm::FixedWindow(_)) => AlgorithmName::FixedWindow,
             Algorithm::Packed(PackedAlgorithm::SlidingWindow(_)) => AlgorithmName::SlidingWindow,
-            Algorithm::Ledger(LedgerAlgorithm::SlidingLog(_)) => AlgorithmName::SlidingLog,
-            Algorithm::Ledger(LedgerAlgorithm::SubWindows(_)) => AlgorithmName::SubWindows,
+            Algorithm::UsageLog(UsageLogAlgorithm::SlidingLog(_)) => AlgorithmName::SlidingLog,
+            Algorithm::UsageLog(UsageLogAlgorithm::SubWindows(_)) => AlgorithmName::SubWindows,
             Algorithm::Leases(_) => AlgorithmName::Concurrency,
         }
     }
@@ -204,7 +204,7 @@ impl fmt::Display for Limit {
                 }
                 PackedAlgorithm::SlidingWindow(SlidingWindow { .. }) => {}
             },
-            Algorithm::Ledger(LedgerAlgorithm::SlidingLog(one)) => {
+            Algorithm::UsageLog(UsageLogAlgorithm::SlidingLog(one)) => {
                 if one.count_denied {
                     f.write_str(", count_denied: true")?;
                 }
@@ -212,7 +212,7 @@ impl fmt::Display for Limit {
                     write!(f, ", min_interval: {}", duration::write(one.min_interval_ns))?;
                 }
             }
-            Algorithm::Ledger(LedgerAlgorithm::SubWindows(SubWindows { sub_windows, strict, .. })) => {
+            Algorithm::UsageLog(UsageLogAlgorithm::SubWindows(SubWindows { sub_windows, strict, .. })) => {
                 write!(f, ", sub_windows: {sub_windows}, strict: {strict}")?;
             }
             Algorithm::Leases(Concurrency { .. }) => {}

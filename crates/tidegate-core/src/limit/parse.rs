@@ -6,7 +6,7 @@
 //!             {algorithm: fixed_window, limit: 1000, per: month, align: {tz: Europe/Paris, day_of_month: 15}}
 //! ```
 
-use super::{AlgorithmName, LimitError, LimitSpec, calendar, duration};
+use super::{AlgorithmName, LimitError, LimitSpec, calendar_text, duration};
 use crate::algorithm::Align;
 
 /// Longer text than this is no limit.
@@ -54,7 +54,7 @@ pub fn number(field: &str, text: &str) -> Result<u64, LimitError> {
 /// The names and values of `name: value, name: value`.
 pub(super) fn fields(text: &str) -> Result<Vec<(&str, &str)>, LimitError> {
     let mut fields: Vec<(&str, &str)> = Vec::new();
-    for field in parts(text)?.into_iter().map(str::trim).filter(|field| !field.is_empty()) {
+    for field in split_fields(text)?.into_iter().map(str::trim).filter(|field| !field.is_empty()) {
         let Some((name, value)) = field.split_once(':') else {
             return Err(LimitError::new(format!("`{field}` is not a field"), "write `name: value`"));
         };
@@ -104,8 +104,8 @@ fn long_form(text: &str) -> Result<LimitSpec, LimitError> {
             "burst" => spec.burst = Some(number(name, value)?),
             "queue" => spec.queue = Some(number(name, value)?),
             "sub_windows" => spec.sub_windows = Some(number(name, value)?),
-            "strict" => spec.strict = Some(truth(name, value)?),
-            "count_denied" => spec.count_denied = Some(truth(name, value)?),
+            "strict" => spec.strict = Some(boolean(name, value)?),
+            "count_denied" => spec.count_denied = Some(boolean(name, value)?),
             "min_interval" => spec.min_interval_ns = Some(duration::parse(value)?),
             "align" => spec.align = Some(align(value)?),
             "ttl" => spec.ttl_ns = Some(duration::parse(value)?),
@@ -138,7 +138,7 @@ fn long_form(text: &str) -> Result<LimitSpec, LimitError> {
     Ok(spec)
 }
 
-fn truth(field: &str, value: &str) -> Result<bool, LimitError> {
+fn boolean(field: &str, value: &str) -> Result<bool, LimitError> {
     match value {
         "true" => Ok(true),
         "false" => Ok(false),
@@ -151,7 +151,7 @@ fn truth(field: &str, value: &str) -> Result<bool, LimitError> {
 
 fn align(value: &str) -> Result<Align, LimitError> {
     if let Some(fields) = value.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
-        return Ok(Align::Calendar(calendar::parse(fields)?));
+        return Ok(Align::Calendar(calendar_text::parse(fields)?));
     }
     match value {
         "epoch" => Ok(Align::Epoch),
@@ -161,7 +161,7 @@ fn align(value: &str) -> Result<Align, LimitError> {
 }
 
 /// What stands between commas. A comma between braces is not between parts.
-fn parts(text: &str) -> Result<Vec<&str>, LimitError> {
+fn split_fields(text: &str) -> Result<Vec<&str>, LimitError> {
     const EXAMPLE: &str = "braces come in pairs: {..., align: {tz: Europe/Paris}}";
     let (mut parts, mut start, mut in_braces) = (Vec::new(), 0, false);
     for (at, c) in text.char_indices() {

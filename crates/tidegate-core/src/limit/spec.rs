@@ -2,7 +2,7 @@
 
 use super::{Algorithm, AlgorithmName, Limit, LimitError};
 use crate::algorithm::{
-    Align, Concurrency, Edges, FixedWindow, Gcra, LeakyBucket, LedgerAlgorithm, PackedAlgorithm,
+    Align, Concurrency, Edges, FixedWindow, Gcra, LeakyBucket, UsageLogAlgorithm, PackedAlgorithm,
     SUB_WINDOWS_DEFAULT, SUB_WINDOWS_MAX, SlidingLog, SlidingWindow, SubWindows, TokenBucket,
 };
 use crate::{Rate, UNITS_MAX, WINDOW_NS_MAX, WINDOW_NS_MIN};
@@ -74,7 +74,7 @@ impl LimitSpec {
     /// The limit, if every field is in range and belongs to the algorithm.
     pub fn build(self) -> Result<Limit, LimitError> {
         let algorithm = self.algorithm.unwrap_or_default();
-        self.only_options_of(algorithm)?;
+        self.check_options(algorithm)?;
         let rate = Rate::new(self.limit, self.span_ns(algorithm)?)?;
         let count_denied = self.count_denied.unwrap_or(false);
         let algorithm = match algorithm {
@@ -95,15 +95,15 @@ impl LimitSpec {
             }
             AlgorithmName::SlidingLog => {
                 let min_interval_ns = self.min_interval(rate)?;
-                Algorithm::Ledger(LedgerAlgorithm::SlidingLog(SlidingLog {
+                Algorithm::UsageLog(UsageLogAlgorithm::SlidingLog(SlidingLog {
                     rate,
                     count_denied,
                     min_interval_ns,
                 }))
             }
             AlgorithmName::SubWindows => {
-                let (sub_windows, strict) = (self.number_of_sub_windows()?, self.strict.unwrap_or(true));
-                Algorithm::Ledger(LedgerAlgorithm::SubWindows(SubWindows { rate, sub_windows, strict }))
+                let (sub_windows, strict) = (self.checked_sub_windows()?, self.strict.unwrap_or(true));
+                Algorithm::UsageLog(UsageLogAlgorithm::SubWindows(SubWindows { rate, sub_windows, strict }))
             }
             AlgorithmName::Concurrency => Algorithm::Leases(Concurrency { rate }),
         };
@@ -111,7 +111,7 @@ impl LimitSpec {
     }
 
     /// An option that the algorithm does not know would be silently without effect.
-    fn only_options_of(&self, algorithm: AlgorithmName) -> Result<(), LimitError> {
+    fn check_options(&self, algorithm: AlgorithmName) -> Result<(), LimitError> {
         let given = [
             ("burst", self.burst.is_some()),
             ("queue", self.queue.is_some()),
@@ -133,7 +133,7 @@ impl LimitSpec {
             format!("`{option}` does not go with algorithm {algorithm}"),
             format!("leave it out, or use algorithm: {}", takers.join(" or ")),
         )
-        .of(option))
+        .with_field(option))
     }
 
     /// The window, or what a concurrency limit has instead.
@@ -143,7 +143,7 @@ impl LimitSpec {
                 "`per` does not go with algorithm concurrency",
                 "write ttl instead of per",
             )
-            .of("per")),
+            .with_field("per")),
             (AlgorithmName::Concurrency, None) => Err(LimitError::new(
                 "a concurrency limit has no ttl",
                 "add for example `ttl: 30s`, longer than anything is held",
@@ -155,7 +155,7 @@ impl LimitSpec {
                     format!("a ttl of {ttl_ns}ns is out of range"),
                     "it goes from 1ms to 10 years (3650d)",
                 )
-                .of("ttl"))
+                .with_field("ttl"))
             }
             (AlgorithmName::Concurrency, Some(ttl_ns)) => Ok(ttl_ns),
             _ => Ok(self.per_ns),
@@ -182,11 +182,11 @@ impl LimitSpec {
                 format!("a min_interval of {interval}ns is out of range"),
                 format!("it goes from 1ns to the window, {}ns", rate.window_ns()),
             )
-            .of("min_interval")),
+            .with_field("min_interval")),
         }
     }
 
-    fn number_of_sub_windows(&self) -> Result<u32, LimitError> {
+    fn checked_sub_windows(&self) -> Result<u32, LimitError> {
         let number = self.sub_windows.unwrap_or(u64::from(SUB_WINDOWS_DEFAULT));
         match u32::try_from(number) {
             Ok(number) if (1..=SUB_WINDOWS_MAX).contains(&number) => Ok(number),
@@ -194,7 +194,7 @@ impl LimitSpec {
                 format!("{number} sub_windows are out of range"),
                 format!("a window has 1 to {SUB_WINDOWS_MAX} of them"),
             )
-            .of("sub_windows")),
+            .with_field("sub_windows")),
         }
     }
 
@@ -209,7 +209,7 @@ impl LimitSpec {
                     "names have 1 to {NAME_BYTES_MAX} letters, digits, `-`, `_`, `.` and spaces between them"
                 ),
             )
-            .of("name"));
+            .with_field("name"));
         }
         Ok(Some(name.into_boxed_str()))
     }
@@ -224,6 +224,6 @@ fn units(option: &'static str, given: Option<u64>, rate: Rate) -> Result<u64, Li
             format!("{option} {units} is out of range"),
             format!("it goes from 1 to {UNITS_MAX}"),
         )
-        .of(option)),
+        .with_field(option)),
     }
 }

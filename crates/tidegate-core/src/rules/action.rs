@@ -42,12 +42,12 @@ pub struct Elastic {
     /// Never exceeded. No less than L.
     pub max: u64,
     /// What decides in between.
-    pub by: ElasticBy,
+    pub source: ElasticSource,
 }
 
 /// What an elastic limit moves with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ElasticBy {
+pub enum ElasticSource {
     /// A pool of the same domain: over `min` as long as it has room.
     Pool(Box<str>),
     /// A signal from 0 to 1 that is pushed: L is `min` at 0 and `max` at 1, and as written without a signal.

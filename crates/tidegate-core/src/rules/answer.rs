@@ -8,13 +8,13 @@ use smallvec::SmallVec;
 use super::compiled_limit::CompiledLimit;
 use super::matched::{LimitRef, MatchedLimit, MatchedLimits, ResolvedLimit};
 use super::plan_draft::{PartCounter, PlanPart, PlanParts};
-use super::{Action, ElasticBy, LimitId, Margin, Rule, RuleLimit, Ruleset};
-use crate::{Mode, Nanos, OnStoreFailure, Outcome, Timestamp, Verdict, Wait};
+use super::{Action, ElasticSource, LimitId, Margin, Rule, RuleLimit, Ruleset};
+use crate::{Mode, Nanos, OnStoreFailure, Outcome, Timestamp, OutcomeKind, Wait};
 
 /// What becomes of a request, mildest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Fate {
+pub enum AnswerKind {
     /// It passes.
     Allowed,
     /// It passes; a dry run would have denied it.
@@ -44,7 +44,7 @@ const LIMITS_INLINE: usize = 2;
 pub struct Answer<R> {
     rules: R,
     /// What becomes of the request.
-    pub fate: Fate,
+    pub kind: AnswerKind,
     /// What all limits together still admit: the least. Limits that are only observed count if there are no others.
     pub remaining: u64,
     /// When all of them would admit it; none if it passes.
@@ -67,14 +67,14 @@ pub struct Answer<R> {
 struct LimitOutcome {
     limit: LimitRef,
     descriptor: u32,
-    fate: Fate,
+    kind: AnswerKind,
     cost: u64,
     outcome: Outcome,
-    asked: Asked,
+    key_status: KeyStatus,
     /// L, if it is not the written one.
     resized_to: Option<u64>,
     /// Whether clients see its numbers: not those of a dry run.
-    is_shown: bool,
+    is_visible: bool,
 }
 
 /// What one limit says, with its rule.
@@ -89,27 +89,27 @@ pub struct LimitAnswer<'a> {
     /// Which descriptor falls under the limit, from 0.
     pub descriptor: usize,
     /// What would become of the request if there were no other limit.
-    pub fate: Fate,
+    pub kind: AnswerKind,
     /// The units that it was asked for.
     pub cost: u64,
     /// The numbers.
     pub outcome: &'a Outcome,
     /// Whether its counter was asked: a request that lacks a part of the key may be denied for that alone.
-    pub asked: Asked,
+    pub key_status: KeyStatus,
     resized_to: Option<u64>,
     compiled: &'a CompiledLimit,
 }
 
 /// Whether a limit's counter was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum KeyStatus {
     /// It was.
-    Yes,
+    Present,
     /// It was not: the descriptor lacks a part of the key.
-    KeyMissing,
+    Missing,
 }
 
-impl Fate {
+impl AnswerKind {
     /// Whether the request goes on, now or when its delay is over.
     pub fn passes(self) -> bool {
         self <= Self::Delayed
@@ -138,7 +138,7 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
     pub fn undecided(rules: R) -> Self {
         Self {
             rules,
-            fate: Fate::Allowed,
+            kind: AnswerKind::Allowed,
             remaining: u64::MAX,
             retry_after: Wait::NONE,
             reset_after: Nanos::ZERO,
@@ -162,7 +162,7 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
         self.limits.clear();
         for (index, matched) in (0..).zip(matched.all()) {
             let parts = PartOutcomes { parts: &parts.0, limit: index, outcomes, now };
-            self.limits.push(LimitOutcome::of(matched, self.rules.resolve(&matched.limit), &parts));
+            self.limits.push(LimitOutcome::from_parts(matched, self.rules.resolve(&matched.limit), &parts));
         }
         self.merge_limits();
     }
@@ -205,14 +205,14 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
     }
 
     /// The limit that decided what becomes of one of the descriptors.
-    pub fn descriptor(&self, number: usize) -> Option<LimitAnswer<'_>> {
-        self.decider_of(|limit| limit.descriptor == number)
+    pub fn descriptor_decider(&self, number: usize) -> Option<LimitAnswer<'_>> {
+        self.decider_among(|limit| limit.descriptor == number)
     }
 
     /// The limit that would have decided if there were no others than these.
-    pub fn decider_of(&self, is_wanted: impl Fn(&LimitAnswer<'_>) -> bool) -> Option<LimitAnswer<'_>> {
+    pub fn decider_among(&self, is_wanted: impl Fn(&LimitAnswer<'_>) -> bool) -> Option<LimitAnswer<'_>> {
         let wanted = self.limits.iter().filter(|limit| is_wanted(&self.limit_answer(limit)));
-        wanted.rev().max_by_key(|limit| limit.weight()).map(|limit| self.limit_answer(limit))
+        wanted.rev().max_by_key(|limit| limit.precedence()).map(|limit| self.limit_answer(limit))
     }
 
     /// Marks an answer that was given without the shared store, and denies the request where a limit says so. Limits that were
@@ -221,16 +221,16 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
         self.degraded = !self.limits.is_empty();
         let denies = |limit: &LimitOutcome| {
             let policy = self.rules.resolve(&limit.limit).limit.policy;
-            limit.asked == Asked::Yes
+            limit.key_status == KeyStatus::Present
                 && policy.on_store_failure == OnStoreFailure::Deny
                 && policy.mode != Mode::Local
         };
         let denying: SmallVec<[usize; 4]> =
             (0..self.limits.len()).filter(|index| denies(&self.limits[*index])).collect();
         for index in &denying {
-            self.limits[*index].fate = Fate::Unavailable;
+            self.limits[*index].kind = AnswerKind::Unavailable;
             self.limits[*index].outcome = Outcome {
-                verdict: Verdict::Denied,
+                kind: OutcomeKind::Denied,
                 remaining: 0,
                 retry_after,
                 reset_after: Nanos::ZERO,
@@ -245,8 +245,8 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
     pub(super) fn add_candidate(&mut self, candidate: &MatchedLimit, outcome: Option<Outcome>) {
         let resolved = self.rules.resolve(&candidate.limit);
         self.candidates.push(match outcome {
-            Some(outcome) => LimitOutcome::new(candidate, resolved, outcome, Asked::Yes),
-            None => LimitOutcome::new(candidate, resolved, of_missing_key(), Asked::KeyMissing),
+            Some(outcome) => LimitOutcome::new(candidate, resolved, outcome, KeyStatus::Present),
+            None => LimitOutcome::new(candidate, resolved, missing_key_outcome(), KeyStatus::Missing),
         });
     }
 
@@ -258,10 +258,10 @@ impl<R: Deref<Target = Ruleset>> Answer<R> {
             limit: &compiled.limit,
             id: &compiled.id,
             descriptor: limit.descriptor as usize,
-            fate: limit.fate,
+            kind: limit.kind,
             cost: limit.cost,
             outcome: &limit.outcome,
-            asked: limit.asked,
+            key_status: limit.key_status,
             resized_to: limit.resized_to,
             compiled,
         }
@@ -274,8 +274,8 @@ impl<R> Answer<R> {
     pub fn deny(&mut self, index: usize, retry_after: Wait) {
         if let Some(limit) = self.limits.get_mut(index) {
             let retry_after = limit.outcome.retry_after.max(retry_after);
-            limit.fate = Fate::Denied;
-            limit.outcome = Outcome { verdict: Verdict::Denied, retry_after, ..limit.outcome };
+            limit.kind = AnswerKind::Denied;
+            limit.outcome = Outcome { kind: OutcomeKind::Denied, retry_after, ..limit.outcome };
         }
         self.merge_limits();
     }
@@ -286,13 +286,13 @@ impl<R> Answer<R> {
         self.decided_by = match limits {
             [] => None,
             [_] => Some(0),
-            _ => (0..limits.len()).rev().max_by_key(|index| limits[*index].weight()),
+            _ => (0..limits.len()).rev().max_by_key(|index| limits[*index].precedence()),
         };
-        self.fate = self.decided_by.map_or(Fate::Allowed, |index| limits[index].fate);
-        let none_is_shown = !limits.iter().any(|limit| limit.is_shown);
+        self.kind = self.decided_by.map_or(AnswerKind::Allowed, |index| limits[index].kind);
+        let none_is_shown = !limits.iter().any(|limit| limit.is_visible);
         let (mut remaining, mut retry_after) = (u64::MAX, Wait::NONE);
         let (mut reset_after, mut delay) = (Nanos::ZERO, Nanos::ZERO);
-        for LimitOutcome { fate, outcome, is_shown, .. } in limits {
+        for LimitOutcome { kind: fate, outcome, is_visible: is_shown, .. } in limits {
             if !fate.passes() {
                 retry_after = retry_after.max(outcome.retry_after);
             }
@@ -303,13 +303,13 @@ impl<R> Answer<R> {
             }
         }
         (self.remaining, self.retry_after, self.reset_after) = (remaining, retry_after, reset_after);
-        self.delay = if self.fate.passes() { delay } else { Nanos::ZERO };
+        self.delay = if self.kind.passes() { delay } else { Nanos::ZERO };
     }
 }
 
 impl<'a> LimitAnswer<'a> {
     /// L for this request: the written one, unless a signal resizes it or the request brought its own.
-    pub fn limit_now(&self) -> u64 {
+    pub fn current_limit(&self) -> u64 {
         self.resized_to.unwrap_or_else(|| self.limit.limit.rate().limit())
     }
 
@@ -325,79 +325,79 @@ impl<'a> LimitAnswer<'a> {
 }
 
 impl LimitOutcome {
-    fn new(matched: &MatchedLimit, resolved: ResolvedLimit<'_>, outcome: Outcome, asked: Asked) -> Self {
+    fn new(matched: &MatchedLimit, resolved: ResolvedLimit<'_>, outcome: Outcome, asked: KeyStatus) -> Self {
         let action = &resolved.limit.limit.action;
-        let fate = match (outcome.verdict, action) {
-            (Verdict::Denied, Action::Shadow) => Fate::ShadowDenied,
-            (Verdict::Denied, Action::Quota) => Fate::OverQuota,
-            (Verdict::Denied, Action::Soft(Margin::Unlimited)) => Fate::Soft,
-            (Verdict::Denied, Action::ShadowBan) => Fate::ShadowBanned,
-            (Verdict::Denied, _) => Fate::Denied,
-            (Verdict::Allowed, Action::Shadow | Action::Quota) => Fate::Allowed,
-            (Verdict::Allowed, _) if outcome.delay > Nanos::ZERO => Fate::Delayed,
-            (Verdict::Allowed, _) => Fate::Allowed,
+        let fate = match (outcome.kind, action) {
+            (OutcomeKind::Denied, Action::Shadow) => AnswerKind::ShadowDenied,
+            (OutcomeKind::Denied, Action::Quota) => AnswerKind::OverQuota,
+            (OutcomeKind::Denied, Action::Soft(Margin::Unlimited)) => AnswerKind::Soft,
+            (OutcomeKind::Denied, Action::ShadowBan) => AnswerKind::ShadowBanned,
+            (OutcomeKind::Denied, _) => AnswerKind::Denied,
+            (OutcomeKind::Allowed, Action::Shadow | Action::Quota) => AnswerKind::Allowed,
+            (OutcomeKind::Allowed, _) if outcome.delay > Nanos::ZERO => AnswerKind::Delayed,
+            (OutcomeKind::Allowed, _) => AnswerKind::Allowed,
         };
         Self {
             limit: matched.limit.clone(),
             descriptor: matched.descriptor,
-            fate,
+            kind: fate,
             cost: matched.cost,
             outcome,
-            asked,
+            key_status: asked,
             resized_to: matched.resized.map(|resized| resized.units),
-            is_shown: !matches!(action, Action::Shadow | Action::Quota),
+            is_visible: !matches!(action, Action::Shadow | Action::Quota),
         }
     }
 
-    fn of(matched: &MatchedLimit, resolved: ResolvedLimit<'_>, parts: &PartOutcomes<'_>) -> Self {
-        let Some(main) = parts.of(PartCounter::Main).filter(|_| matched.has_key()) else {
-            return Self::new(matched, resolved, of_missing_key(), Asked::KeyMissing);
+    fn from_parts(matched: &MatchedLimit, resolved: ResolvedLimit<'_>, parts: &PartOutcomes<'_>) -> Self {
+        let Some(main) = parts.merged(PartCounter::Main).filter(|_| matched.has_key()) else {
+            return Self::new(matched, resolved, missing_key_outcome(), KeyStatus::Missing);
         };
-        match (&resolved.limit.limit.action, matched.borrows.as_deref()) {
+        match (&resolved.limit.limit.action, matched.granted_outcome.as_deref()) {
             (Action::Soft(Margin::Percent(_)), _) => {
-                let soft = parts.of(PartCounter::Second).unwrap_or(main);
+                let soft = parts.merged(PartCounter::Secondary).unwrap_or(main);
                 let outcome = Outcome { remaining: soft.remaining.min(main.remaining), ..main };
-                let is_over = soft.verdict == Verdict::Denied;
-                let limit = Self::new(matched, resolved, outcome, Asked::Yes);
-                if is_over { limit.at_least(Fate::Soft) } else { limit }
+                let is_over = soft.kind == OutcomeKind::Denied;
+                let limit = Self::new(matched, resolved, outcome, KeyStatus::Present);
+                if is_over { limit.mark_at_least(AnswerKind::Soft) } else { limit }
             }
-            (Action::Elastic(elastic), Some(granted)) if matches!(elastic.by, ElasticBy::Pool(_)) => {
-                let pool = parts.of(PartCounter::Pool).unwrap_or(main);
+            (Action::Elastic(elastic), Some(granted)) if matches!(elastic.source, ElasticSource::Pool(_)) => {
+                let pool = parts.merged(PartCounter::Pool).unwrap_or(main);
                 let outcome = Outcome {
-                    verdict: main.verdict.max(pool.verdict),
+                    kind: main.kind.max(pool.kind),
                     remaining: granted.remaining.min(main.remaining),
                     // Either the pool has room again, or what is always granted has.
                     retry_after: main.retry_after.max(pool.retry_after.min(granted.retry_after)),
                     reset_after: main.reset_after.max(granted.reset_after),
                     delay: main.delay,
                 };
-                Self::new(matched, resolved, outcome, Asked::Yes).at_least(Fate::Soft)
+                Self::new(matched, resolved, outcome, KeyStatus::Present).mark_at_least(AnswerKind::Soft)
             }
             _ => {
-                let second = resolved.limit.second.as_ref().and_then(|_| parts.of(PartCounter::Second));
+                let second = resolved.limit.secondary.as_ref().and_then(|_| parts.merged(PartCounter::Secondary));
                 let remaining = second.map_or(main.remaining, |second| second.remaining.min(main.remaining));
-                Self::new(matched, resolved, Outcome { remaining, ..main }, Asked::Yes)
+                Self::new(matched, resolved, Outcome { remaining, ..main }, KeyStatus::Present)
             }
         }
     }
 
     /// The same, marked at least as this if the request passes.
-    fn at_least(self, mark: Fate) -> Self {
-        let fate = if self.fate.passes() { self.fate.max(mark) } else { self.fate };
-        Self { fate, ..self }
+    fn mark_at_least(self, mark: AnswerKind) -> Self {
+        let fate = if self.kind.passes() { self.kind.max(mark) } else { self.kind };
+        Self { kind: fate, ..self }
     }
 
     /// Which of two limits decides: one that denies the request, and of those first one that is unavailable, then the one with
     /// the longest wait; then one that leaves a mark; then, of those that are shown, the one with the least left.
-    fn weight(&self) -> impl Ord + use<> {
-        let (wait, mark, remaining) = match self.fate.passes() {
-            true => (None, self.fate, self.outcome.remaining),
+    fn precedence(&self) -> impl Ord + use<> {
+        let (wait, mark, remaining) = match self.kind.passes() {
+            true => (None, self.kind, self.outcome.remaining),
             false => {
-                let is_unavailable = self.fate == Fate::Unavailable;
-                (Some((is_unavailable, self.outcome.retry_after)), Fate::Allowed, 0)
+                let is_unavailable = self.kind == AnswerKind::Unavailable;
+                (Some((is_unavailable, self.outcome.retry_after)), AnswerKind::Allowed, 0)
             }
         };
-        (wait, mark, self.is_shown, Reverse(remaining))
+        (wait, mark, self.is_visible, Reverse(remaining))
     }
 }
 
@@ -413,10 +413,10 @@ pub(super) struct PartOutcomes<'a> {
 
 impl PartOutcomes<'_> {
     /// The outcome of one of its counters and of those that it superseded, together.
-    pub fn of(&self, counter: PartCounter) -> Option<Outcome> {
+    pub fn merged(&self, counter: PartCounter) -> Option<Outcome> {
         let own = self.parts.iter().filter(|part| part.limit == self.limit && part.counter == counter);
         own.map(|part| self.outcome(part)).reduce(|one, other| Outcome {
-            verdict: one.verdict.max(other.verdict),
+            kind: one.kind.max(other.kind),
             remaining: one.remaining.min(other.remaining),
             retry_after: one.retry_after.max(other.retry_after),
             reset_after: one.reset_after.max(other.reset_after),
@@ -438,9 +438,9 @@ impl PartOutcomes<'_> {
 }
 
 /// Denied for good: waiting does not bring the attribute.
-fn of_missing_key() -> Outcome {
+fn missing_key_outcome() -> Outcome {
     Outcome {
-        verdict: Verdict::Denied,
+        kind: OutcomeKind::Denied,
         remaining: 0,
         retry_after: Wait::NEVER,
         reset_after: Nanos::ZERO,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Case;
+use super::CaseSensitivity;
 use super::pattern::path_without_query;
 
 /// The name of an attribute, as a rule writes it.
@@ -26,7 +26,7 @@ const HEADER: &str = "header.";
 
 impl Attribute {
     /// The attribute of this name.
-    pub fn named(name: &str) -> Self {
+    pub fn from_name(name: &str) -> Self {
         match name {
             "method" => Self::Method,
             "path" => Self::Path,
@@ -40,7 +40,7 @@ impl Attribute {
     }
 
     /// Whether a descriptor's entry with this key is this attribute.
-    pub fn is_named(&self, key: &str) -> bool {
+    pub fn matches_key(&self, key: &str) -> bool {
         match self {
             Self::Method => key == "method",
             Self::Path => key == "path",
@@ -59,15 +59,15 @@ impl Attribute {
     }
 
     /// Whether upper and lower case of its values differ.
-    pub fn case(&self) -> Case {
+    pub fn case(&self) -> CaseSensitivity {
         match self {
-            Self::Method | Self::Host => Case::Ignored,
-            Self::Path | Self::Ip | Self::Header(_) | Self::Plain(_) => Case::Kept,
+            Self::Method | Self::Host => CaseSensitivity::Insensitive,
+            Self::Path | Self::Ip | Self::Header(_) | Self::Plain(_) => CaseSensitivity::Sensitive,
         }
     }
 
     /// The part of a value that patterns are compared with.
-    pub fn compared<'a>(&self, value: &'a str) -> &'a str {
+    pub fn comparable_part<'a>(&self, value: &'a str) -> &'a str {
         match self {
             Self::Path => path_without_query(value),
             _ => value,

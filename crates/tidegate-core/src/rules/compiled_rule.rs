@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::compiled_limit::{CompiledLimit, ElasticSource, Identity};
-use super::identity;
+use super::compiled_limit::{CompiledLimit, ResolvedElastic, CounterIdentity};
+use super::name_history;
 use super::{
-    Action, Attribute, Case, Descriptor, Elastic, ElasticBy, Limits, Pool, Rule, RuleLimit, RulesetError,
+    Action, Attribute, CaseSensitivity, Descriptor, Elastic, ElasticSource, RuleLimits, Pool, Rule, RuleLimit, RulesetError,
     Signal, Tiers,
 };
-use crate::{Policy, Timestamp};
+use crate::{StorePolicy, Timestamp};
 
 /// What the ruleset holds of a rule besides the rule as it was written.
 #[derive(Debug)]
@@ -40,10 +40,10 @@ impl CompiledRule {
         match &self.tiers {
             CompiledTiers::Same(positions) => positions.clone(),
             CompiledTiers::By { attribute, .. } => {
-                let value = descriptor.value(attribute).map(|value| attribute.compared(value));
+                let value = descriptor.value(attribute).map(|value| attribute.comparable_part(value));
                 match attribute.case() {
-                    Case::Kept => self.positions_of_plan(value),
-                    Case::Ignored => self.positions_of_plan(value.map(str::to_ascii_lowercase).as_deref()),
+                    CaseSensitivity::Sensitive => self.tier_positions(value),
+                    CaseSensitivity::Insensitive => self.tier_positions(value.map(str::to_ascii_lowercase).as_deref()),
                 }
             }
         }
@@ -62,11 +62,11 @@ impl CompiledRule {
     /// Supersedes the limits of the rule that had the same identity before.
     pub(super) fn supersede(&mut self, old: &Self, now: Timestamp) {
         let tiers: Vec<(Positions, &[CompiledLimit])> = match &self.tiers {
-            CompiledTiers::Same(positions) => vec![(positions.clone(), old.of_plan(None))],
+            CompiledTiers::Same(positions) => vec![(positions.clone(), old.tier_limits(None))],
             CompiledTiers::By { plans, default, .. } => {
                 let plans =
-                    plans.iter().map(|(plan, positions)| (positions.clone(), old.of_plan(Some(plan))));
-                plans.chain([(default.clone(), old.of_plan(None))]).collect()
+                    plans.iter().map(|(plan, positions)| (positions.clone(), old.tier_limits(Some(plan))));
+                plans.chain([(default.clone(), old.tier_limits(None))]).collect()
             }
         };
         for (positions, old) in tiers {
@@ -79,11 +79,11 @@ impl CompiledRule {
     }
 
     /// The limits of a plan; those of everyone else if there is no such plan.
-    fn of_plan(&self, plan: Option<&str>) -> &[CompiledLimit] {
-        &self.limits[as_indices(self.positions_of_plan(plan))]
+    fn tier_limits(&self, plan: Option<&str>) -> &[CompiledLimit] {
+        &self.limits[as_indices(self.tier_positions(plan))]
     }
 
-    fn positions_of_plan(&self, plan: Option<&str>) -> Positions {
+    fn tier_positions(&self, plan: Option<&str>) -> Positions {
         match &self.tiers {
             CompiledTiers::Same(positions) => positions.clone(),
             CompiledTiers::By { plans, default, .. } => {
@@ -98,16 +98,16 @@ fn as_indices(positions: Positions) -> Range<usize> {
 }
 
 /// What compiling a rule takes.
-pub(super) struct Compiler<'a> {
+pub(super) struct RuleCompiler<'a> {
     pub domain: &'a str,
     pub pools: &'a [Pool],
     pub names: &'a HashMap<&'a str, u32>,
     pub signal: &'a mut dyn FnMut(&str) -> Signal,
 }
 
-impl Compiler<'_> {
+impl RuleCompiler<'_> {
     /// Compiles a rule with this identity, with regard to the rule that had it before.
-    pub(super) fn rule(
+    pub(super) fn compile_rule(
         &mut self,
         rule: &Rule,
         identity: Box<str>,
@@ -115,40 +115,40 @@ impl Compiler<'_> {
     ) -> Result<CompiledRule, RulesetError> {
         let mut limits = Vec::new();
         let tiers = match &rule.limits {
-            Limits::Same(same) => {
-                CompiledTiers::Same(self.tier(rule, &identity, same, old, None, &mut limits)?)
+            RuleLimits::Same(same) => {
+                CompiledTiers::Same(self.compile_tier(rule, &identity, same, old, None, &mut limits)?)
             }
-            Limits::Tiers(Tiers { by, plans, default }) => CompiledTiers::By {
+            RuleLimits::Tiers(Tiers { attribute: by, plans, default }) => CompiledTiers::By {
                 attribute: by.clone(),
                 plans: plans
                     .iter()
                     .map(|(plan, tier)| {
                         // Written as its attribute is compared.
                         let plan: Box<str> = match by.case() {
-                            Case::Kept => plan.clone(),
-                            Case::Ignored => plan.to_ascii_lowercase().into(),
+                            CaseSensitivity::Sensitive => plan.clone(),
+                            CaseSensitivity::Insensitive => plan.to_ascii_lowercase().into(),
                         };
-                        let positions = self.tier(rule, &identity, tier, old, Some(&plan), &mut limits)?;
+                        let positions = self.compile_tier(rule, &identity, tier, old, Some(&plan), &mut limits)?;
                         Ok((plan, positions))
                     })
                     .collect::<Result<_, RulesetError>>()?,
-                default: self.tier(rule, &identity, default, old, None, &mut limits)?,
+                default: self.compile_tier(rule, &identity, default, old, None, &mut limits)?,
             },
         };
         let mut candidate = None;
         if let Some(limit) = &rule.candidate {
-            let identity = Identity {
+            let identity = CounterIdentity {
                 domain: self.domain,
                 rule: &identity,
                 part: "candidate",
-                limit: limit.identity(0),
-                keys: limit.key.form(rule.entries.as_ref()),
+                limit: limit.counter_id(0),
+                key_form: limit.key.key_form(rule.entries.as_ref()),
             };
             candidate = Some(next_position(&limits));
-            limits.push(self.limit(rule, identity, 0, limit)?);
+            limits.push(self.compile_limit(rule, identity, 0, limit)?);
         }
         let number =
-            |name: &str| self.names.get(name).copied().ok_or_else(|| RulesetError::Unknown(name.into()));
+            |name: &str| self.names.get(name).copied().ok_or_else(|| RulesetError::UnknownName(name.into()));
         let mut replaces: Vec<u32> =
             rule.replaces.iter().map(|name| number(name)).collect::<Result<_, _>>()?;
         replaces.sort_unstable();
@@ -156,7 +156,7 @@ impl Compiler<'_> {
     }
 
     /// Compiles the limits of a tier and says where they are.
-    fn tier(
+    fn compile_tier(
         &mut self,
         rule: &Rule,
         rule_identity: &str,
@@ -165,40 +165,40 @@ impl Compiler<'_> {
         plan: Option<&str>,
         limits: &mut Vec<CompiledLimit>,
     ) -> Result<Positions, RulesetError> {
-        let old = old.map(|old| old.of_plan(plan)).unwrap_or_default();
-        let named: Vec<_> = tier.iter().enumerate().map(|(position, limit)| limit.named(position)).collect();
+        let old = old.map(|old| old.tier_limits(plan)).unwrap_or_default();
+        let named: Vec<_> = tier.iter().enumerate().map(|(position, limit)| limit.name_history(position)).collect();
         let held = old.iter().map(|old| (old.id.clone(), old.counter_id.clone())).collect();
         let start = next_position(limits);
-        for ((position, limit), id) in tier.iter().enumerate().zip(identity::assign(&named, &held)) {
-            let keys = limit.key.form(rule.entries.as_ref());
-            let identity = Identity { domain: self.domain, rule: rule_identity, part: "", limit: id, keys };
-            limits.push(self.limit(rule, identity, position, limit)?);
+        for ((position, limit), id) in tier.iter().enumerate().zip(name_history::assign_identities(&named, &held)) {
+            let keys = limit.key.key_form(rule.entries.as_ref());
+            let identity = CounterIdentity { domain: self.domain, rule: rule_identity, part: "", limit: id, key_form: keys };
+            limits.push(self.compile_limit(rule, identity, position, limit)?);
         }
         Ok(start..next_position(limits))
     }
 
-    fn limit(
+    fn compile_limit(
         &mut self,
         rule: &Rule,
-        identity: Identity<'_>,
+        identity: CounterIdentity<'_>,
         position: usize,
         limit: &RuleLimit,
     ) -> Result<CompiledLimit, RulesetError> {
-        let mut elastic = ElasticSource::default();
+        let mut elastic = ResolvedElastic::default();
         match &limit.action {
-            Action::Elastic(Elastic { by: ElasticBy::Pool(name), .. }) => {
+            Action::Elastic(Elastic { source: ElasticSource::Pool(name), .. }) => {
                 let found = self.pools.iter().position(|pool| pool.name == *name);
-                elastic.pool = Some(found.ok_or_else(|| RulesetError::Unknown(name.clone()))?);
+                elastic.pool = Some(found.ok_or_else(|| RulesetError::UnknownName(name.clone()))?);
             }
-            Action::Elastic(Elastic { by: ElasticBy::Signal(name), .. }) => {
+            Action::Elastic(Elastic { source: ElasticSource::Signal(name), .. }) => {
                 elastic.signal = Some((self.signal)(name));
             }
             _ => {}
         }
-        let policy = Policy {
+        let policy = StorePolicy {
             on_store_failure: rule.on_store_failure_of(&limit.limit),
             deny_cache: rule.deny_cache,
-            ..Policy::default()
+            ..StorePolicy::default()
         };
         Ok(CompiledLimit::new(limit.clone(), position, identity, policy, elastic))
     }

@@ -36,7 +36,7 @@ pub enum Lookup {
     Conditions,
     /// As envoyproxy/ratelimit does, level by level: by a rule's [`entries`](super::Rule::entries) alone, an exact
     /// value before the first wildcard before a bare key, without coming back from a level once entered.
-    Levels,
+    DescriptorTree,
 }
 
 /// A limit that elastic limits share.

@@ -24,25 +24,25 @@ pub struct Evaluation {
     op: Op,
     now: Timestamp,
     /// Whether it is known which limits borrow.
-    is_peeked: bool,
+    has_peeked: bool,
 }
 
 /// What to ask the store next about a plan.
 #[derive(Clone, Copy, Debug)]
-pub struct NextAsk {
+pub struct NextCall {
     /// What to do with the plan.
     pub op: Op,
     /// What the reply is for.
-    pub purpose: AskPurpose,
+    pub phase: EvaluationPhase,
 }
 
 /// What a reply is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AskPurpose {
+pub enum EvaluationPhase {
     /// The answer is made from it.
-    Answer,
+    Decide,
     /// It says which limits borrow; then the store is asked again.
-    Borrowing,
+    FindBorrowing,
 }
 
 /// What a reply means.
@@ -58,7 +58,7 @@ impl Evaluation {
     /// A decision about a request that falls under no limits yet, at `now`.
     #[inline]
     pub fn new(op: Op, now: Timestamp) -> Self {
-        Self { matched: MatchedLimits::new(), parts: PlanParts::default(), op, now, is_peeked: false }
+        Self { matched: MatchedLimits::new(), parts: PlanParts::default(), op, now, has_peeked: false }
     }
 
     /// Finds the limits that a request falls under by these rules. Once, for each evaluation.
@@ -80,44 +80,44 @@ impl Evaluation {
 
     /// Sets the instant of the decision, if that is known only after matching.
     #[inline]
-    pub fn decide_at(&mut self, now: Timestamp) {
+    pub fn set_now(&mut self, now: Timestamp) {
         self.now = now;
     }
 
     /// Starts again, at another instant or with another operation.
     pub fn restart(&mut self, op: Op, now: Timestamp) {
-        (self.op, self.now, self.is_peeked) = (op, now, false);
-        self.matched.repay();
+        (self.op, self.now, self.has_peeked) = (op, now, false);
+        self.matched.clear_borrowing();
     }
 
     /// What to ask the store next, about the plan that is written to `plan`, which is empty.
     #[inline]
-    pub fn next<'a>(&'a mut self, rules: &'a Ruleset, plan: &mut Plan<'a>) -> Result<NextAsk, PlanFull> {
-        let Self { matched, parts, op, now, is_peeked } = self;
+    pub fn next_call<'a>(&'a mut self, rules: &'a Ruleset, plan: &mut Plan<'a>) -> Result<NextCall, PlanFull> {
+        let Self { matched, parts, op, now, has_peeked: is_peeked } = self;
         let matched = &*matched;
         matched.plan_into(plan, parts, rules, *now)?;
-        let is_charged = op.charges() && !matched.is_denied_without_trace(plan);
-        Ok(match is_charged && !*is_peeked && matched.has_to_be_peeked(rules, plan) {
-            true => NextAsk { op: Op::Peek, purpose: AskPurpose::Borrowing },
-            false => NextAsk { op: if is_charged { *op } else { Op::Peek }, purpose: AskPurpose::Answer },
+        let is_charged = op.charges() && !matched.is_denied_uncounted(plan);
+        Ok(match is_charged && !*is_peeked && matched.needs_peek(rules, plan) {
+            true => NextCall { op: Op::Peek, phase: EvaluationPhase::FindBorrowing },
+            false => NextCall { op: if is_charged { *op } else { Op::Peek }, phase: EvaluationPhase::Decide },
         })
     }
 
     /// Takes the outcomes of the plan that was asked about.
     #[inline]
-    pub fn take(&mut self, rules: &Ruleset, purpose: AskPurpose, outcomes: &[Outcome]) -> Progress {
+    pub fn apply_outcomes(&mut self, rules: &Ruleset, purpose: EvaluationPhase, outcomes: &[Outcome]) -> Progress {
         if self.matched.has_pool {
-            let borrowing = self.parts.borrowing(rules, &self.matched, outcomes, self.now);
+            let borrowing = self.parts.borrowing_limits(rules, &self.matched, outcomes, self.now);
             if !borrowing.is_empty() {
-                self.matched.borrow(&borrowing);
-                self.is_peeked = false;
+                self.matched.borrow_from_pools(&borrowing);
+                self.has_peeked = false;
                 return Progress::AskAgain;
             }
         }
         match purpose {
-            AskPurpose::Answer => Progress::Decided,
-            AskPurpose::Borrowing => {
-                self.is_peeked = true;
+            EvaluationPhase::Decide => Progress::Decided,
+            EvaluationPhase::FindBorrowing => {
+                self.has_peeked = true;
                 Progress::AskAgain
             }
         }
@@ -125,7 +125,7 @@ impl Evaluation {
 
     /// Makes the answer, from the last outcomes.
     #[inline]
-    pub fn answer<R>(&self, answer: &mut Answer<R>, outcomes: &[Outcome])
+    pub fn write_answer<R>(&self, answer: &mut Answer<R>, outcomes: &[Outcome])
     where
         R: Deref<Target = Ruleset>,
     {
@@ -134,13 +134,13 @@ impl Evaluation {
 
     /// How many limits are only tried out.
     #[inline]
-    pub fn candidates(&self) -> usize {
+    pub fn candidate_count(&self) -> usize {
         self.matched.candidates().len()
     }
 
     /// What to ask about a limit that is only tried out; none if its key cannot be made. It is charged where it admits the
     /// request, unless a limit of another rule denies that. A lease that it would hold is not handed out.
-    pub fn candidate<'a, R>(
+    pub fn candidate_call<'a, R>(
         &'a self,
         rules: &'a Ruleset,
         index: usize,
@@ -152,7 +152,7 @@ impl Evaluation {
     {
         let candidate = &self.matched.candidates()[index];
         let rule = rules.resolve(&candidate.limit).rule;
-        let is_denied = answer.limits().any(|limit| !std::ptr::eq(limit.rule, rule) && !limit.fate.passes());
+        let is_denied = answer.limits().any(|limit| !std::ptr::eq(limit.rule, rule) && !limit.kind.passes());
         let op = if op == Op::Peek || is_denied { Op::Peek } else { Op::Check };
         self.matched.candidate_plan(rules, candidate).map(|plan| (op, plan))
     }

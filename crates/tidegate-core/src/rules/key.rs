@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use super::{Attribute, Entries};
+use super::{Attribute, EntryPatterns};
 use crate::KeyForm;
 
 /// The attributes whose values make a key. None of them: one counter for everyone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Key {
+pub struct KeySpec {
     parts: Vec<KeyPart>,
 }
 
@@ -27,7 +27,7 @@ pub enum KeyPart {
         /// so that `{id}` may move.
         name: Box<str>,
         /// Its place, from 0.
-        place: usize,
+        index: usize,
     },
     /// The value of an entry of the descriptor, counted from 0, whatever its name.
     Entry(usize),
@@ -39,7 +39,7 @@ const SECRET_NAMES: [&str; 11] =
 
 /// What happens if a descriptor lacks an attribute of the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Missing {
+pub enum OnMissingKey {
     /// The limit does not apply.
     Skip,
     /// The request is denied.
@@ -49,7 +49,7 @@ pub enum Missing {
     Shared,
 }
 
-impl Key {
+impl KeySpec {
     /// The bits of an IPv6 address that stand for one client.
     pub const IPV6_PREFIX_BITS_DEFAULT: u8 = 64;
 
@@ -62,19 +62,19 @@ impl Key {
     }
 
     /// What its parts are called, as text that is the same if and only if they are.
-    pub(super) fn names(&self) -> String {
+    pub(super) fn part_names(&self) -> String {
         self.parts.iter().map(ToString::to_string).collect::<Vec<_>>().join("\u{1e}")
     }
 
     /// What the bytes of such keys are, in a rule that has these entries.
-    pub(super) fn form(&self, entries: Option<&Entries>) -> KeyForm {
+    pub(super) fn key_form(&self, entries: Option<&EntryPatterns>) -> KeyForm {
         let is_secret = |part: &KeyPart| match part {
             KeyPart::Attribute(attribute) => may_be_secret(attribute),
             KeyPart::Ip { .. } => false,
             KeyPart::PathSegment { name, .. } => is_secret_name(name),
             KeyPart::Entry(place) => entries
-                .and_then(|entries| entries.each.get(*place))
-                .is_none_or(|(name, _)| may_be_secret(&Attribute::named(name))),
+                .and_then(|entries| entries.patterns.get(*place))
+                .is_none_or(|(name, _)| may_be_secret(&Attribute::from_name(name))),
         };
         if self.parts.iter().any(is_secret) { KeyForm::Secret } else { KeyForm::Values }
     }
@@ -106,7 +106,7 @@ impl fmt::Display for KeyPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Attribute(attribute) => attribute.fmt(f),
-            Self::Ip { ipv6_prefix_bits: Key::IPV6_PREFIX_BITS_DEFAULT } => f.write_str("ip"),
+            Self::Ip { ipv6_prefix_bits: KeySpec::IPV6_PREFIX_BITS_DEFAULT } => f.write_str("ip"),
             Self::Ip { ipv6_prefix_bits } => write!(f, "ip/{ipv6_prefix_bits}"),
             Self::PathSegment { name, .. } => write!(f, "path.{name}"),
             Self::Entry(place) => write!(f, "entry.{}", place + 1),

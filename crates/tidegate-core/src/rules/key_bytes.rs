@@ -8,9 +8,9 @@ use std::ops::Range;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use smallvec::SmallVec;
 
-use super::pattern::start_of_block;
-use super::{Attribute, Case, Descriptor, Key, KeyPart, path_segment};
-use crate::key_values::{ABSENT, ADDRESS, DIGEST, TEXT};
+use super::pattern::network_address;
+use super::{Attribute, CaseSensitivity, Descriptor, KeySpec, KeyPart, path_segment};
+use crate::key_values::{TAG_ABSENT, TAG_ADDRESS, TAG_DIGEST, TAG_TEXT};
 
 /// A part that is longer stands in the key as a digest of itself.
 pub const KEY_PART_BYTES_MAX: usize = 1024;
@@ -20,37 +20,37 @@ pub(super) type KeyBuffer = SmallVec<[u8; 192]>;
 
 /// Whether a descriptor had all that a key is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    All,
-    NotAll,
+pub(super) enum KeyCompleteness {
+    Complete,
+    Incomplete,
 }
 
 /// Writes the key of a descriptor at the end of `buffer`. What is missing is written as missing. Values that are equal to
 /// conditions are equal here: a client must not come by another key by writing `POST` as `post`, or a path with another
 /// query.
-pub(super) fn write(key: &Key, descriptor: &Descriptor<'_>, buffer: &mut KeyBuffer) -> (Range<usize>, Found) {
+pub(super) fn write_key(key: &KeySpec, descriptor: &Descriptor<'_>, buffer: &mut KeyBuffer) -> (Range<usize>, KeyCompleteness) {
     let start = buffer.len();
-    let mut found = Found::All;
+    let mut found = KeyCompleteness::Complete;
     for part in key.parts() {
         match (part, value(part, descriptor)) {
             (_, None) => {
-                buffer.push(ABSENT);
-                found = Found::NotAll;
+                buffer.push(TAG_ABSENT);
+                found = KeyCompleteness::Incomplete;
             }
             (KeyPart::Ip { ipv6_prefix_bits }, Some(text)) => match address(text) {
-                Some(address) => write_address(group(address, *ipv6_prefix_bits), buffer),
-                None => write_text(text, Case::Kept, buffer),
+                Some(address) => write_address(client_network(address, *ipv6_prefix_bits), buffer),
+                None => write_text(text, CaseSensitivity::Sensitive, buffer),
             },
             (KeyPart::Attribute(attribute), Some(text)) => write_text(text, attribute.case(), buffer),
-            (_, Some(text)) => write_text(text, Case::Kept, buffer),
+            (_, Some(text)) => write_text(text, CaseSensitivity::Sensitive, buffer),
         }
     }
     (start..buffer.len(), found)
 }
 
 /// Writes text as it is at the end of `buffer`, in such a way that texts one after the other are told apart.
-pub(super) fn write_whole(text: &str, buffer: &mut KeyBuffer) {
-    write_text(text, Case::Kept, buffer);
+pub(super) fn write_verbatim(text: &str, buffer: &mut KeyBuffer) {
+    write_text(text, CaseSensitivity::Sensitive, buffer);
 }
 
 /// A value as people read it, in quotes where it could be taken for more than one, or cannot be seen.
@@ -60,18 +60,18 @@ pub fn value_text(value: &str) -> Cow<'_, str> {
 }
 
 /// A key as people read it: `user=42 ip=192.0.2.1`.
-pub fn key_text(key: &Key, descriptor: &Descriptor<'_>) -> String {
+pub fn key_text(key: &KeySpec, descriptor: &Descriptor<'_>) -> String {
     let part = |part: &KeyPart| match (part, value(part, descriptor)) {
         (_, None) => format!("{part} missing"),
         (KeyPart::Ip { ipv6_prefix_bits }, Some(text)) => match address(text) {
             Some(IpAddr::V6(_)) if *ipv6_prefix_bits < 128 => {
-                let grouped = address(text).map(|address| group(address, *ipv6_prefix_bits));
+                let grouped = address(text).map(|address| client_network(address, *ipv6_prefix_bits));
                 grouped.map_or_else(String::new, |first| format!("{part}={first}/{ipv6_prefix_bits}"))
             }
             Some(address) => format!("{part}={address}"),
             None => format!("{part}={}", value_text(text)),
         },
-        (KeyPart::Attribute(attribute), Some(text)) if attribute.case() == Case::Ignored => {
+        (KeyPart::Attribute(attribute), Some(text)) if attribute.case() == CaseSensitivity::Insensitive => {
             format!("{part}={}", value_text(&text.to_ascii_lowercase()))
         }
         (_, Some(text)) => format!("{part}={}", value_text(text)),
@@ -82,15 +82,15 @@ pub fn key_text(key: &Key, descriptor: &Descriptor<'_>) -> String {
 impl<'a> Descriptor<'a> {
     /// The value of an attribute; of a name that stands twice, the first.
     pub fn value(&self, attribute: &Attribute) -> Option<&'a str> {
-        self.entries.iter().find(|entry| attribute.is_named(entry.key)).map(|entry| entry.value)
+        self.entries.iter().find(|entry| attribute.matches_key(entry.key)).map(|entry| entry.value)
     }
 }
 
 fn value<'a>(part: &KeyPart, descriptor: &Descriptor<'a>) -> Option<&'a str> {
     match part {
-        KeyPart::Attribute(attribute) => descriptor.value(attribute).map(|value| attribute.compared(value)),
+        KeyPart::Attribute(attribute) => descriptor.value(attribute).map(|value| attribute.comparable_part(value)),
         KeyPart::Ip { .. } => descriptor.value(&Attribute::Ip),
-        KeyPart::PathSegment { place, .. } => {
+        KeyPart::PathSegment { index: place, .. } => {
             descriptor.value(&Attribute::Path).and_then(|path| path_segment(path, *place))
         }
         KeyPart::Entry(place) => descriptor.entries.get(*place).map(|entry| entry.value),
@@ -103,21 +103,21 @@ fn address(text: &str) -> Option<IpAddr> {
 }
 
 /// The first address of those that count as one client.
-fn group(address: IpAddr, ipv6_prefix_bits: u8) -> IpAddr {
-    if address.is_ipv4() { address } else { start_of_block(address, ipv6_prefix_bits) }
+fn client_network(address: IpAddr, ipv6_prefix_bits: u8) -> IpAddr {
+    if address.is_ipv4() { address } else { network_address(address, ipv6_prefix_bits) }
 }
 
 fn write_address(address: IpAddr, buffer: &mut KeyBuffer) {
     match address {
-        IpAddr::V4(address) => write_bytes(ADDRESS, &address.octets(), buffer),
-        IpAddr::V6(address) => write_bytes(ADDRESS, &address.octets(), buffer),
+        IpAddr::V4(address) => write_bytes(TAG_ADDRESS, &address.octets(), buffer),
+        IpAddr::V6(address) => write_bytes(TAG_ADDRESS, &address.octets(), buffer),
     }
 }
 
-fn write_text(text: &str, case: Case, buffer: &mut KeyBuffer) {
+fn write_text(text: &str, case: CaseSensitivity, buffer: &mut KeyBuffer) {
     if text.len() <= KEY_PART_BYTES_MAX {
-        write_bytes(TEXT, text.as_bytes(), buffer);
-        if case == Case::Ignored {
+        write_bytes(TAG_TEXT, text.as_bytes(), buffer);
+        if case == CaseSensitivity::Insensitive {
             let start = buffer.len() - text.len();
             buffer[start..].make_ascii_lowercase();
         }
@@ -125,10 +125,10 @@ fn write_text(text: &str, case: Case, buffer: &mut KeyBuffer) {
     }
     let mut hasher = SipHasher13::new();
     match case {
-        Case::Kept => hasher.write(text.as_bytes()),
-        Case::Ignored => hasher.write(text.to_ascii_lowercase().as_bytes()),
+        CaseSensitivity::Sensitive => hasher.write(text.as_bytes()),
+        CaseSensitivity::Insensitive => hasher.write(text.to_ascii_lowercase().as_bytes()),
     }
-    write_bytes(DIGEST, &hasher.finish128().as_bytes(), buffer);
+    write_bytes(TAG_DIGEST, &hasher.finish128().as_bytes(), buffer);
 }
 
 fn write_bytes(kind: u8, bytes: &[u8], buffer: &mut KeyBuffer) {
@@ -144,18 +144,18 @@ mod tests {
     use crate::{KeyValue, key_values};
 
     #[test]
-    fn a_key_is_taken_apart_into_what_it_was_made_of() {
-        let attribute = |name| KeyPart::Attribute(Attribute::named(name));
+    fn key_values_are_decoded_from_key_bytes() {
+        let attribute = |name| KeyPart::Attribute(Attribute::from_name(name));
         let ip = KeyPart::Ip { ipv6_prefix_bits: 64 };
         let key =
-            Key::new([attribute("method"), attribute("long"), attribute("none"), attribute("user"), ip]);
+            KeySpec::new([attribute("method"), attribute("long"), attribute("none"), attribute("user"), ip]);
         let long = "x".repeat(KEY_PART_BYTES_MAX + 1);
         let entry = |key, value| Entry { key, value };
         for (ip, address) in [("192.0.2.1", "192.0.2.1"), ("2001:db8::1:2:3:4", "2001:db8::")] {
             let entries =
                 [entry("method", "GET"), entry("long", &long), entry("user", "Ann"), entry("ip", ip)];
             let mut buffer = KeyBuffer::new();
-            write(&key, &Descriptor::new(&entries, 1), &mut buffer);
+            write_key(&key, &Descriptor::new(&entries, 1), &mut buffer);
             let values: Vec<KeyValue<'_>> = key_values(&buffer).collect();
             let [
                 KeyValue::Text(b"get"),

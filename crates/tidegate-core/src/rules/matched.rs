@@ -9,10 +9,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::compiled_limit::CompiledLimit;
-use super::key_bytes::{self, Found, KeyBuffer};
-use super::request_limit::OwnLimit;
+use super::key_bytes::{self, KeyCompleteness, KeyBuffer};
+use super::request_limit::RequestLimitRule;
 use super::{
-    Action, CostFrom, Descriptor, DomainRules, Matches, Missing, Request, Rule, RuleLimit, Ruleset, Unit,
+    Action, CostSource, Descriptor, CompiledDomain, RuleMatches, OnMissingKey, Request, Rule, RuleLimit, Ruleset, TimeUnit,
 };
 use crate::{Counter, Outcome, Role};
 
@@ -44,11 +44,11 @@ pub struct MatchedLimit {
     pub cost: u64,
     pub(super) key: MatchedKey,
     /// L, if it is not the written one.
-    pub(super) resized: Option<Resized>,
+    pub(super) resized: Option<ResizedLimit>,
     /// The outcome of the part that is always granted, if the request borrows from the pool.
     ///
     /// Boxed, because few requests borrow, and all matched limits are moved.
-    pub(super) borrows: Option<Box<Outcome>>,
+    pub(super) granted_outcome: Option<Box<Outcome>>,
 }
 
 /// Refers to a limit.
@@ -57,14 +57,14 @@ pub enum LimitRef {
     /// A limit of a rule, by its position.
     Rule(LimitPosition),
     /// The request's own limit.
-    Request(Unit),
+    Request(TimeUnit),
     /// A limit that takes the place of a rule's limit for this request. Boxed, because few limits do.
-    Owned(Box<OwnedLimit>),
+    Override(Box<LimitOverride>),
 }
 
 /// A limit that takes the place of a rule's limit.
 #[derive(Clone, Debug)]
-pub struct OwnedLimit {
+pub struct LimitOverride {
     /// Which limit it takes the place of.
     pub position: LimitPosition,
     /// The limit.
@@ -81,7 +81,7 @@ pub struct LimitPosition {
 
 /// An L that is not the written one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Resized {
+pub(super) struct ResizedLimit {
     /// L.
     pub units: u64,
     /// The position of its counter among those that are resized.
@@ -108,7 +108,7 @@ pub struct ResolvedLimit<'a> {
 
 impl Ruleset {
     /// The limits that a request falls under. A domain without rules has no limits but requests' own.
-    pub fn matched_by(&self, request: &Request<'_>) -> MatchedLimits {
+    pub fn matched_limits(&self, request: &Request<'_>) -> MatchedLimits {
         let mut matched = MatchedLimits::new();
         matched.match_request(self, request);
         matched
@@ -119,19 +119,19 @@ impl Ruleset {
     pub fn resolve<'a>(&'a self, limit: &'a LimitRef) -> ResolvedLimit<'a> {
         match limit {
             LimitRef::Rule(position) => {
-                let domain = self.at(position.domain);
+                let domain = self.domain_at(position.domain);
                 ResolvedLimit {
                     rule: &domain.rules()[position.rule as usize],
                     limit: domain.compiled(position.rule).limit(position.limit),
                 }
             }
             LimitRef::Request(unit) => {
-                let OwnLimit { rule, limit } = OwnLimit::per(*unit);
+                let RequestLimitRule { rule, limit } = RequestLimitRule::for_unit(*unit);
                 ResolvedLimit { rule, limit }
             }
-            LimitRef::Owned(owned) => {
-                let OwnedLimit { position, limit } = &**owned;
-                ResolvedLimit { rule: &self.at(position.domain).rules()[position.rule as usize], limit }
+            LimitRef::Override(owned) => {
+                let LimitOverride { position, limit } = &**owned;
+                ResolvedLimit { rule: &self.domain_at(position.domain).rules()[position.rule as usize], limit }
             }
         }
     }
@@ -155,13 +155,13 @@ impl MatchedLimits {
 
     /// Adds the limits that a request falls under.
     pub(super) fn match_request(&mut self, rules: &Ruleset, request: &Request<'_>) {
-        self.domain = rules.position(request.domain);
+        self.domain = rules.domain_position(request.domain);
         if let Some(domain) = self.domain {
             self.match_rules(rules, domain, request);
         }
         for (number, descriptor) in (0..).zip(request.descriptors) {
             if let Some(limit) = descriptor.limit {
-                self.match_own(request.domain, number, descriptor, limit);
+                self.match_request_limit(request.domain, number, descriptor, limit);
             }
         }
     }
@@ -182,11 +182,11 @@ impl MatchedLimits {
         let Some(matched) = self.limits.get_mut(index) else { return };
         let position = match &matched.limit {
             LimitRef::Rule(position) => *position,
-            LimitRef::Owned(owned) => owned.position,
+            LimitRef::Override(owned) => owned.position,
             LimitRef::Request(_) => return,
         };
         self.has_pool |= limit.pool.is_some();
-        matched.limit = LimitRef::Owned(Box::new(OwnedLimit { position, limit }));
+        matched.limit = LimitRef::Override(Box::new(LimitOverride { position, limit }));
         matched.resized = None;
     }
 
@@ -197,15 +197,15 @@ impl MatchedLimits {
     }
 
     /// Lets limits borrow from their pools, after which the store is to be asked again.
-    pub(super) fn borrow(&mut self, borrowing: &[(u32, Outcome)]) {
+    pub(super) fn borrow_from_pools(&mut self, borrowing: &[(u32, Outcome)]) {
         for (index, granted) in borrowing {
-            self.limits[*index as usize].borrows = Some(Box::new(*granted));
+            self.limits[*index as usize].granted_outcome = Some(Box::new(*granted));
         }
     }
 
     /// Lets no limit borrow, as before the store was asked.
-    pub(super) fn repay(&mut self) {
-        self.limits.iter_mut().for_each(|matched| matched.borrows = None);
+    pub(super) fn clear_borrowing(&mut self) {
+        self.limits.iter_mut().for_each(|matched| matched.granted_outcome = None);
     }
 
     pub(super) fn key(&self, matched: &MatchedLimit) -> Option<&[u8]> {
@@ -215,21 +215,21 @@ impl MatchedLimits {
         }
     }
 
-    pub(super) fn resize(&mut self, limit: &CompiledLimit, units: u64) -> Resized {
+    pub(super) fn resize(&mut self, limit: &CompiledLimit, units: u64) -> ResizedLimit {
         let index = as_u32(self.resized.len());
         self.resized.push(limit.main.current.resized(units));
-        Resized { units, index }
+        ResizedLimit { units, index }
     }
 
     /// Adds the limits of all rules that apply to the descriptors which have no limit of their own.
     fn match_rules(&mut self, rules: &Ruleset, position: u32, request: &Request<'_>) {
-        let domain = rules.at(position);
+        let domain = rules.domain_at(position);
         let mut applying: SmallVec<[(u32, u32); 8]> = SmallVec::new();
-        let mut matches = Matches::new();
+        let mut matches = RuleMatches::new();
         for (number, descriptor) in (0..).zip(request.descriptors) {
             if descriptor.limit.is_none() {
-                domain.matching(descriptor, &mut matches);
-                applying.extend(matches.take().map(|rule| (number, rule)));
+                domain.matching_rules(descriptor, &mut matches);
+                applying.extend(matches.drain().map(|rule| (number, rule)));
             }
         }
         let replaces = |other: u32, rule: u32| domain.compiled(other).replaces.binary_search(&rule).is_ok();
@@ -248,7 +248,7 @@ impl MatchedLimits {
 
     fn match_rule(
         &mut self,
-        domain: &DomainRules,
+        domain: &CompiledDomain,
         rule: LimitPosition,
         number: u32,
         descriptor: &Descriptor<'_>,
@@ -281,11 +281,11 @@ impl MatchedLimits {
         descriptor_number: u32,
         descriptor: &Descriptor<'_>,
     ) -> Option<MatchedLimit> {
-        let (range, found) = key_bytes::write(&limit.limit.key, descriptor, &mut self.keys);
+        let (range, found) = key_bytes::write_key(&limit.limit.key, descriptor, &mut self.keys);
         let key = match (found, limit.limit.missing) {
-            (Found::All, _) | (Found::NotAll, Missing::Shared) => MatchedKey::at(range),
-            (Found::NotAll, Missing::Deny) => MatchedKey::Missing,
-            (Found::NotAll, Missing::Skip) => return None,
+            (KeyCompleteness::Complete, _) | (KeyCompleteness::Incomplete, OnMissingKey::Shared) => MatchedKey::at(range),
+            (KeyCompleteness::Incomplete, OnMissingKey::Deny) => MatchedKey::Missing,
+            (KeyCompleteness::Incomplete, OnMissingKey::Skip) => return None,
         };
         let resized = limit.resized_by_signal().map(|units| self.resize(limit, units));
         Some(MatchedLimit {
@@ -294,7 +294,7 @@ impl MatchedLimits {
             cost: cost(&limit.limit, descriptor),
             key,
             resized,
-            borrows: None,
+            granted_outcome: None,
         })
     }
 }
@@ -334,16 +334,16 @@ fn cost(limit: &RuleLimit, descriptor: &Descriptor<'_>) -> u64 {
     match (&limit.cost, descriptor.cost) {
         // A request of cost zero asks without charging.
         (_, 0) => 0,
-        (CostFrom::Request, cost) => cost,
-        (CostFrom::Fixed(cost), _) => *cost,
-        (CostFrom::Attribute { attribute, default }, _) => {
-            descriptor.value(attribute).and_then(whole_number).unwrap_or(*default)
+        (CostSource::Request, cost) => cost,
+        (CostSource::Fixed(cost), _) => *cost,
+        (CostSource::Attribute { attribute, default }, _) => {
+            descriptor.value(attribute).and_then(parse_whole_number).unwrap_or(*default)
         }
     }
 }
 
 /// A whole number. A number that is too large is the largest one, so that it never costs less.
-fn whole_number(text: &str) -> Option<u64> {
+fn parse_whole_number(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().unwrap_or(u64::MAX))
 }

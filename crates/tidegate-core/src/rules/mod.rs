@@ -16,13 +16,13 @@ mod answer;
 mod attribute;
 mod compiled_limit;
 mod compiled_rule;
-mod delays;
+mod delay_limits;
 mod domain;
 mod evaluation;
-mod identity;
+mod name_history;
 mod key;
 mod key_bytes;
-mod levels;
+mod descriptor_tree;
 mod matched;
 mod matching;
 mod pattern;
@@ -35,28 +35,28 @@ mod ruleset;
 mod signal;
 
 pub use crate::{DenyCache, OnStoreFailure};
-pub use action::{Action, Elastic, ElasticBy, Margin};
-pub use answer::{Answer, Asked, Fate, LimitAnswer};
+pub use action::{Action, Elastic, ElasticSource, Margin};
+pub use answer::{Answer, KeyStatus, AnswerKind, LimitAnswer};
 pub use attribute::Attribute;
 pub use compiled_limit::CompiledLimit;
-pub use delays::Delay;
+pub use delay_limits::DelayLimit;
 pub use domain::{Apply, Domain, Lookup, Pool};
-pub use evaluation::{AskPurpose, Evaluation, NextAsk, Progress};
-pub use key::{Key, KeyPart, Missing};
+pub use evaluation::{EvaluationPhase, Evaluation, NextCall, Progress};
+pub use key::{KeySpec, KeyPart, OnMissingKey};
 pub use key_bytes::{KEY_PART_BYTES_MAX, key_text, value_text};
-pub use levels::Levels;
-pub use matched::{LimitPosition, LimitRef, MatchedLimit, MatchedLimits, OwnedLimit, ResolvedLimit};
-pub use matching::{Found, Index, Matches, Mismatch};
+pub use descriptor_tree::DescriptorTree;
+pub use matched::{LimitPosition, LimitRef, MatchedLimit, MatchedLimits, LimitOverride, ResolvedLimit};
+pub use matching::{AttributeValues, RuleIndex, RuleMatches, Mismatch};
 pub use pattern::{
-    Case, Net, NetSet, PATH_SEGMENTS_MAX, PATTERN_TEXT_BYTES_MAX, PathPattern, PathSet, Pattern,
+    CaseSensitivity, Net, NetSet, PATH_SEGMENTS_MAX, PATTERN_TEXT_BYTES_MAX, PathPattern, PathSet, Pattern,
     PatternError, REGEX_COMPILED_BYTES_MAX, REGEX_NESTING_MAX, Regex, SET_ENTRIES_MAX, Segment, ValueSet,
     Wildcard, path_segment, path_without_query,
 };
 pub use plan_draft::{PlanDraft, PlanParts};
 pub use request::{Descriptor, Entry, Request};
-pub use request_limit::{OVERRIDE_RULE, RequestLimit, Unit};
-pub use rule::{Condition, CostFrom, Entries, Limits, Rule, RuleLimit, Tiers};
-pub use ruleset::{DomainRules, Ruleset, RulesetError};
-pub use signal::{Level, NotALevel, Signal};
+pub use request_limit::{REQUEST_LIMIT_RULE, RequestLimit, TimeUnit};
+pub use rule::{Condition, CostSource, EntryPatterns, RuleLimits, Rule, RuleLimit, Tiers};
+pub use ruleset::{CompiledDomain, Ruleset, RulesetError};
+pub use signal::{Level, ParseLevelError, Signal};
 
 pub use crate::{KeyValue, LimitId, key_values};

@@ -5,10 +5,10 @@ use smallvec::SmallVec;
 use super::answer::PartOutcomes;
 use super::compiled_limit::{CompiledLimit, CounterVersions};
 use super::matched::{MatchedLimit, MatchedLimits};
-use super::refusing::REFUSING;
+use super::refusing::DENYING_COUNTERS;
 use super::{ResolvedLimit, Ruleset};
-use crate::succession::Retiring;
-use crate::{Algorithm, Charge, Counter, Outcome, Plan, PlanFull, Policy, Role, Timestamp, Verdict};
+use crate::migration::SupersededCounter;
+use crate::{Algorithm, Charge, Counter, Outcome, Plan, PlanFull, StorePolicy, Role, Timestamp, OutcomeKind};
 
 /// A plan, and what each of its charges is to the limits that the request falls under.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(super) struct PlanPart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartCounter {
     Main,
-    Second,
+    Secondary,
     Pool,
 }
 
@@ -61,26 +61,26 @@ impl MatchedLimits {
         now: Timestamp,
     ) -> Result<(), PlanFull> {
         parts.0.clear();
-        let mut draft = Draft { plan, parts };
+        let mut draft = DraftWriter { plan, parts };
         let mut has_superseded = false;
         for (index, matched) in (0..).zip(&self.limits) {
             let Some(key) = self.key(matched) else { continue };
             let resolved = rules.resolve(&matched.limit);
-            let main = self.main(index, matched, key, resolved);
+            let main = self.main_counter(index, matched, key, resolved);
             draft.add(&main, main.current, None)?;
             has_superseded |= !main.superseded.is_empty();
-            if let Some(second) = self.second(index, matched, key, resolved, rules) {
+            if let Some(second) = self.secondary_counter(index, matched, key, resolved, rules) {
                 draft.add(&second, second.current, None)?;
                 has_superseded |= !second.superseded.is_empty();
             }
         }
-        if self.lacks_a_key(rules) {
+        if self.has_missing_enforced_key(rules) {
             // The request is denied whatever the others say; they answer as to a request that is denied. This charge keeps no
             // state. It takes the key of another charge, in the same form, for stores that keep the keys of one entity together.
             let first = draft.plan.charges().first();
             let (key, form) =
                 first.map_or_else(Default::default, |charge| (charge.key, charge.counter.key_form()));
-            draft.plan.add(Charge::new(key, REFUSING.of(form), 1))?;
+            draft.plan.add(Charge::new(key, DENYING_COUNTERS.for_key_form(form), 1))?;
         }
         if has_superseded {
             // A plan without room for superseded counters is still decided.
@@ -99,18 +99,18 @@ impl MatchedLimits {
 
     /// The plan of all counters that may hold a lease of the request: those that hold it now, superseded ones, however old,
     /// and pools, whether the request borrowed from them or not.
-    pub fn plan_of_leases<'a>(&'a self, rules: &'a Ruleset) -> Result<Plan<'a>, PlanFull> {
+    pub fn lease_plan<'a>(&'a self, rules: &'a Ruleset) -> Result<Plan<'a>, PlanFull> {
         let mut plan = Plan::new();
         for matched in &self.limits {
             let Some(key) = self.key(matched) else { continue };
             let resolved = rules.resolve(&matched.limit);
             let limit = resolved.limit;
-            let own = std::iter::once(&limit.main).chain(&limit.second).map(|versions| (versions, key));
+            let own = std::iter::once(&limit.main).chain(&limit.secondary).map(|versions| (versions, key));
             // A pool has one counter for all keys.
             let pool = self.pool(rules, limit).map(|pool| (pool, [].as_slice()));
             for (versions, key) in own.chain(pool) {
                 let is_lease = |counter: &&Counter| matches!(counter.algorithm(), Algorithm::Leases(_));
-                for counter in versions.all().map(|(counter, _)| counter).filter(is_lease) {
+                for counter in versions.versions().map(|(counter, _)| counter).filter(is_lease) {
                     let charge = Charge::new(key, counter, matched.cost);
                     plan.add(Charge { role: resolved.role(), policy: limit.policy, ..charge })?;
                 }
@@ -120,7 +120,7 @@ impl MatchedLimits {
     }
 
     /// Whether the request is denied whatever the store says, because it lacks a part of a key.
-    fn lacks_a_key(&self, rules: &Ruleset) -> bool {
+    fn has_missing_enforced_key(&self, rules: &Ruleset) -> bool {
         let lacks =
             |matched: &MatchedLimit| !matched.has_key() && rules.resolve(&matched.limit).is_enforced();
         self.has_missing_key && self.limits.iter().any(lacks)
@@ -130,15 +130,15 @@ impl MatchedLimits {
     #[cold]
     fn add_superseded<'a>(
         &'a self,
-        draft: &mut Draft<'_, 'a>,
+        draft: &mut DraftWriter<'_, 'a>,
         rules: &'a Ruleset,
         now: Timestamp,
     ) -> Result<(), PlanFull> {
         for (index, matched) in (0..).zip(&self.limits) {
             let Some(key) = self.key(matched) else { continue };
             let resolved = rules.resolve(&matched.limit);
-            let main = self.main(index, matched, key, resolved);
-            for counted in [main].into_iter().chain(self.second(index, matched, key, resolved, rules)) {
+            let main = self.main_counter(index, matched, key, resolved);
+            for counted in [main].into_iter().chain(self.secondary_counter(index, matched, key, resolved, rules)) {
                 for old in counted.superseded.iter().filter(|old| now < old.until) {
                     draft.add(&counted, &old.counter, Some(old.until))?;
                 }
@@ -149,77 +149,77 @@ impl MatchedLimits {
 
     /// What is counted by the main counter of a limit.
     #[inline]
-    fn main<'a>(
+    fn main_counter<'a>(
         &'a self,
         index: u32,
         matched: &MatchedLimit,
         key: &'a [u8],
         resolved: ResolvedLimit<'a>,
-    ) -> Counted<'a> {
+    ) -> CountedPart<'a> {
         let CounterVersions { current, superseded } = &resolved.limit.main;
         // Superseded counters have windows of their own; the other L does not belong to them.
         let current = matched.resized.map_or(current, |resized| &self.resized[resized.index as usize]);
         let (cost, policy, role) = (matched.cost, resolved.limit.policy, resolved.role());
-        Counted { index, which: PartCounter::Main, key, cost, policy, current, superseded, role }
+        CountedPart { index, counter: PartCounter::Main, key, cost, policy, current, superseded, role }
     }
 
     /// What is counted by the second counter of a limit, or by the pool that it borrows from.
     #[inline]
-    fn second<'a>(
+    fn secondary_counter<'a>(
         &'a self,
         index: u32,
         matched: &MatchedLimit,
         key: &'a [u8],
         resolved: ResolvedLimit<'a>,
         rules: &'a Ruleset,
-    ) -> Option<Counted<'a>> {
+    ) -> Option<CountedPart<'a>> {
         let limit = resolved.limit;
-        let second = limit.second.as_ref()?;
+        let second = limit.secondary.as_ref()?;
         let (which, key, versions, role) = match self.pool(rules, limit) {
             // A pool has one counter for all keys.
-            Some(pool) if matched.borrows.is_some() => {
+            Some(pool) if matched.granted_outcome.is_some() => {
                 (PartCounter::Pool, [].as_slice(), pool, Role::Enforced)
             }
-            Some(_) => (PartCounter::Second, key, second, Role::Enforced),
-            None => (PartCounter::Second, key, second, Role::Observed),
+            Some(_) => (PartCounter::Secondary, key, second, Role::Enforced),
+            None => (PartCounter::Secondary, key, second, Role::Observed),
         };
         let CounterVersions { current, superseded } = versions;
         let (cost, policy) = (matched.cost, limit.policy);
-        Some(Counted { index, which, key, cost, policy, current, superseded, role })
+        Some(CountedPart { index, counter: which, key, cost, policy, current, superseded, role })
     }
 
     fn pool<'a>(&self, rules: &'a Ruleset, limit: &CompiledLimit) -> Option<&'a CounterVersions> {
-        limit.pool.zip(self.domain).map(|(pool, domain)| rules.at(domain).pool(pool))
+        limit.pool.zip(self.domain).map(|(pool, domain)| rules.domain_at(domain).pool(pool))
     }
 }
 
 /// What is counted for a limit: its main counter or its second one, with the counters that it superseded.
-struct Counted<'a> {
+struct CountedPart<'a> {
     index: u32,
-    which: PartCounter,
+    counter: PartCounter,
     key: &'a [u8],
     cost: u64,
-    policy: Policy,
+    policy: StorePolicy,
     current: &'a Counter,
-    superseded: &'a [Retiring],
+    superseded: &'a [SupersededCounter],
     role: Role,
 }
 
 /// A plan that is being made, and its parts.
-struct Draft<'d, 'a> {
+struct DraftWriter<'d, 'a> {
     plan: &'d mut Plan<'a>,
     parts: &'d mut PlanParts,
 }
 
-impl<'a> Draft<'_, 'a> {
+impl<'a> DraftWriter<'_, 'a> {
     #[inline]
     fn add(
         &mut self,
-        counted: &Counted<'a>,
+        counted: &CountedPart<'a>,
         counter: &'a Counter,
         until: Option<Timestamp>,
     ) -> Result<(), PlanFull> {
-        let Counted { index, which, key, cost, policy, role, .. } = *counted;
+        let CountedPart { index, counter: which, key, cost, policy, role, .. } = *counted;
         let charge = self.plan.add(Charge { key, counter, cost, role, policy })?;
         // A plan has few charges.
         let charge = u32::try_from(charge).unwrap_or(u32::MAX);
@@ -231,17 +231,17 @@ impl<'a> Draft<'_, 'a> {
 impl MatchedLimits {
     /// Whether their plan is denied whatever the store says, and leaves no trace: then a peek is enough. A store that keeps its
     /// keys in several places would charge some of them and give that back.
-    pub(super) fn is_denied_without_trace(&self, plan: &Plan<'_>) -> bool {
+    pub(super) fn is_denied_uncounted(&self, plan: &Plan<'_>) -> bool {
         let charges = plan.charges();
         self.has_missing_key
-            && charges.iter().any(|charge| REFUSING.is(charge.counter))
+            && charges.iter().any(|charge| DENYING_COUNTERS.contains(charge.counter))
             && charges.iter().any(|charge| charge.key != charges[0].key)
             && !counts_denied(plan)
     }
 
     /// Whether limits may borrow from pools, and other limits count denied attempts. Then it has to be known before charging
     /// which limits borrow, or an attempt would count each time that the store is asked.
-    pub(super) fn has_to_be_peeked(&self, rules: &Ruleset, plan: &Plan<'_>) -> bool {
+    pub(super) fn needs_peek(&self, rules: &Ruleset, plan: &Plan<'_>) -> bool {
         self.has_pool && self.limits.iter().any(|one| may_borrow(rules, one)) && counts_denied(plan)
     }
 }
@@ -253,7 +253,7 @@ fn counts_denied(plan: &Plan<'_>) -> bool {
 impl PlanParts {
     /// The limits that have nothing left of what they always grant and have a pool to borrow from, each with the outcome of
     /// what it always grants.
-    pub(super) fn borrowing(
+    pub(super) fn borrowing_limits(
         &self,
         rules: &Ruleset,
         matched: &MatchedLimits,
@@ -263,12 +263,12 @@ impl PlanParts {
         let able = (0..).zip(&matched.limits).filter(|(_, one)| may_borrow(rules, one));
         let granted = able.filter_map(|(index, _)| {
             let part = PartOutcomes { parts: &self.0, limit: index, outcomes, now };
-            Some((index, part.of(PartCounter::Second)?))
+            Some((index, part.merged(PartCounter::Secondary)?))
         });
-        granted.filter(|(_, granted)| granted.verdict == Verdict::Denied).collect()
+        granted.filter(|(_, granted)| granted.kind == OutcomeKind::Denied).collect()
     }
 }
 
 fn may_borrow(rules: &Ruleset, matched: &MatchedLimit) -> bool {
-    matched.borrows.is_none() && rules.resolve(&matched.limit).limit.pool.is_some()
+    matched.granted_outcome.is_none() && rules.resolve(&matched.limit).limit.pool.is_some()
 }

@@ -6,26 +6,26 @@ use super::LimitId;
 use crate::{Counter, KeyForm, LimitSpec, WINDOW_NS_MIN};
 
 /// A counter that admits nothing, for keys of each form.
-pub(super) struct Refusing {
+pub(super) struct DenyingCounters {
     plain: Counter,
     values: Counter,
     secret: Counter,
 }
 
 /// That of all plans.
-pub(super) static REFUSING: LazyLock<Refusing> = LazyLock::new(|| {
+pub(super) static DENYING_COUNTERS: LazyLock<DenyingCounters> = LazyLock::new(|| {
     let nothing = LimitSpec::new(0, WINDOW_NS_MIN).build().expect("zero is a limit");
-    let plain = Counter::known_as("", &LimitId::Place(0), nothing);
-    Refusing {
-        values: plain.clone().with_keys(KeyForm::Values),
-        secret: plain.clone().with_keys(KeyForm::Secret),
+    let plain = Counter::with_id("", &LimitId::Position(0), nothing);
+    DenyingCounters {
+        values: plain.clone().with_key_form(KeyForm::Values),
+        secret: plain.clone().with_key_form(KeyForm::Secret),
         plain,
     }
 });
 
-impl Refusing {
+impl DenyingCounters {
     /// That for keys of this form.
-    pub fn of(&self, form: KeyForm) -> &Counter {
+    pub fn for_key_form(&self, form: KeyForm) -> &Counter {
         match form {
             KeyForm::Plain => &self.plain,
             KeyForm::Values => &self.values,
@@ -34,7 +34,7 @@ impl Refusing {
     }
 
     /// Whether a counter is one of these.
-    pub fn is(&self, counter: &Counter) -> bool {
+    pub fn contains(&self, counter: &Counter) -> bool {
         counter.id() == self.plain.id()
     }
 }

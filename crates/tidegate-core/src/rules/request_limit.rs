@@ -6,16 +6,16 @@
 
 use std::sync::LazyLock;
 
-use super::compiled_limit::{CompiledLimit, ElasticSource, Identity};
+use super::compiled_limit::{CompiledLimit, ResolvedElastic, CounterIdentity};
 use super::key_bytes::KeyBuffer;
 use super::matched::{LimitRef, MatchedKey, MatchedLimit};
 use super::{
-    Action, CostFrom, Descriptor, Key, LimitId, Limits, MatchedLimits, Missing, Rule, RuleLimit, key_bytes,
+    Action, CostSource, Descriptor, KeySpec, LimitId, RuleLimits, MatchedLimits, OnMissingKey, Rule, RuleLimit, key_bytes,
 };
-use crate::{AlgorithmName, KeyForm, LimitSpec, Policy};
+use crate::{AlgorithmName, KeyForm, LimitSpec, StorePolicy};
 
 /// What the rule is called in answers that stands for the limits which requests bring along.
-pub const OVERRIDE_RULE: &str = "override";
+pub const REQUEST_LIMIT_RULE: &str = "override";
 
 /// A limit that a request brings along. Zero units: everything is denied that costs anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,12 +23,12 @@ pub struct RequestLimit {
     /// L.
     pub units: u32,
     /// W.
-    pub per: Unit,
+    pub per: TimeUnit,
 }
 
 /// A unit of time, as the windows of requests' own limits are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Unit {
+pub enum TimeUnit {
     /// A second.
     Second,
     /// 60 seconds.
@@ -45,7 +45,7 @@ pub enum Unit {
     Year,
 }
 
-impl Unit {
+impl TimeUnit {
     /// All of them, shortest first.
     pub const ALL: [Self; 7] =
         [Self::Second, Self::Minute, Self::Hour, Self::Day, Self::Week, Self::Month, Self::Year];
@@ -81,18 +81,18 @@ impl Unit {
 
 /// What stands for the limits of one unit where rules do for others. L is the request's own.
 #[derive(Debug)]
-pub(super) struct OwnLimit {
+pub(super) struct RequestLimitRule {
     pub rule: Rule,
     pub limit: CompiledLimit,
 }
 
-impl OwnLimit {
+impl RequestLimitRule {
     /// Of this unit.
-    pub fn per(unit: Unit) -> &'static Self {
-        &OWN_LIMITS[unit as usize]
+    pub fn for_unit(unit: TimeUnit) -> &'static Self {
+        &REQUEST_LIMIT_RULES[unit as usize]
     }
 
-    fn new(unit: Unit) -> Self {
+    fn new(unit: TimeUnit) -> Self {
         let spec = LimitSpec {
             algorithm: Some(AlgorithmName::FixedWindow),
             name: Some(unit.as_str().to_owned()),
@@ -101,22 +101,22 @@ impl OwnLimit {
         let limit = RuleLimit {
             limit: spec.build().expect("every unit is a window"),
             was: None,
-            key: Key::default(),
-            missing: Missing::Shared,
-            cost: CostFrom::Request,
+            key: KeySpec::default(),
+            missing: OnMissingKey::Shared,
+            cost: CostSource::Request,
             action: Action::Reject,
         };
         // Its keys are whole descriptors, whatever is in them.
-        let identity = Identity {
+        let identity = CounterIdentity {
             domain: "",
             rule: "",
-            part: OVERRIDE_RULE,
-            limit: LimitId::of(&limit.limit, 0),
-            keys: KeyForm::Secret,
+            part: REQUEST_LIMIT_RULE,
+            limit: LimitId::from_limit(&limit.limit, 0),
+            key_form: KeyForm::Secret,
         };
         let compiled =
-            CompiledLimit::new(limit.clone(), 0, identity, Policy::DEFAULT, ElasticSource::default());
-        let rule = Rule { name: OVERRIDE_RULE.into(), limits: Limits::Same(vec![limit]), ..Rule::default() };
+            CompiledLimit::new(limit.clone(), 0, identity, StorePolicy::DEFAULT, ResolvedElastic::default());
+        let rule = Rule { name: REQUEST_LIMIT_RULE.into(), limits: RuleLimits::Same(vec![limit]), ..Rule::default() };
         Self { rule, limit: compiled }
     }
 }
@@ -124,7 +124,7 @@ impl OwnLimit {
 impl MatchedLimits {
     /// Adds the limit that a descriptor brings along.
     #[cold]
-    pub(super) fn match_own(
+    pub(super) fn match_request_limit(
         &mut self,
         domain: &str,
         number: u32,
@@ -132,26 +132,26 @@ impl MatchedLimits {
         limit: RequestLimit,
     ) {
         let start = self.keys.len();
-        write_key(domain, descriptor, &mut self.keys);
-        let resized = self.resize(&OwnLimit::per(limit.per).limit, limit.units.into());
+        write_request_limit_key(domain, descriptor, &mut self.keys);
+        let resized = self.resize(&RequestLimitRule::for_unit(limit.per).limit, limit.units.into());
         self.limits.push(MatchedLimit {
             limit: LimitRef::Request(limit.per),
             descriptor: number,
             cost: descriptor.cost,
             key: MatchedKey::at(start..self.keys.len()),
             resized: Some(resized),
-            borrows: None,
+            granted_outcome: None,
         });
     }
 }
 
 /// Writes what such a descriptor is counted by at the end of `buffer`.
-pub(super) fn write_key(domain: &str, descriptor: &Descriptor<'_>, buffer: &mut KeyBuffer) {
-    key_bytes::write_whole(domain, buffer);
+pub(super) fn write_request_limit_key(domain: &str, descriptor: &Descriptor<'_>, buffer: &mut KeyBuffer) {
+    key_bytes::write_verbatim(domain, buffer);
     for entry in descriptor.entries {
-        key_bytes::write_whole(entry.key, buffer);
-        key_bytes::write_whole(entry.value, buffer);
+        key_bytes::write_verbatim(entry.key, buffer);
+        key_bytes::write_verbatim(entry.value, buffer);
     }
 }
 
-static OWN_LIMITS: LazyLock<[OwnLimit; Unit::ALL.len()]> = LazyLock::new(|| Unit::ALL.map(OwnLimit::new));
+static REQUEST_LIMIT_RULES: LazyLock<[RequestLimitRule; TimeUnit::ALL.len()]> = LazyLock::new(|| TimeUnit::ALL.map(RequestLimitRule::new));

@@ -1,7 +1,7 @@
 //! A rule: what it matches, and the limits of what it matches.
 
-use super::identity::{Name, Named};
-use super::{Action, Attribute, Key, Margin, Missing, Pattern};
+use super::name_history::{CounterName, NameHistory};
+use super::{Action, Attribute, KeySpec, Margin, OnMissingKey, Pattern};
 use crate::{Algorithm, DenyCache, Limit, LimitId, OnStoreFailure};
 
 /// A rule, checked and not yet compiled.
@@ -14,9 +14,9 @@ pub struct Rule {
     /// What a descriptor has to contain; nothing: every descriptor matches.
     pub conditions: Vec<Condition>,
     /// What a descriptor's entries have to be, one by one.
-    pub entries: Option<Entries>,
+    pub entries: Option<EntryPatterns>,
     /// The limits.
-    pub limits: Limits,
+    pub limits: RuleLimits,
     /// A limit that is evaluated beside them and only reported.
     pub candidate: Option<RuleLimit>,
     /// Rules that do not apply to a request that this one applies to.
@@ -33,7 +33,7 @@ pub struct Rule {
     /// Stands for a place in the [levels](super::Lookup::Levels) and for nothing else: a descriptor that ends here has
     /// no rule, and does not have that of a sibling either. That is not the same as a rule without limits, which
     /// applies.
-    pub placeholder: bool,
+    pub is_placeholder: bool,
 }
 
 /// An attribute and what it has to be.
@@ -47,16 +47,16 @@ pub struct Condition {
 
 /// The entries of a descriptor in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entries {
+pub struct EntryPatterns {
     /// Each entry's name, as it is, and what its value has to be.
-    pub each: Vec<(Box<str>, Pattern)>,
+    pub patterns: Vec<(Box<str>, Pattern)>,
     /// Whether more may follow.
-    pub open: bool,
+    pub allows_more: bool,
 }
 
 /// The limits of a rule.
 #[derive(Clone, Debug)]
-pub enum Limits {
+pub enum RuleLimits {
     /// The same for everyone; none: not limited.
     Same(Vec<RuleLimit>),
     /// By plan.
@@ -67,7 +67,7 @@ pub enum Limits {
 #[derive(Clone, Debug)]
 pub struct Tiers {
     /// The attribute whose value names the plan.
-    pub by: Attribute,
+    pub attribute: Attribute,
     /// The plans.
     pub plans: Vec<(Box<str>, Vec<RuleLimit>)>,
     /// For everyone else.
@@ -82,18 +82,18 @@ pub struct RuleLimit {
     /// What it is known by when limits change; its own name or place if none.
     pub was: Option<LimitId>,
     /// What its counters' keys are made of.
-    pub key: Key,
+    pub key: KeySpec,
     /// What happens if a descriptor lacks a part of the key.
-    pub missing: Missing,
+    pub missing: OnMissingKey,
     /// What a request costs.
-    pub cost: CostFrom,
+    pub cost: CostSource,
     /// What happens when it is exceeded.
     pub action: Action,
 }
 
 /// Where the cost of a request is from. A descriptor whose own cost is zero asks without charging in any case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum CostFrom {
+pub enum CostSource {
     /// What the request says.
     #[default]
     Request,
@@ -126,8 +126,8 @@ impl Rule {
 
 impl RuleLimit {
     /// What it is known by at `place` among the limits of its rule, before and after they change.
-    pub fn identity(&self, place: usize) -> LimitId {
-        self.was.clone().unwrap_or_else(|| LimitId::of(&self.limit, place))
+    pub fn counter_id(&self, place: usize) -> LimitId {
+        self.was.clone().unwrap_or_else(|| LimitId::from_limit(&self.limit, place))
     }
 
     /// Whether it can keep a request from passing.
@@ -135,22 +135,22 @@ impl RuleLimit {
         !matches!(self.action, Action::Shadow | Action::Quota | Action::Soft(Margin::Unlimited))
     }
 
-    pub(super) fn named(&self, place: usize) -> Named<LimitId> {
-        Named { own: LimitId::of(&self.limit, place), was: self.was.iter().cloned().collect() }
+    pub(super) fn name_history(&self, place: usize) -> NameHistory<LimitId> {
+        NameHistory { current: LimitId::from_limit(&self.limit, place), former: self.was.iter().cloned().collect() }
     }
 }
 
-impl Name for LimitId {
-    fn another(&self, number: usize) -> Self {
+impl CounterName for LimitId {
+    fn with_suffix(&self, number: usize) -> Self {
         // No name has a control character in it.
         match self {
             Self::Name(name) => Self::Name(format!("{name}\u{1d}{number}").into()),
-            Self::Place(place) => Self::Name(format!("\u{1d}{place}\u{1d}{number}").into()),
+            Self::Position(place) => Self::Name(format!("\u{1d}{place}\u{1d}{number}").into()),
         }
     }
 }
 
-impl Default for Limits {
+impl Default for RuleLimits {
     fn default() -> Self {
         Self::Same(Vec::new())
     }

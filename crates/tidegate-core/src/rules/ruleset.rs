@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::fmt;
 
 use super::compiled_limit::CounterVersions;
-use super::compiled_rule::{CompiledRule, Compiler};
-use super::identity::{self, Named};
-use super::{Apply, Descriptor, Domain, Index, Levels, LimitId, Lookup, Matches, Pool, Rule, Signal};
+use super::compiled_rule::{CompiledRule, RuleCompiler};
+use super::name_history::{self, NameHistory};
+use super::{Apply, Descriptor, Domain, RuleIndex, DescriptorTree, LimitId, Lookup, RuleMatches, Pool, Rule, Signal};
 use crate::{Counter, Timestamp};
 
 /// All domains, compiled.
 #[derive(Debug, Default)]
 pub struct Ruleset {
-    domains: Vec<DomainRules>,
+    domains: Vec<CompiledDomain>,
     /// The positions of the domains, in the order of their names. There are few, and comparing costs less than hashing.
     by_name: Vec<u32>,
     signals: HashMap<Box<str>, Signal>,
@@ -20,10 +20,10 @@ pub struct Ruleset {
 
 /// The rules of a domain, compiled.
 #[derive(Debug)]
-pub struct DomainRules {
+pub struct CompiledDomain {
     name: Box<str>,
     apply: Apply,
-    lookup: Finder,
+    lookup: RuleFinder,
     /// As they were written, in their order.
     rules: Vec<Rule>,
     compiled: Vec<CompiledRule>,
@@ -31,10 +31,10 @@ pub struct DomainRules {
 }
 
 #[derive(Debug)]
-enum Finder {
+enum RuleFinder {
     // Much larger than the other, and there is one for each domain.
-    Index(Box<Index>),
-    Levels(Levels),
+    Index(Box<RuleIndex>),
+    DescriptorTree(DescriptorTree),
 }
 
 /// Rules that do not go together. Files are checked before, with better messages.
@@ -46,23 +46,23 @@ pub enum RulesetError {
     /// Two rules of a domain have one name.
     DuplicateRule(Box<str>),
     /// A rule names a pool, or a rule to replace, that its domain does not have.
-    Unknown(Box<str>),
+    UnknownName(Box<str>),
 }
 
 impl Ruleset {
     /// Compiles domains.
     pub fn compile(domains: Vec<Domain>) -> Result<Self, RulesetError> {
-        Self::succeeding(&Self::default(), domains, Timestamp::from_nanos(0))
+        Self::compile_replacing(&Self::default(), domains, Timestamp::from_nanos(0))
     }
 
     /// Compiles domains that take the place of `old` at `now`: counters stay what they are known by, limits that count
     /// in another way than before have the old one beside them for a while, and signals stay where they are.
-    pub fn succeeding(old: &Self, domains: Vec<Domain>, now: Timestamp) -> Result<Self, RulesetError> {
+    pub fn compile_replacing(old: &Self, domains: Vec<Domain>, now: Timestamp) -> Result<Self, RulesetError> {
         let mut new = Self::default();
         for domain in domains {
             let predecessor = old.domain(&domain.name);
             let name = domain.name.clone();
-            let compiled = DomainRules::compile(domain, predecessor, now, |signal| {
+            let compiled = CompiledDomain::compile(domain, predecessor, now, |signal| {
                 let known = new.signals.get(signal).or_else(|| old.signals.get(signal)).cloned();
                 new.signals.entry(signal.into()).or_insert_with(|| known.unwrap_or_default()).clone()
             })?;
@@ -74,28 +74,28 @@ impl Ruleset {
     }
 
     /// The rules of a domain.
-    pub fn domain(&self, name: &str) -> Option<&DomainRules> {
-        self.position(name).map(|position| self.at(position))
+    pub fn domain(&self, name: &str) -> Option<&CompiledDomain> {
+        self.domain_position(name).map(|position| self.domain_at(position))
     }
 
     /// All domains, in the order they were given.
-    pub fn domains(&self) -> impl Iterator<Item = &DomainRules> {
+    pub fn domains(&self) -> impl Iterator<Item = &CompiledDomain> {
         self.domains.iter()
     }
 
     /// The position of a domain.
-    pub(super) fn position(&self, domain: &str) -> Option<u32> {
+    pub(super) fn domain_position(&self, domain: &str) -> Option<u32> {
         self.search(domain).ok().map(|index| self.by_name[index])
     }
 
     /// Where the position of a domain is in `by_name`, or is to be.
     fn search(&self, domain: &str) -> Result<usize, usize> {
-        self.by_name.binary_search_by(|position| (*self.at(*position).name).cmp(domain))
+        self.by_name.binary_search_by(|position| (*self.domain_at(*position).name).cmp(domain))
     }
 
     /// The domain at a position.
     #[inline]
-    pub(super) fn at(&self, position: u32) -> &DomainRules {
+    pub(super) fn domain_at(&self, position: u32) -> &CompiledDomain {
         &self.domains[position as usize]
     }
 
@@ -110,7 +110,7 @@ impl Ruleset {
     }
 }
 
-impl DomainRules {
+impl CompiledDomain {
     /// What requests call it.
     pub fn name(&self) -> &str {
         &self.name
@@ -127,10 +127,10 @@ impl DomainRules {
     }
 
     /// The numbers of the rules that apply to a descriptor, in ascending order.
-    pub fn matching(&self, descriptor: &Descriptor<'_>, matches: &mut Matches) {
+    pub fn matching_rules(&self, descriptor: &Descriptor<'_>, matches: &mut RuleMatches) {
         match &self.lookup {
-            Finder::Index(index) => index.matching(&self.rules, descriptor, self.apply, matches),
-            Finder::Levels(levels) => matches.extend(levels.find(descriptor)),
+            RuleFinder::Index(index) => index.matching_rules(&self.rules, descriptor, self.apply, matches),
+            RuleFinder::DescriptorTree(levels) => matches.extend(levels.find(descriptor)),
         }
     }
 
@@ -156,17 +156,17 @@ impl DomainRules {
         mut signal: impl FnMut(&str) -> Signal,
     ) -> Result<Self, RulesetError> {
         let Domain { name, apply, pools, rules, lookup } = domain;
-        let names = numbered(&rules)?;
+        let names = rule_indices_by_name(&rules)?;
         let named: Vec<_> =
-            rules.iter().map(|rule| Named { own: rule.name.clone(), was: rule.was.clone() }).collect();
-        let identities = identity::assign(&named, &old.map(Self::identities).unwrap_or_default());
+            rules.iter().map(|rule| NameHistory { current: rule.name.clone(), former: rule.was.clone() }).collect();
+        let identities = name_history::assign_identities(&named, &old.map(Self::identities).unwrap_or_default());
         let known: HashMap<&str, &CompiledRule> =
             old.iter().flat_map(|old| &old.compiled).map(|rule| (&*rule.identity, rule)).collect();
-        let mut compiler = Compiler { domain: &name, pools: &pools, names: &names, signal: &mut signal };
+        let mut compiler = RuleCompiler { domain: &name, pools: &pools, names: &names, signal: &mut signal };
         let mut compiled = Vec::with_capacity(rules.len());
         for (rule, identity) in rules.iter().zip(identities) {
             let old = known.get(&*identity).copied();
-            let mut rule = compiler.rule(rule, identity, old)?;
+            let mut rule = compiler.compile_rule(rule, identity, old)?;
             if let Some(old) = old {
                 rule.supersede(old, now);
             }
@@ -182,15 +182,15 @@ impl DomainRules {
         });
         let pools = pools.collect();
         let lookup = match lookup {
-            Lookup::Conditions => Finder::Index(Box::new(Index::new(&rules))),
-            Lookup::Levels => Finder::Levels(Levels::new(&rules)),
+            Lookup::Conditions => RuleFinder::Index(Box::new(RuleIndex::new(&rules))),
+            Lookup::DescriptorTree => RuleFinder::DescriptorTree(DescriptorTree::new(&rules)),
         };
         Ok(Self { apply, lookup, compiled, pools, name, rules })
     }
 }
 
 /// The rules' numbers by name.
-fn numbered(rules: &[Rule]) -> Result<HashMap<&str, u32>, RulesetError> {
+fn rule_indices_by_name(rules: &[Rule]) -> Result<HashMap<&str, u32>, RulesetError> {
     let mut names = HashMap::with_capacity(rules.len());
     for (number, rule) in (0..).zip(rules) {
         if names.insert(&*rule.name, number).is_some() {
@@ -202,7 +202,7 @@ fn numbered(rules: &[Rule]) -> Result<HashMap<&str, u32>, RulesetError> {
 
 fn pool_counter(domain: &str, pool: &Pool) -> CounterVersions {
     let known_by = [domain, "", &pool.name, "pool"].join("\u{1f}");
-    CounterVersions::new(Counter::known_as(&known_by, &LimitId::Place(0), pool.limit.clone()))
+    CounterVersions::new(Counter::with_id(&known_by, &LimitId::Position(0), pool.limit.clone()))
 }
 
 impl fmt::Display for RulesetError {
@@ -212,7 +212,7 @@ impl fmt::Display for RulesetError {
             Self::DuplicateRule(name) => {
                 write!(f, "there are two rules `{name}` (hint: give one another name)")
             }
-            Self::Unknown(name) => write!(f, "there is no `{name}` (hint: add it to the domain)"),
+            Self::UnknownName(name) => write!(f, "there is no `{name}` (hint: add it to the domain)"),
         }
     }
 }

@@ -19,22 +19,22 @@ pub struct Signal {
 
 /// Text that is no level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotALevel;
+pub struct ParseLevelError;
 
-const ONE: u32 = 1_000_000;
+const ONE_IN_MILLIONTHS: u32 = 1_000_000;
 const DECIMALS_MAX: usize = 6;
 /// Nothing was pushed yet.
-const SILENT: u32 = u32::MAX;
+const UNSET: u32 = u32::MAX;
 
 impl Level {
     /// So many millionths; none if that is more than one.
     pub fn from_millionths(millionths: u32) -> Option<Self> {
-        (millionths <= ONE).then_some(Self { millionths })
+        (millionths <= ONE_IN_MILLIONTHS).then_some(Self { millionths })
     }
 
     /// Where between two numbers it is, rounded down.
-    pub(crate) fn between(self, min: u64, max: u64) -> u64 {
-        let way = u128::from(max.saturating_sub(min)) * u128::from(self.millionths) / u128::from(ONE);
+    pub(crate) fn interpolate(self, min: u64, max: u64) -> u64 {
+        let way = u128::from(max.saturating_sub(min)) * u128::from(self.millionths) / u128::from(ONE_IN_MILLIONTHS);
         min + u64::try_from(way).unwrap_or(u64::MAX)
     }
 }
@@ -53,42 +53,42 @@ impl Signal {
 
 impl Default for Signal {
     fn default() -> Self {
-        Self { millionths: Arc::new(AtomicU32::new(SILENT)) }
+        Self { millionths: Arc::new(AtomicU32::new(UNSET)) }
     }
 }
 
 /// `0`, `1`, `0.75`. Digits past the millionths are dropped.
 impl FromStr for Level {
-    type Err = NotALevel;
+    type Err = ParseLevelError;
 
-    fn from_str(text: &str) -> Result<Self, NotALevel> {
+    fn from_str(text: &str) -> Result<Self, ParseLevelError> {
         let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
         let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         if !is_digits(whole) || !is_digits(decimals) {
-            return Err(NotALevel);
+            return Err(ParseLevelError);
         }
         let decimals: String = decimals.chars().chain("000000".chars()).take(DECIMALS_MAX).collect();
-        let whole: u32 = whole.parse().map_err(|_| NotALevel)?;
-        let millionths: u32 = decimals.parse().map_err(|_| NotALevel)?;
-        let all = whole.checked_mul(ONE).and_then(|whole| whole.checked_add(millionths));
-        all.and_then(Self::from_millionths).ok_or(NotALevel)
+        let whole: u32 = whole.parse().map_err(|_| ParseLevelError)?;
+        let millionths: u32 = decimals.parse().map_err(|_| ParseLevelError)?;
+        let all = whole.checked_mul(ONE_IN_MILLIONTHS).and_then(|whole| whole.checked_add(millionths));
+        all.and_then(Self::from_millionths).ok_or(ParseLevelError)
     }
 }
 
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let decimals = format!("{:06}", self.millionths % ONE);
+        let decimals = format!("{:06}", self.millionths % ONE_IN_MILLIONTHS);
         match decimals.trim_end_matches('0') {
-            "" => write!(f, "{}", self.millionths / ONE),
-            decimals => write!(f, "{}.{decimals}", self.millionths / ONE),
+            "" => write!(f, "{}", self.millionths / ONE_IN_MILLIONTHS),
+            decimals => write!(f, "{}.{decimals}", self.millionths / ONE_IN_MILLIONTHS),
         }
     }
 }
 
-impl fmt::Display for NotALevel {
+impl fmt::Display for ParseLevelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("this is no level (hint: a number from 0 to 1, as in 0.75)")
     }
 }
 
-impl std::error::Error for NotALevel {}
+impl std::error::Error for ParseLevelError {}

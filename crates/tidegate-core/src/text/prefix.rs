@@ -9,7 +9,7 @@
 /// assert_eq!(prefix("naïve", 4), "naï");
 /// assert_eq!(prefix("naïve", 9), "naïve");
 /// ```
-pub fn prefix(text: &str, bytes_max: usize) -> &str {
+pub fn truncated(text: &str, bytes_max: usize) -> &str {
     let end = (0..=bytes_max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
 }

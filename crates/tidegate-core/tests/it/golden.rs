@@ -14,11 +14,11 @@
 use std::path::Path;
 use std::sync::Once;
 
-use tidegate_core::{AlgorithmName, Decision, Limit, Role, Ruling, Verdict};
-use tidegate_testing::golden_file::{Answer, GoldenFile, Line, Request};
+use tidegate_core::{AlgorithmName, Decision, Limit, Role, ChargeDecision, OutcomeKind};
+use tidegate_testing::golden_file::{GoldenDecision, GoldenFile, GoldenLine, GoldenRequest};
 
-use crate::models::{Event, Key, foretell};
-use crate::subject::{Subject, ask};
+use crate::models::{Event, ModelKey, predict};
+use crate::subject::{Subject, timed_cost};
 
 /// As in Redis, whose time these files are in.
 const NANOS_PER_MICRO: u64 = 1_000;
@@ -29,48 +29,48 @@ fn golden() -> Vec<GoldenFile> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden");
     REWRITTEN.call_once(|| {
         if std::env::var_os("TIDEGATE_WRITE_GOLDEN").is_some_and(|value| value == "1") {
-            GoldenFile::all_in(&directory).into_iter().for_each(rewrite);
+            GoldenFile::read_all(&directory).into_iter().for_each(rewrite);
         }
     });
-    GoldenFile::all_in(&directory)
+    GoldenFile::read_all(&directory)
 }
 
 fn rewrite(mut file: GoldenFile) {
     let mut keys = keys_of(&file);
     for line in &mut file.lines {
-        if let Line::Request(request) = line {
-            request.answer = Some(Answer::of(&foretold(&mut keys, request)));
+        if let GoldenLine::Request(request) = line {
+            request.decision = Some(GoldenDecision::from_decision(&expected(&mut keys, request)));
         }
     }
     file.write();
 }
 
 /// All or nothing: every limit is asked, then all are settled by the common fate, then all report.
-fn decided(subjects: &mut [Subject], request: &Request) -> Decision {
-    let ask = ask(request.at_us * NANOS_PER_MICRO, request.cost);
-    let verdicts: Vec<Verdict> = subjects.iter().map(|subject| subject.weigh(ask)).collect();
-    let fate = verdicts.iter().copied().max().unwrap_or(Verdict::Allowed);
+fn decide(subjects: &mut [Subject], request: &GoldenRequest) -> Decision {
+    let ask = timed_cost(request.at_us * NANOS_PER_MICRO, request.cost);
+    let verdicts: Vec<OutcomeKind> = subjects.iter().map(|subject| subject.outcome_kind(ask)).collect();
+    let fate = verdicts.iter().copied().max().unwrap_or(OutcomeKind::Allowed);
     let outcomes: Vec<_> = subjects
         .iter_mut()
         .zip(verdicts)
         .map(|(subject, verdict)| {
-            let ruling = Ruling { verdict, fate, role: Role::Enforced };
-            subject.settle(ask, ruling);
-            subject.report(ask, ruling)
+            let ruling = ChargeDecision { outcome: verdict, decision: fate, role: Role::Enforced };
+            subject.charge_if_due(ask, ruling);
+            subject.outcome(ask, ruling)
         })
         .collect();
     Decision::merge(&outcomes)
 }
 
 /// The same by the models.
-fn foretold(keys: &mut [Key], request: &Request) -> Decision {
+fn expected(keys: &mut [ModelKey], request: &GoldenRequest) -> Decision {
     let asked = Event { at: u128::from(request.at_us * NANOS_PER_MICRO), cost: request.cost };
     let passes = keys.iter().all(|key| key.admits(asked));
     let outcomes: Vec<_> = keys
         .iter_mut()
         .map(|key| {
             let after = key.after(asked, passes);
-            let outcome = foretell::outcome(key, &after, asked, passes);
+            let outcome = predict::outcome(key, &after, asked, passes);
             *key = after;
             outcome
         })
@@ -78,8 +78,8 @@ fn foretold(keys: &mut [Key], request: &Request) -> Decision {
     Decision::merge(&outcomes)
 }
 
-fn keys_of(file: &GoldenFile) -> Vec<Key> {
-    file.limits().map(|(_, spec)| Key::never_seen(spec)).collect()
+fn keys_of(file: &GoldenFile) -> Vec<ModelKey> {
+    file.limits().map(|(_, spec)| ModelKey::new(spec)).collect()
 }
 
 /// A file that was changed and not filled in again is found here.
@@ -88,8 +88,8 @@ fn the_models_agree() {
     for file in golden() {
         let mut keys = keys_of(&file);
         for request in file.requests() {
-            let foretold = Answer::of(&foretold(&mut keys, request));
-            assert_eq!(request.answer, Some(foretold), "{:?}: {} {}", file.path, request.at_us, request.cost);
+            let foretold = GoldenDecision::from_decision(&expected(&mut keys, request));
+            assert_eq!(request.decision, Some(foretold), "{:?}: {} {}", file.path, request.at_us, request.cost);
         }
     }
 }
@@ -98,10 +98,10 @@ fn the_models_agree() {
 fn the_algorithms_agree() {
     for file in golden() {
         let read = |(text, _)| str::parse::<Limit>(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        let mut subjects: Vec<Subject> = file.limits().map(read).map(Subject::never_seen).collect();
+        let mut subjects: Vec<Subject> = file.limits().map(read).map(Subject::new).collect();
         for request in file.requests() {
-            let decided = Answer::of(&decided(&mut subjects, request));
-            assert_eq!(Some(decided), request.answer, "{:?}: {} {}", file.path, request.at_us, request.cost);
+            let decided = GoldenDecision::from_decision(&decide(&mut subjects, request));
+            assert_eq!(Some(decided), request.decision, "{:?}: {} {}", file.path, request.at_us, request.cost);
         }
     }
 }
@@ -126,6 +126,6 @@ fn every_algorithm_has_its_files() {
         assert!(files.iter().filter(uses).count() >= 2, "{algorithm}");
     }
     for file in files {
-        assert!(matches!(file.lines.first(), Some(Line::Comment(text)) if text.starts_with("# ")));
+        assert!(matches!(file.lines.first(), Some(GoldenLine::Comment(text)) if text.starts_with("# ")));
     }
 }

@@ -1,7 +1,7 @@
 //! The headers of a decision.
 
 use tidegate_core::headers::LimitHeader;
-use tidegate_core::{Decision, Limit, Nanos, Outcome, Verdict, Wait};
+use tidegate_core::{Decision, Limit, Nanos, Outcome, OutcomeKind, Wait};
 
 const SECOND: u128 = 1_000_000_000;
 
@@ -10,8 +10,8 @@ fn limits(texts: &[&str]) -> Vec<Limit> {
 }
 
 fn outcome(remaining: u64, retry_after: Wait, reset_after_ns: u128) -> Outcome {
-    let verdict = if retry_after == Wait::NONE { Verdict::Allowed } else { Verdict::Denied };
-    Outcome { verdict, remaining, retry_after, reset_after: Nanos::new(reset_after_ns), delay: Nanos::ZERO }
+    let verdict = if retry_after == Wait::NONE { OutcomeKind::Allowed } else { OutcomeKind::Denied };
+    Outcome { kind: verdict, remaining, retry_after, reset_after: Nanos::new(reset_after_ns), delay: Nanos::ZERO }
 }
 
 fn headers(decision: &Decision, limits: &[Limit]) -> Vec<String> {
@@ -19,7 +19,7 @@ fn headers(decision: &Decision, limits: &[Limit]) -> Vec<String> {
 }
 
 #[test]
-fn of_a_request_that_passes() {
+fn headers_of_an_allowed_request() {
     let limits = limits(&["{limit: 100, per: 1m, name: burst}", "1000 per 1500ms"]);
     let decision =
         Decision::merge(&[outcome(50, Wait::NONE, 29 * SECOND + 1), outcome(900, Wait::NONE, SECOND / 2)]);
@@ -38,7 +38,7 @@ fn of_a_request_that_passes() {
 }
 
 #[test]
-fn of_one_that_is_denied() {
+fn headers_of_a_denied_request() {
     let limits = limits(&["{limit: 100, per: 1m}", "{limit: 5, per: 1d, name: täglich}"]);
     let decision = Decision::merge(&[
         outcome(0, Wait::of(Nanos::new(SECOND)), 60 * SECOND),
@@ -60,7 +60,7 @@ fn of_one_that_is_denied() {
 }
 
 #[test]
-fn of_one_that_never_passes() {
+fn headers_of_a_request_that_can_never_pass() {
     let limits = limits(&["{algorithm: concurrency, limit: 3, ttl: 90s}"]);
     let decision = Decision::of_one(outcome(3, Wait::NEVER, 0));
     assert_eq!(decision.retry_after_seconds(), None);
@@ -90,7 +90,7 @@ fn many_limits_are_cut_and_the_one_that_decided_is_kept() {
     let headers = Decision::merge(&outcomes).headers(&limits);
     let policy = headers.get(LimitHeader::Policy).unwrap();
     assert!(policy.starts_with(r#""12";q=10;w=1, "1";q=10"#), "{policy}");
-    assert_eq!(policy.split(", ").count(), tidegate_core::headers::LISTED_MAX);
+    assert_eq!(policy.split(", ").count(), tidegate_core::headers::LISTED_LIMITS_MAX);
 }
 
 /// A time that no structured field can hold is the largest that one can.

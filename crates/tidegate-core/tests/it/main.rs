@@ -2,19 +2,19 @@
 //!
 //! `models` has the plainest model of each algorithm; `subject` drives the algorithm that is compared with it.
 
-mod edges;
+mod edge_cases;
 mod golden;
 mod headers;
 mod key_bytes;
-mod ledger;
+mod usage_log;
 #[cfg(feature = "rules")]
-mod levels;
+mod descriptor_tree;
 mod limit_text;
 #[cfg(feature = "rules")]
 mod matching;
 mod models;
 mod plan_and_decision;
 mod properties;
-mod states;
+mod packed_states;
 mod subject;
-mod succession;
+mod migration;

@@ -2,7 +2,7 @@
 
 use tidegate_core::{
     Charge, Counter, CounterId, Decision, Limit, LimitId, Nanos, Outcome, PLAN_CHARGES_MAX, Plan, PlanFull,
-    Role, Verdict, Wait,
+    Role, OutcomeKind, Wait,
 };
 
 fn counter(rule: &str, place: usize, limit: &str) -> Counter {
@@ -16,8 +16,8 @@ fn id(limit: &str) -> CounterId {
 
 /// Known by the rule alone: one arrival time for each key, whatever it is asked with.
 #[test]
-fn counters_of_arrivals_are_known_by_their_rule() {
-    let of = |rule: &str, limit: &str| Counter::of_arrivals(rule, limit.parse().expect(limit));
+fn shared_gcra_counters_are_identified_by_rule() {
+    let of = |rule: &str, limit: &str| Counter::shared_gcra(rule, limit.parse().expect(limit));
     let first = of("throttle", "5 per minute burst 9").expect("it is gcra");
     for limit in ["5 per minute", "7 per minute burst 9", "5 per hour", "1/s"] {
         let other = of("throttle", limit).expect("it is gcra");
@@ -36,7 +36,7 @@ mod plan {
     use super::*;
 
     /// Key, place of the counter's limit and cost of every charge.
-    fn lines(plan: &Plan<'_>) -> Vec<(String, CounterId, u64)> {
+    fn charges(plan: &Plan<'_>) -> Vec<(String, CounterId, u64)> {
         let line = |charge: &Charge<'_>| {
             (String::from_utf8_lossy(charge.key).into_owned(), charge.counter.id(), charge.cost)
         };
@@ -57,7 +57,7 @@ mod plan {
             plan.add(Charge::new(key.as_bytes(), counter, cost)).expect("room");
         }
         let expected = [("ann", minute.id(), 9), ("bob", minute.id(), 2), ("ann", hour.id(), 4)];
-        assert_eq!(lines(&plan), expected.map(|(key, id, cost)| (key.to_owned(), id, cost)));
+        assert_eq!(charges(&plan), expected.map(|(key, id, cost)| (key.to_owned(), id, cost)));
     }
 
     /// What is to be enforced is enforced, whatever looks on beside it.
@@ -156,11 +156,11 @@ mod identity {
 
     /// The same numbers for limits whose name and place are not what they are known by.
     #[test]
-    fn is_what_the_limit_was_known_as() {
+    fn is_the_former_id_of_the_limit() {
         let known_as = |rule, id: LimitId, limit: &str| {
-            Counter::known_as(rule, &id, limit.parse::<Limit>().expect(limit)).id().get()
+            Counter::with_id(rule, &id, limit.parse::<Limit>().expect(limit)).id().get()
         };
-        let (place, name) = (LimitId::Place(0), LimitId::Name("hourly".into()));
+        let (place, name) = (LimitId::Position(0), LimitId::Name("hourly".into()));
         let renamed = "{limit: 7, per: 1m, name: gentle}";
         assert_eq!(known_as("login", place, renamed), 8_959_308_482_727_961_986);
         let nameless = "{algorithm: sub_windows, limit: 10, per: 1h}";
@@ -240,7 +240,7 @@ mod identity {
     }
 
     #[test]
-    fn is_the_rule_and_the_place_unless_there_is_a_name() {
+    fn is_the_rule_and_the_position_unless_there_is_a_name() {
         let plain = "5 per minute";
         assert_ne!(counter("login", 0, plain).id(), counter("login", 1, plain).id());
         assert_ne!(counter("login", 0, plain).id(), counter("logout", 0, plain).id());
@@ -265,21 +265,21 @@ mod decision {
     use super::*;
 
     const ALLOWED: Outcome = Outcome {
-        verdict: Verdict::Allowed,
+        kind: OutcomeKind::Allowed,
         remaining: 10,
         retry_after: Wait::NONE,
         reset_after: Nanos::new(100),
         delay: Nanos::ZERO,
     };
     const DENIED: Outcome =
-        Outcome { verdict: Verdict::Denied, remaining: 3, retry_after: wait(7), ..ALLOWED };
+        Outcome { kind: OutcomeKind::Denied, remaining: 3, retry_after: wait(7), ..ALLOWED };
 
     const fn wait(nanos: u128) -> Wait {
         Wait::of(Nanos::new(nanos))
     }
 
     #[test]
-    fn no_limit_allows_everything() {
+    fn an_empty_plan_allows_everything() {
         let decision = Decision::merge(&[]);
         assert!(decision.is_allowed());
         assert_eq!((decision.remaining, decision.retry_after), (u64::MAX, Wait::NONE));
@@ -287,14 +287,14 @@ mod decision {
     }
 
     #[test]
-    fn one_limit_speaks_for_itself() {
+    fn a_single_outcome_is_the_decision() {
         for outcome in [ALLOWED, DENIED] {
             assert_eq!(Decision::merge(&[outcome]), Decision::of_one(outcome));
         }
     }
 
     #[test]
-    fn the_least_remains_and_the_longest_is_waited_for() {
+    fn merges_to_the_least_remaining_and_the_longest_wait() {
         let merged = Decision::merge(&[
             Outcome { remaining: 5, reset_after: Nanos::new(1), delay: Nanos::new(9), ..ALLOWED },
             Outcome { remaining: 2, reset_after: Nanos::new(8), delay: Nanos::new(3), ..ALLOWED },
@@ -309,7 +309,7 @@ mod decision {
     #[test]
     fn one_denial_is_enough() {
         let merged = Decision::merge(&[ALLOWED, DENIED, ALLOWED]);
-        assert_eq!(merged.verdict, Verdict::Denied);
+        assert_eq!(merged.kind, OutcomeKind::Denied);
         assert_eq!((merged.decided_by, merged.remaining, merged.retry_after), (1, 3, wait(7)));
     }
 
@@ -335,7 +335,7 @@ mod decision {
 
     /// A tie goes to the limit that stands first.
     #[test]
-    fn of_equals_the_first_decides() {
+    fn the_first_of_equal_outcomes_decides() {
         assert_eq!(Decision::merge(&[ALLOWED, ALLOWED]).decided_by, 0);
         assert_eq!(Decision::merge(&[ALLOWED, DENIED, DENIED]).decided_by, 1);
     }

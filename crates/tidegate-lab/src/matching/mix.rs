@@ -1,6 +1,6 @@
 //! What rules ask for, and requests that match them.
 
-use tidegate_core::rules::{Attribute, Condition, Entries, Net, Pattern, Rule};
+use tidegate_core::rules::{Attribute, Condition, EntryPatterns, Net, Pattern, Rule};
 
 /// What the rules of a rulebook ask for. Each has rules by number, and for each a request that matches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Mix {
             Self::Users => {
                 let users = (0..10).map(|member| user(n * 10 + member));
                 vec![Condition {
-                    attribute: Attribute::named("user"),
+                    attribute: Attribute::from_name("user"),
                     pattern: checked(Pattern::one_of(users)),
                 }]
             }
@@ -190,7 +190,7 @@ fn entries_rule(n: usize) -> Rule {
         ("tenant".into(), Pattern::Exact(tenant(n % 20).into())),
         ("remote_address".into(), Pattern::Any),
     ];
-    let entries = Some(Entries { each, open: false });
+    let entries = Some(EntryPatterns { patterns: each, allows_more: false });
     Rule { name: format!("rule{n}").into(), entries, ..Rule::default() }
 }
 
@@ -202,11 +202,11 @@ fn entries_request(n: usize) -> Vec<(String, String)> {
 }
 
 fn exact(name: &str, value: String) -> Condition {
-    Condition { attribute: Attribute::named(name), pattern: Pattern::Exact(value.into()) }
+    Condition { attribute: Attribute::from_name(name), pattern: Pattern::Exact(value.into()) }
 }
 
 fn not(name: &str, value: &str) -> Condition {
-    Condition { attribute: Attribute::named(name), pattern: Pattern::Exact(value.into()).negated() }
+    Condition { attribute: Attribute::from_name(name), pattern: Pattern::Exact(value.into()).negated() }
 }
 
 fn path(text: &str) -> Condition {
@@ -253,7 +253,7 @@ fn address(n: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_core::rules::{Apply, Descriptor, Entry, Index, Matches};
+    use tidegate_core::rules::{Apply, Descriptor, Entry, RuleIndex, RuleMatches};
 
     use super::*;
 
@@ -262,15 +262,15 @@ mod tests {
         const RULES: usize = 10_000;
         for mix in Mix::ALL {
             let rules = mix.rules(RULES);
-            let index = Index::new(&rules);
-            let mut matches = Matches::new();
+            let index = RuleIndex::new(&rules);
+            let mut matches = RuleMatches::new();
             for number in (0..RULES).step_by(7) {
                 let request = mix.request(number);
                 assert!(request.len() <= Mix::ENTRIES_MAX, "{mix:?}");
                 let entries: Vec<Entry<'_>> =
                     request.iter().map(|(key, value)| Entry { key, value }).collect();
                 let descriptor = Descriptor::new(&entries, 1);
-                index.matching(&rules, &descriptor, Apply::All, &mut matches);
+                index.matching_rules(&rules, &descriptor, Apply::All, &mut matches);
                 assert!(matches.contains(&u32::try_from(number).unwrap()), "{mix:?} {number}");
             }
         }

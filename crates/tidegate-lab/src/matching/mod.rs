@@ -13,7 +13,7 @@ mod requests;
 
 use std::hint::black_box;
 
-use tidegate_core::rules::{Apply, Index, Matches, Rule};
+use tidegate_core::rules::{Apply, RuleIndex, RuleMatches, Rule};
 
 use crate::bench::{least, median, print_machine};
 use crate::process;
@@ -32,7 +32,7 @@ const ROUNDS_QUICK: usize = 9;
 /// Rules of a mix, indexed.
 struct Field {
     rules: Vec<Rule>,
-    index: Index,
+    index: RuleIndex,
     requests: Requests,
     /// Nanoseconds per request, of each round.
     turns: Vec<f64>,
@@ -67,16 +67,16 @@ pub fn run(quick: bool) {
 impl Field {
     fn new(mix: Mix, number: usize) -> Self {
         let rules = mix.rules(number);
-        let index = Index::new(&rules);
+        let index = RuleIndex::new(&rules);
         Self { rules, index, requests: Requests::new(mix, number), turns: Vec::new(), found: 0 }
     }
 
     fn turn(&mut self) {
-        let mut matches = Matches::new();
+        let mut matches = RuleMatches::new();
         self.found = 0;
         let cpu = ThreadTime::start();
         self.requests.each(|descriptor| {
-            self.index.matching(&self.rules, black_box(descriptor), Apply::All, &mut matches);
+            self.index.matching_rules(&self.rules, black_box(descriptor), Apply::All, &mut matches);
             self.found += black_box(&matches).len();
         });
         self.turns.push(cpu.elapsed_ns() as f64 / self.requests.len() as f64);
@@ -109,7 +109,7 @@ fn making() -> Table {
     for mix in Mix::ALL {
         let rules = mix.rules(MANY_RULES);
         let (before_mib, cpu) = (resident_mib(), ThreadTime::start());
-        let index = black_box(Index::new(&rules));
+        let index = black_box(RuleIndex::new(&rules));
         let made_ms = cpu.elapsed_ns() as f64 / 1e6;
         let grown_mib = resident_mib() - before_mib;
         table.row([mix.name().to_owned(), format!("{made_ms:.0}"), format!("{grown_mib:.0}")]);

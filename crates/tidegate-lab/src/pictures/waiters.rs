@@ -40,7 +40,7 @@ struct Waiters<'a> {
 struct Waiter<'a> {
     number: u64,
     came_ns: u64,
-    future: Pin<Box<dyn Future<Output = Result<pacer::Paced, Refused>> + 'a>>,
+    future: Pin<Box<dyn Future<Output = Result<pacer::Permits, Refused>> + 'a>>,
 }
 
 impl<'a> Waiters<'a> {
@@ -69,7 +69,7 @@ impl<'a> Waiters<'a> {
 }
 
 impl Fate {
-    fn of_acquisition(acquisition: Result<pacer::Paced, Refused>) -> Self {
+    fn of_acquisition(acquisition: Result<pacer::Permits, Refused>) -> Self {
         match acquisition.map(|paced| paced.waited()) {
             Err(_) => Self::Denied,
             Ok(waited) if waited.is_zero() => Self::Admitted,
@@ -81,6 +81,6 @@ impl Fate {
 fn asking<'a>(
     pacer: &'a Pacer<ManualClock>,
     paced: &Paced,
-) -> Pin<Box<dyn Future<Output = Result<pacer::Paced, Refused>> + 'a>> {
+) -> Pin<Box<dyn Future<Output = Result<pacer::Permits, Refused>> + 'a>> {
     Box::pin(pacer.acquire_within(1, paced.timeout()))
 }

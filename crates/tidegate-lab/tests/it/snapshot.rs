@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tidegate::AlgorithmName;
-use tidegate::snapshot::Found;
+use tidegate::snapshot::RestoreStatus;
 use tidegate_lab::snapshot::{Measurement, MeasurementError, Report};
 
 const KEYS: u64 = 20_000;
@@ -18,7 +18,7 @@ fn every_key_is_written_and_restored_and_the_file_is_removed() {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("snapshot-of-{algorithm}"));
         std::fs::create_dir_all(&directory).expect("the target directory can be written to");
         let report = measure(algorithm, directory.clone()).expect("it is written");
-        let Found::Snapshot { restored, expired, .. } = report.found else { panic!("{}", report.found) };
+        let RestoreStatus::Restored { restored, expired, .. } = report.found else { panic!("{}", report.found) };
         assert!(restored >= KEYS && restored <= report.written.entries, "{report}");
         assert_eq!(expired, 0, "{report}");
         assert_eq!(report.alone.latencies.count, report.during.latencies.count);

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use tidegate::snapshot::Found;
+use tidegate::snapshot::RestoreStatus;
 use tidegate_lab::snapshot_child::{Generations, Line, SNAPSHOT};
 
 const ROUNDS: u64 = 40;
@@ -103,10 +103,10 @@ fn a_process_killed_at_any_moment_leaves_the_last_good_snapshot() {
         cut_off += u64::from(temporary.exists());
 
         let (generations, found) = Generations::restore(&directory.0);
-        if seen.written == 0 && before == 0 && found == Found::Nothing {
+        if seen.written == 0 && before == 0 && found == RestoreStatus::NoSnapshot {
             continue;
         }
-        assert!(matches!(found, Found::Snapshot { .. }), "round {round}: {found}");
+        assert!(matches!(found, RestoreStatus::Restored { .. }), "round {round}: {found}");
         let generation = generations.generation();
         let generation =
             generation.unwrap_or_else(|| panic!("round {round}: the keys are not of one generation"));

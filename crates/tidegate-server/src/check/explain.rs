@@ -7,12 +7,12 @@ use tidegate::rules::Domain;
 use tidegate::{Engine, MemoryStore, SystemClock};
 use tidegate_core::text::did_you_mean;
 
-use super::findings::{Explained, Found};
+use super::findings::{ExplainedRequest, CheckResult};
 use crate::output::{self, Failure};
-use crate::request_json::{self, JsonRequest, REQUEST_BYTES_MAX};
+use crate::json::{self, OwnedJsonRequest, REQUEST_BYTES_MAX};
 
 /// A request from the command line, or from standard input.
-pub(super) fn read(argument: &str) -> Result<JsonRequest, Failure> {
+pub(super) fn read_request(argument: &str) -> Result<OwnedJsonRequest, Failure> {
     let read = match argument {
         "-" => {
             let mut bytes = Vec::new();
@@ -22,15 +22,15 @@ pub(super) fn read(argument: &str) -> Result<JsonRequest, Failure> {
                 let hint = "give the request after --request, or send it to standard input";
                 Failure::usage(format!("cannot read the request: {error} (hint: {hint})"))
             })?;
-            request_json::read(&bytes)
+            json::read_owned(&bytes)
         }
-        json => request_json::read(json.as_bytes()),
+        json => json::read_owned(json.as_bytes()),
     };
     read.map_err(|error| Failure::usage(format!("the request cannot be read: {error}")))
 }
 
 /// Explains what counters that were never used say to it now.
-pub(super) fn explain(domains: Vec<Domain>, request: &JsonRequest) -> Result<Found, Failure> {
+pub(super) fn explain(domains: Vec<Domain>, request: &OwnedJsonRequest) -> Result<CheckResult, Failure> {
     let names: Vec<&str> = domains.iter().map(|domain| &*domain.name).collect();
     let (domain, note) = match (&request.domain, names.as_slice()) {
         (Some(domain), names) if names.contains(&domain.as_str()) => (domain.clone(), None),
@@ -46,10 +46,10 @@ pub(super) fn explain(domains: Vec<Domain>, request: &JsonRequest) -> Result<Fou
         }
     };
     let store = Arc::new(MemoryStore::unbounded());
-    let engine = Engine::over(domains, store, SystemClock::default());
+    let engine = Engine::with_store(domains, store, SystemClock::default());
     let engine = engine.map_err(|error| Failure::problem(error.to_string()))?;
-    let explanation = request.request.lend(&domain, |request| engine.explain(request));
+    let explanation = request.request.with_request(&domain, |request| engine.explain(request));
     let explanation = explanation.map_err(|full| Failure::usage(full.to_string()))?;
-    let json = output::parsed(&explanation.to_json());
-    Ok(Found::Explained(Explained { text: explanation.to_string(), json, note }))
+    let json = output::parse_json(&explanation.to_json());
+    Ok(CheckResult::Explained(ExplainedRequest { text: explanation.to_string(), json, note }))
 }

@@ -17,7 +17,7 @@ use clap::{Args, ValueEnum};
 use tidegate::rules::{self, Report, RuleTests};
 
 use crate::output::{self, Failure};
-use findings::{Findings, Found};
+use findings::{Findings, CheckResult};
 
 /// Check rules, explain a request to them, or run tests against them
 ///
@@ -37,7 +37,7 @@ pub struct CheckArgs {
 
     /// Whom the output is for
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: OutputFormat,
 
     /// Let warnings fail the check
     #[arg(long)]
@@ -50,7 +50,7 @@ pub struct CheckArgs {
 
 /// Whom the output is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum OutputFormat {
     /// People: findings to standard error, a summary to standard output
     #[default]
     Text,
@@ -62,26 +62,26 @@ enum Format {
 pub fn main(args: &CheckArgs) -> ExitCode {
     output::exit(check(args).and_then(|findings| {
         match args.format {
-            Format::Text => findings.write_text()?,
-            Format::Json => findings.write_json()?,
+            OutputFormat::Text => findings.write_text()?,
+            OutputFormat::Json => findings.write_json()?,
         }
-        Ok(findings.verdict())
+        Ok(findings.status())
     }))
 }
 
 fn check(args: &CheckArgs) -> Result<Findings, Failure> {
     // A request that cannot be read is a mistake in the call, and is said first.
-    let request = args.request.as_deref().map(explain::read).transpose()?;
+    let request = args.request.as_deref().map(explain::read_request).transpose()?;
     let tests = if args.tests.is_empty() { None } else { Some(RuleTests::load(&args.tests)) };
     let mut findings = match rules::load(&args.paths) {
-        Err(report) => Findings::of(report, &[]),
+        Err(report) => Findings::new(report, &[]),
         Ok(loaded) => {
-            let mut findings = Findings::of(loaded.report, &loaded.domains);
-            findings.found = match (request, tests) {
+            let mut findings = Findings::new(loaded.report, &loaded.domains);
+            findings.result = match (request, tests) {
                 (Some(request), _) => explain::explain(loaded.domains, &request)?,
-                (None, Some(Ok(tests))) => Found::Tests(tests.run(&loaded.domains)),
-                (None, Some(Err(report))) => Found::BadTests(report),
-                (None, None) => Found::Nothing,
+                (None, Some(Ok(tests))) => CheckResult::Tests(tests.run(&loaded.domains)),
+                (None, Some(Err(report))) => CheckResult::BadTests(report),
+                (None, None) => CheckResult::Nothing,
             };
             findings
         }
@@ -91,7 +91,7 @@ fn check(args: &CheckArgs) -> Result<Findings, Failure> {
 }
 
 /// Whether a file or directory is not there or cannot be read, rather than wrong.
-pub fn is_unread(report: &Report) -> bool {
+pub fn is_unreadable(report: &Report) -> bool {
     const CODES: [&str; 5] =
         ["no-such-file", "unreadable", "not-a-file", "empty-directory", "too-many-files"];
     report.diagnostics().iter().any(|found| CODES.contains(&found.code))

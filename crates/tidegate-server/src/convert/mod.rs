@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 use tidegate::rules::{FILE_BYTES_MAX, envoy};
 
-use crate::output::{self, Failure, Verdict};
+use crate::output::{self, Failure, CommandStatus};
 
 /// Make rules of a file for envoyproxy/ratelimit
 ///
@@ -26,7 +26,7 @@ pub fn main(args: &ConvertArgs) -> ExitCode {
     output::exit(convert(&args.file))
 }
 
-fn convert(path: &Path) -> Result<Verdict, Failure> {
+fn convert(path: &Path) -> Result<CommandStatus, Failure> {
     let name = if path == Path::new("-") { "standard input".into() } else { path.to_string_lossy() };
     let read =
         if path == Path::new("-") { read(io::stdin().lock()) } else { File::open(path).and_then(read) };
@@ -42,13 +42,13 @@ fn convert(path: &Path) -> Result<Verdict, Failure> {
     })?;
     match envoy::convert(&name, &text) {
         Ok(converted) => {
-            output::show(&converted.report);
-            output::print(&converted.text)?;
-            Ok(Verdict::Fine)
+            output::print_report(&converted.report);
+            output::print_stdout(&converted.text)?;
+            Ok(CommandStatus::Success)
         }
         Err(report) => {
-            output::show(&report);
-            Ok(Verdict::Problems)
+            output::print_report(&report);
+            Ok(CommandStatus::ProblemsFound)
         }
     }
 }

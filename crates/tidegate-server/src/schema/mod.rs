@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use tidegate::rules;
 
-use crate::output::{self, Verdict};
+use crate::output::{self, CommandStatus};
 
 /// Print the JSON schema of rules files, for editors
 ///
@@ -16,5 +16,5 @@ pub struct SchemaArgs {}
 
 /// Runs the command.
 pub fn main(_: &SchemaArgs) -> ExitCode {
-    output::exit(output::print(rules::schema()).map(|()| Verdict::Fine))
+    output::exit(output::print_stdout(rules::schema()).map(|()| CommandStatus::Success))
 }

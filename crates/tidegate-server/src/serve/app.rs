@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use tidegate::engine::{CheckedOne, Deciding, Explanation};
+use tidegate::engine::{CheckedCharge, DecideFuture, Explanation};
 use tidegate::rules::{Domain, OnStoreFailure, Request, RulesetError};
 use tidegate::store::{NodeStore, Store as _};
 use tidegate::{
-    Clock as _, Decided, Decision, Engine, EngineError, LeaseToken, MEMORY_BYTES_DEFAULT, MemoryStore, Nanos,
+    Clock as _, DecideOutput, Decision, Engine, EngineError, LeaseToken, MEMORY_BYTES_DEFAULT, MemoryStore, Nanos,
     Release, Renewal, SystemClock, Timestamp,
 };
 
 use super::drain::Drain;
-use super::logs::Denials;
-use super::metrics::{Metrics, Took};
-use super::{Fleet, Protocol, Reloads, Status, fleet};
+use super::logs::DenialLog;
+use super::metrics::{Metrics, DecisionTimes};
+use super::{Fleet, Protocol, ReloadHandle, Status, fleet};
 
 /// Why requests are rejected that touch more limits than a plan has room for.
 pub(super) const TOO_MANY_LIMITS: &str = "too_many_limits";
@@ -28,13 +28,13 @@ pub struct App {
     /// What is counted.
     pub metrics: Metrics,
     /// What is logged of requests.
-    pub denials: Denials,
+    pub denials: DenialLog,
     /// Whether the server is about to stop.
     pub drain: Drain,
     /// What is loaded and what failed.
     pub status: Status,
     /// Asks for the rules to be read again.
-    pub reloads: Reloads,
+    pub reloads: ReloadHandle,
     /// The store that a fleet shares, if the engine decides by one.
     pub fleet: Option<Fleet>,
 }
@@ -45,10 +45,10 @@ impl App {
         Self {
             engine,
             metrics: Metrics::default(),
-            denials: Denials::default(),
+            denials: DenialLog::default(),
             drain: Drain::new(),
             status: Status::new(),
-            reloads: Reloads::new(),
+            reloads: ReloadHandle::new(),
             fleet: None,
         }
     }
@@ -56,7 +56,7 @@ impl App {
     /// Around an engine with these rules over a store in this process.
     pub fn in_memory(domains: Vec<Domain>) -> Result<Self, RulesetError> {
         let store = NodeStore::Local(Arc::new(MemoryStore::bounded(MEMORY_BYTES_DEFAULT)));
-        Ok(Self::new(Engine::over(domains, store, SystemClock::new())?))
+        Ok(Self::new(Engine::with_store(domains, store, SystemClock::new())?))
     }
 
     /// The same, with the store that its engine shares with others: for whoever looks at metrics and health.
@@ -67,7 +67,7 @@ impl App {
 
     /// The same, with denials logged as was set.
     #[must_use]
-    pub fn with_denials(self, denials: Denials) -> Self {
+    pub fn with_denials(self, denials: DenialLog) -> Self {
         Self { denials, ..self }
     }
 
@@ -77,8 +77,8 @@ impl App {
     /// unless a shared store was asked: what that was asked for may be charged.
     ///
     /// What a concurrency limit gives to a check cannot be given back: it is held for the limit's ttl.
-    pub async fn check(&self, by: Protocol, request: &Request<'_>) -> Result<Decided, EngineError> {
-        let asked_at = self.asked_at();
+    pub async fn check(&self, by: Protocol, request: &Request<'_>) -> Result<DecideOutput, EngineError> {
+        let asked_at = self.timing_start();
         self.finish(by, request, self.start_check(request, asked_at), asked_at).await
     }
 
@@ -89,21 +89,21 @@ impl App {
         by: Protocol,
         request: &Request<'_>,
         ttl: Option<Nanos>,
-    ) -> Result<Decided, EngineError> {
-        let asked_at = self.asked_at();
+    ) -> Result<DecideOutput, EngineError> {
+        let asked_at = self.timing_start();
         let deciding = match asked_at {
             Some(_) => self.engine.lease_timed(request, ttl),
             None => self.engine.lease(request, ttl),
         };
         let decided = self.finish(by, request, deciding, asked_at).await?;
-        self.metrics.operated("acquire", if decided.lease.is_some() { "held" } else { "nothing_held" });
+        self.metrics.count_operation("acquire", if decided.lease.is_some() { "held" } else { "nothing_held" });
         Ok(decided)
     }
 
     /// Starts to decide a request that was asked at [`asked_at`](Self::asked_at), which most often is done at once. The caller
     /// [notes](Self::note) the decision: most callers only have to [look](Deciding::as_now) at it.
     #[inline]
-    pub fn start_check(&self, request: &Request<'_>, asked_at: Option<Timestamp>) -> Deciding {
+    pub fn start_check(&self, request: &Request<'_>, asked_at: Option<Timestamp>) -> DecideFuture {
         match asked_at {
             Some(_) => self.engine.decide_timed(request),
             None => self.engine.decide(request),
@@ -115,43 +115,43 @@ impl App {
         &self,
         by: Protocol,
         request: &Request<'_>,
-        deciding: Deciding,
+        deciding: DecideFuture,
         asked_at: Option<Timestamp>,
-    ) -> Result<Decided, EngineError> {
+    ) -> Result<DecideOutput, EngineError> {
         let decided = match deciding.try_now() {
             Ok(decided) => decided,
             Err(deciding) => deciding.await,
         };
-        self.note(by, request, &decided, asked_at);
+        self.record(by, request, &decided, asked_at);
         decided
     }
 
     /// Whether counters are in a store that others share, which answers later.
     #[inline]
-    pub fn is_shared(&self) -> bool {
+    pub fn has_shared_store(&self) -> bool {
         !self.engine.store().is_local()
     }
 
     /// Counts a decision of a limit that no rule is about.
     #[inline]
-    pub fn note_one(&self, checked: CheckedOne) -> Decision {
+    pub fn record_single(&self, checked: CheckedCharge) -> Decision {
         if checked.degraded {
-            self.metrics.degraded(OnStoreFailure::Local);
+            self.metrics.count_degraded(OnStoreFailure::Local);
         }
         checked.decision
     }
 
     /// Answers as [`check`](Self::check) would that does not wait, and charges nothing. It is no decision, and is not
     /// counted as one.
-    pub async fn peek(&self, request: &Request<'_>) -> Result<Decided, EngineError> {
+    pub async fn peek(&self, request: &Request<'_>) -> Result<DecideOutput, EngineError> {
         let peeked = self.engine.peek(request).await;
-        self.note_peek(&peeked);
+        self.record_peek(&peeked);
         peeked
     }
 
     /// Counts a peek.
-    pub fn note_peek(&self, peeked: &Result<Decided, EngineError>) {
-        self.metrics.operated("peek", peeked.as_ref().err().map_or("done", why));
+    pub fn record_peek(&self, peeked: &Result<DecideOutput, EngineError>) {
+        self.metrics.count_operation("peek", peeked.as_ref().err().map_or("done", error_label));
     }
 
     /// Lets a lease that the request acquired last longer.
@@ -164,9 +164,9 @@ impl App {
         let renewal = self.engine.renew(request, token, ttl).await;
         let result = match &renewal {
             Ok(renewal) => renewal.as_str(),
-            Err(error) => why(error),
+            Err(error) => error_label(error),
         };
-        self.metrics.operated("renew", result);
+        self.metrics.count_operation("renew", result);
         renewal
     }
 
@@ -175,9 +175,9 @@ impl App {
         let release = self.engine.release(request, token).await;
         let result = match &release {
             Ok(release) => release.as_str(),
-            Err(error) => why(error),
+            Err(error) => error_label(error),
         };
-        self.metrics.operated("release", result);
+        self.metrics.count_operation("release", result);
         release
     }
 
@@ -192,17 +192,17 @@ impl App {
         request: &Request<'_>,
         deadline: Option<Timestamp>,
     ) -> Result<(), EngineError> {
-        self.operated("refund", self.engine.refund_by(request, None, deadline).await)
+        self.record_operation("refund", self.engine.refund_with_deadline(request, None, deadline).await)
     }
 
     /// Forgets all that the keys of a request used.
     pub async fn reset(&self, request: &Request<'_>) -> Result<(), EngineError> {
-        self.operated("reset", self.engine.reset(request).await)
+        self.record_operation("reset", self.engine.reset(request).await)
     }
 
     /// Explains what [`check`](Self::check) would answer that does not wait.
     pub async fn explain(&self, request: &Request<'_>) -> Result<Explanation, EngineError> {
-        self.operated("explain", self.engine.explain(request).await)
+        self.record_operation("explain", self.engine.explain(request).await)
     }
 
     /// All metrics, as Prometheus reads them; of the type
@@ -213,45 +213,45 @@ impl App {
 
     /// When this request was asked, if its time is to be taken.
     #[inline]
-    pub fn asked_at(&self) -> Option<Timestamp> {
+    pub fn timing_start(&self) -> Option<Timestamp> {
         self.metrics.is_timed().then(|| self.engine.clock().now())
     }
 
     /// Counts and logs a decision.
     #[inline]
-    pub fn note(
+    pub fn record(
         &self,
         by: Protocol,
         request: &Request<'_>,
-        decided: &Result<Decided, EngineError>,
+        decided: &Result<DecideOutput, EngineError>,
         asked_at: Option<Timestamp>,
     ) {
         let decided = match decided {
             Ok(decided) => decided,
-            Err(error) => return self.metrics.rejected(by, why(error)),
+            Err(error) => return self.metrics.count_rejected_request(by, error_label(error)),
         };
         let now = || self.engine.clock().now();
         let has_rules = || decided.answer.rules().domain(request.domain).is_some();
-        self.metrics.decided(by, request.domain, &decided.answer, has_rules);
+        self.metrics.count_decision(by, request.domain, &decided.answer, has_rules);
         if decided.answer.degraded {
-            self.metrics.degraded(fleet::policy_of(&decided.answer));
+            self.metrics.count_degraded(fleet::failure_policy(&decided.answer));
         }
         if let (Some(asked_at), Some(stages)) = (asked_at, decided.stages) {
             let waited_ns = u64::try_from(decided.waited.get()).unwrap_or(u64::MAX);
             let took_ns = now().as_nanos().saturating_sub(asked_at.as_nanos());
-            self.metrics.took(by, Took { decision_ns: took_ns.saturating_sub(waited_ns), stages });
+            self.metrics.observe_times(by, DecisionTimes { decision_ns: took_ns.saturating_sub(waited_ns), stages });
         }
-        self.denials.note(by, request, &decided.answer, now);
+        self.denials.log(by, request, &decided.answer, now);
     }
 
-    fn operated<T>(&self, operation: &'static str, result: Result<T, EngineError>) -> Result<T, EngineError> {
-        self.metrics.operated(operation, result.as_ref().err().map_or("done", why));
+    fn record_operation<T>(&self, operation: &'static str, result: Result<T, EngineError>) -> Result<T, EngineError> {
+        self.metrics.count_operation(operation, result.as_ref().err().map_or("done", error_label));
         result
     }
 }
 
 /// Why something was not done, in a word or two.
-fn why(error: &EngineError) -> &'static str {
+fn error_label(error: &EngineError) -> &'static str {
     match error {
         EngineError::Store(failure) => failure.as_str(),
         _ => TOO_MANY_LIMITS,

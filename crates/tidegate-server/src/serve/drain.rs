@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Drain {
     token: CancellationToken,
     /// The same, for those who look at it with every request: the token takes a lock.
-    is_on: Arc<AtomicBool>,
+    is_draining: Arc<AtomicBool>,
 }
 
 impl Drain {
@@ -21,17 +21,17 @@ impl Drain {
 
     /// Begins: who waits for it learns of it, and whoever asks from now on.
     pub fn begin(&self) {
-        self.is_on.store(true, Ordering::Release);
+        self.is_draining.store(true, Ordering::Release);
         self.token.cancel();
     }
 
     /// Comes to an end when it begins. A connection then closes if it is idle, or answers what it has begun and closes.
-    pub async fn begun(&self) {
+    pub async fn wait(&self) {
         self.token.cancelled().await;
     }
 
     /// Whether it has begun.
-    pub fn is_on(&self) -> bool {
-        self.is_on.load(Ordering::Acquire)
+    pub fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Acquire)
     }
 }

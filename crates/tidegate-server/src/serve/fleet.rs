@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use tidegate::Timestamp;
 use tidegate::redis::RedisStore;
-use tidegate::rules::{Answer, Fate, OnStoreFailure};
+use tidegate::rules::{Answer, AnswerKind, OnStoreFailure};
 
 /// The store that a fleet of servers shares.
 pub struct Fleet {
@@ -28,16 +28,16 @@ impl Fleet {
     }
 
     /// Decisions are made without the store since this instant; or not any more.
-    pub fn is_degraded(&self, since: Option<Timestamp>) {
+    pub fn set_degraded_since(&self, since: Option<Timestamp>) {
         self.degraded_since.store(since.map(Arc::new));
     }
 }
 
 /// What was done instead of asking the store, for an answer that was given without it: the strictest of what its rules say.
-pub(super) fn policy_of(answer: &Answer) -> OnStoreFailure {
+pub(super) fn failure_policy(answer: &Answer) -> OnStoreFailure {
     let is = |policy| answer.limits().any(|limit| limit.on_store_failure() == policy);
-    match answer.fate {
-        Fate::Unavailable => OnStoreFailure::Deny,
+    match answer.kind {
+        AnswerKind::Unavailable => OnStoreFailure::Deny,
         _ if is(OnStoreFailure::Local) || is(OnStoreFailure::Deny) => OnStoreFailure::Local,
         _ => OnStoreFailure::Allow,
     }

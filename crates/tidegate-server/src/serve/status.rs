@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use tidegate::rules::{DomainRules, Report, Rule, Ruleset};
-use tidegate::snapshot::{Found, SnapshotError, SnapshotReport};
+use tidegate::rules::{CompiledDomain, Report, Rule, Ruleset};
+use tidegate::snapshot::{RestoreStatus, SnapshotError, SnapshotReport};
 use tidegate::{Clock as _, ClockStats, SystemClock, Timestamp};
 
 use super::Protocol;
@@ -19,17 +19,17 @@ pub struct Status {
     clock: SystemClock,
     started_at: Timestamp,
     /// The steps of the clock before the start, which [`Status::up_for`] leaves out.
-    stepped_before: Duration,
-    listeners: OnceLock<Vec<Listening>>,
+    clock_steps_at_start: Duration,
+    listeners: OnceLock<Vec<BoundAddress>>,
     rules: ArcSwap<RulesStatus>,
     snapshots: ArcSwapOption<SnapshotStatus>,
     certificate: ArcSwapOption<CertificateStatus>,
-    ended: ArcSwap<Vec<EndedPart>>,
+    ended_tasks: ArcSwap<Vec<EndedTask>>,
 }
 
 /// An address that is listened on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listening {
+pub struct BoundAddress {
     /// What is spoken there.
     pub protocol: Protocol,
     /// The address that was really bound.
@@ -48,11 +48,11 @@ pub struct RulesStatus {
     /// When they were put into force.
     pub loaded_at: Timestamp,
     /// How often they were replaced since the start.
-    pub replaced: u64,
+    pub replacements: u64,
     /// How often files were others and could not be used since the start.
-    pub refused: u64,
+    pub rejections: u64,
     /// Why the files as they are now cannot be used, if they cannot: the rules in force are those before.
-    pub failure: Option<Failed<Report>>,
+    pub failure: Option<OngoingFailure<Report>>,
 }
 
 /// Snapshots. There is none of it without a directory for data.
@@ -63,15 +63,15 @@ pub struct SnapshotStatus {
     /// How often.
     pub every: Duration,
     /// What was found at the start.
-    pub found: Found,
+    pub found: RestoreStatus,
     /// The last that was written.
     pub last: Option<SnapshotReport>,
     /// How many were written since the start.
-    pub written: u64,
+    pub write_count: u64,
     /// How many attempts failed since the start.
-    pub failed: u64,
+    pub failure_count: u64,
     /// Why the last attempt failed, if it did.
-    pub failure: Option<Failed<SnapshotError>>,
+    pub failure: Option<OngoingFailure<SnapshotError>>,
 }
 
 /// The certificate. There is none of it if no address is encrypted.
@@ -82,27 +82,27 @@ pub struct CertificateStatus {
     /// When it was put into use.
     pub loaded_at: Timestamp,
     /// How often it was replaced since the start.
-    pub replaced: u64,
+    pub replacements: u64,
     /// How often files were others and could not be used since the start.
-    pub refused: u64,
+    pub rejections: u64,
     /// Why the files as they are now cannot be used, if they cannot: the certificate in use is the one before.
-    pub failure: Option<Failed<TlsError>>,
+    pub failure: Option<OngoingFailure<TlsError>>,
 }
 
 /// What goes wrong, and since when.
 #[derive(Clone, Debug)]
-pub struct Failed<E> {
+pub struct OngoingFailure<E> {
     /// When it began: of failures one after the other, the first.
-    pub at: Timestamp,
+    pub since: Timestamp,
     /// The last of them.
     pub error: E,
 }
 
 /// A part of the server that has ended while the rest goes on, which is a bug.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EndedPart {
+pub struct EndedTask {
     /// Which.
-    pub part: String,
+    pub name: String,
     /// When.
     pub at: Timestamp,
 }
@@ -115,12 +115,12 @@ impl Status {
         Self {
             clock,
             started_at,
-            stepped_before,
+            clock_steps_at_start: stepped_before,
             listeners: OnceLock::new(),
             rules: ArcSwap::default(),
             snapshots: ArcSwapOption::empty(),
             certificate: ArcSwapOption::empty(),
-            ended: ArcSwap::default(),
+            ended_tasks: ArcSwap::default(),
         }
     }
 
@@ -135,9 +135,9 @@ impl Status {
     }
 
     /// How long ago that was. A wall clock that was set since then does not count.
-    pub fn up_for(&self) -> Duration {
+    pub fn uptime(&self) -> Duration {
         let passed_ns = self.now().as_nanos().saturating_sub(self.started_at.as_nanos());
-        let stepped = self.clock_stats().stepped.saturating_sub(self.stepped_before);
+        let stepped = self.clock_stats().stepped.saturating_sub(self.clock_steps_at_start);
         Duration::from_nanos(passed_ns).saturating_sub(stepped)
     }
 
@@ -147,7 +147,7 @@ impl Status {
     }
 
     /// What is listened on; nothing until all of it is bound.
-    pub fn listeners(&self) -> &[Listening] {
+    pub fn listeners(&self) -> &[BoundAddress] {
         self.listeners.get().map_or(&[], Vec::as_slice)
     }
 
@@ -167,8 +167,8 @@ impl Status {
     }
 
     /// The parts that have ended before their time. There are none unless there is a bug.
-    pub fn ended(&self) -> Arc<Vec<EndedPart>> {
-        self.ended.load_full()
+    pub fn ended_tasks(&self) -> Arc<Vec<EndedTask>> {
+        self.ended_tasks.load_full()
     }
 
     /// The instant now, by the clock that all times here are of.
@@ -177,7 +177,7 @@ impl Status {
     }
 
     /// All addresses are bound.
-    pub fn bound(&self, listeners: Vec<Listening>) {
+    pub fn set_listeners(&self, listeners: Vec<BoundAddress>) {
         // They are bound once.
         let _ = self.listeners.set(listeners);
     }
@@ -189,42 +189,42 @@ impl Status {
     }
 
     /// Other rules are in force.
-    pub fn rules_replaced(&self, rules: &Ruleset) {
+    pub fn rules_reloaded(&self, rules: &Ruleset) {
         let old = RulesStatus::clone(&self.rules());
-        let replaced = old.replaced + 1;
-        let status = RulesStatus { loaded_at: self.now(), replaced, failure: None, ..old };
+        let replaced = old.replacements + 1;
+        let status = RulesStatus { loaded_at: self.now(), replacements: replaced, failure: None, ..old };
         self.rules.store(Arc::new(status.with(rules)));
     }
 
     /// The files cannot be used, and the rules in force stay.
-    pub fn rules_refused(&self, report: Report) {
+    pub fn rules_rejected(&self, report: Report) {
         let old = RulesStatus::clone(&self.rules());
-        let failure = Some(Failed::after(old.failure.as_ref(), self.now(), report));
-        self.rules.store(Arc::new(RulesStatus { refused: old.refused + 1, failure, ..old }));
+        let failure = Some(OngoingFailure::following(old.failure.as_ref(), self.now(), report));
+        self.rules.store(Arc::new(RulesStatus { rejections: old.rejections + 1, failure, ..old }));
     }
 
     /// There are snapshots, or something became of them.
-    pub fn snapshots_are(&self, status: SnapshotStatus) {
+    pub fn set_snapshots(&self, status: SnapshotStatus) {
         self.snapshots.store(Some(Arc::new(status)));
     }
 
     /// There is a certificate, or something became of it.
-    pub fn certificate_is(&self, status: CertificateStatus) {
+    pub fn set_certificate(&self, status: CertificateStatus) {
         self.certificate.store(Some(Arc::new(status)));
     }
 
     /// A part of the server has ended before its time.
-    pub fn part_ended(&self, part: &str) {
-        let ended = EndedPart { part: part.to_owned(), at: self.now() };
+    pub fn task_ended(&self, part: &str) {
+        let ended = EndedTask { name: part.to_owned(), at: self.now() };
         // There are a handful of parts, and each ends once.
-        self.ended.rcu(|before| [before.as_slice(), std::slice::from_ref(&ended)].concat());
+        self.ended_tasks.rcu(|before| [before.as_slice(), std::slice::from_ref(&ended)].concat());
     }
 }
 
-impl<E> Failed<E> {
+impl<E> OngoingFailure<E> {
     /// A failure at this instant, after this one, if that has not ended.
-    pub fn after(before: Option<&Self>, at: Timestamp, error: E) -> Self {
-        Self { at: before.map_or(at, |before| before.at), error }
+    pub fn following(before: Option<&Self>, at: Timestamp, error: E) -> Self {
+        Self { since: before.map_or(at, |before| before.since), error }
     }
 }
 
@@ -237,12 +237,12 @@ impl Default for Status {
 impl RulesStatus {
     fn with(mut self, rules: &Ruleset) -> Self {
         self.domains = rules.domains().map(|domain| domain.name().to_owned()).collect();
-        self.rules = rules.domains().map(|domain| rules_of(domain).count()).sum();
+        self.rules = rules.domains().map(|domain| limiting_rules(domain).count()).sum();
         self
     }
 }
 
 /// The rules of a domain, as operators count them: places in the levels of Envoy's files where nothing is limited are none.
-pub fn rules_of(domain: &DomainRules) -> impl Iterator<Item = &Rule> {
-    domain.rules().iter().filter(|rule| !rule.placeholder)
+pub fn limiting_rules(domain: &CompiledDomain) -> impl Iterator<Item = &Rule> {
+    domain.rules().iter().filter(|rule| !rule.is_placeholder)
 }

@@ -6,15 +6,15 @@ use std::task::Wake;
 
 /// How often somebody was woken.
 #[derive(Default)]
-pub(super) struct Wakes(AtomicUsize);
+pub(super) struct CountingWaker(AtomicUsize);
 
-impl Wakes {
+impl CountingWaker {
     pub fn count(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-impl Wake for Wakes {
+impl Wake for CountingWaker {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }

@@ -5,20 +5,20 @@ use std::io::{self, Write};
 use tidegate::Decision;
 
 use super::error::TraceError;
-use super::input::Input;
-use super::rule::Rule;
+use super::input::TraceInput;
+use super::rule::TraceLimiter;
 
 /// Decides every request and writes what was decided.
 ///
 /// Where the trace is bad, everything before it has been written.
-pub fn write(requests: &mut Input, rule: &Rule, out: &mut impl Write) -> Result<(), TraceError> {
+pub fn write(requests: &mut TraceInput, rule: &TraceLimiter, out: &mut impl Write) -> Result<(), TraceError> {
     let decided = write_until_end(requests, rule, out);
     let flushed = out.flush().map_err(TraceError::Write);
     decided.and(flushed)
 }
 
-fn write_until_end(requests: &mut Input, rule: &Rule, out: &mut impl Write) -> Result<(), TraceError> {
-    while let Some(request) = requests.next()? {
+fn write_until_end(requests: &mut TraceInput, rule: &TraceLimiter, out: &mut impl Write) -> Result<(), TraceError> {
+    while let Some(request) = requests.next_request()? {
         write_line(&rule.check_at(request.key, request.cost, request.at), out).map_err(TraceError::Write)?;
     }
     Ok(())

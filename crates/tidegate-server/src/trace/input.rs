@@ -11,7 +11,7 @@ use lzma_rust2::XzReader;
 
 use super::error::TraceError;
 use super::progress::Progress;
-use super::requests::Requests;
+use super::requests::TraceReader;
 use super::zstd::ZstdReader;
 
 /// Read from the input at once.
@@ -24,61 +24,61 @@ const XZ_MEMORY_KIB_MAX: u32 = 1 << 20;
 const SIGNATURE_BYTES_MAX: usize = 6;
 
 /// A trace that is open.
-pub type Input = Requests<BufReader<Box<dyn Read>>>;
+pub type TraceInput = TraceReader<BufReader<Box<dyn Read>>>;
 
 /// Opens `path`; `-` is standard input.
-pub fn open(path: &Path, progress: &Progress) -> Result<Input, TraceError> {
+pub fn open(path: &Path, progress: &Progress) -> Result<TraceInput, TraceError> {
     let (name, source): (String, Box<dyn Read>) = if path.as_os_str() == "-" {
         ("<stdin>".to_owned(), Box::new(io::stdin().lock()))
     } else {
         let name = path.display().to_string();
         let file = File::open(path).map_err(|error| TraceError::Open { name: name.clone(), error })?;
-        (name, Box::new(progress.watch(file)))
+        (name, Box::new(progress.track(file)))
     };
-    let source = decompressed(&name, source)?;
-    Ok(Requests::new(name, BufReader::with_capacity(LINES_BUFFER_BYTES, source)))
+    let source = decompress(&name, source)?;
+    Ok(TraceReader::new(name, BufReader::with_capacity(LINES_BUFFER_BYTES, source)))
 }
 
-fn decompressed(name: &str, mut source: Box<dyn Read>) -> Result<Box<dyn Read>, TraceError> {
+fn decompress(name: &str, mut source: Box<dyn Read>) -> Result<Box<dyn Read>, TraceError> {
     let mut start = Vec::with_capacity(SIGNATURE_BYTES_MAX);
     let read = source.by_ref().take(SIGNATURE_BYTES_MAX as u64).read_to_end(&mut start);
     read.map_err(|error| TraceError::Read { name: name.to_owned(), lines_read: 0, error })?;
-    let format = Format::of(&start);
+    let format = Compression::detect(&start);
     let source = io::Cursor::new(start).chain(source);
     let buffered = |source| BufReader::with_capacity(INPUT_BUFFER_BYTES, source);
     Ok(match format {
-        Format::Plain => Box::new(source),
-        Format::Gzip => Box::new(MultiGzDecoder::new(buffered(source))),
-        Format::Xz => Box::new(XzReader::new_mem_limit(buffered(source), true, XZ_MEMORY_KIB_MAX)),
-        Format::Zstd => Box::new(ZstdReader::new(buffered(source))),
-        Format::Other(format) => return Err(TraceError::Format { name: name.to_owned(), format }),
+        Compression::Plain => Box::new(source),
+        Compression::Gzip => Box::new(MultiGzDecoder::new(buffered(source))),
+        Compression::Xz => Box::new(XzReader::new_mem_limit(buffered(source), true, XZ_MEMORY_KIB_MAX)),
+        Compression::Zstd => Box::new(ZstdReader::new(buffered(source))),
+        Compression::Unsupported(format) => return Err(TraceError::Format { name: name.to_owned(), format }),
     })
 }
 
 /// How an input is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
+enum Compression {
     Plain,
     Gzip,
     Xz,
     Zstd,
     /// Known well enough to say what it is instead of calling its first bytes a bad timestamp.
-    Other(&'static str),
+    Unsupported(&'static str),
 }
 
-impl Format {
+impl Compression {
     /// By the first bytes. No line of a trace starts like any of these.
-    fn of(start: &[u8]) -> Self {
+    fn detect(start: &[u8]) -> Self {
         match start {
             [0x1f, 0x8b, ..] => Self::Gzip,
             [0xfd, b'7', b'z', b'X', b'Z', 0x00, ..] => Self::Xz,
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
             // A file may start with a frame of zstd that is to be skipped.
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
-            [b'B', b'Z', b'h', ..] => Self::Other("bzip2"),
-            [0x04, 0x22, 0x4d, 0x18, ..] => Self::Other("lz4"),
-            [b'L', b'Z', b'I', b'P', ..] => Self::Other("lzip"),
-            [b'P', b'K', 0x03, 0x04, ..] => Self::Other("zip"),
+            [b'B', b'Z', b'h', ..] => Self::Unsupported("bzip2"),
+            [0x04, 0x22, 0x4d, 0x18, ..] => Self::Unsupported("lz4"),
+            [b'L', b'Z', b'I', b'P', ..] => Self::Unsupported("lzip"),
+            [b'P', b'K', 0x03, 0x04, ..] => Self::Unsupported("zip"),
             _ => Self::Plain,
         }
     }

@@ -4,11 +4,11 @@ use std::fmt;
 
 use tidegate::Timestamp;
 
-use crate::shown;
+use crate::text;
 
 /// One request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request<'a> {
+pub struct TraceRequest<'a> {
     pub at: Timestamp,
     /// Any bytes but blanks.
     pub key: &'a [u8],
@@ -22,15 +22,15 @@ pub enum LineError {
     Comment { text: String },
     TooLong { bytes_max: usize, text: String },
     Missing { what: &'static str, text: String },
-    NotANumber { field: Field, text: String },
-    Negative { field: Field, text: String },
-    OutOfRange { field: Field, text: String },
+    NotANumber { field: NumberField, text: String },
+    Negative { field: NumberField, text: String },
+    OutOfRange { field: NumberField, text: String },
     TooManyFields { text: String },
 }
 
 /// A field that holds a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Field {
+pub enum NumberField {
     Timestamp,
     Cost,
 }
@@ -38,7 +38,7 @@ pub enum Field {
 /// As much of a bad line as an error shows.
 const SHOWN_CHARS_MAX: usize = 60;
 
-impl<'a> Request<'a> {
+impl<'a> TraceRequest<'a> {
     /// Reads a line without its line end.
     pub fn parse(line: &'a [u8]) -> Result<Self, LineError> {
         let mut rest = line;
@@ -46,11 +46,11 @@ impl<'a> Request<'a> {
         if at[0] == b'#' {
             return Err(LineError::Comment { text: shorten(line) });
         }
-        let at = number(Field::Timestamp, at)?;
+        let at = parse_number(NumberField::Timestamp, at)?;
         let missing = |what| LineError::Missing { what, text: shorten(line) };
         let key = next_field(&mut rest).ok_or_else(|| missing("the key and the cost are"))?;
         let cost = next_field(&mut rest).ok_or_else(|| missing("the cost is"))?;
-        let cost = number(Field::Cost, cost)?;
+        let cost = parse_number(NumberField::Cost, cost)?;
         match next_field(&mut rest) {
             None => Ok(Self { at: Timestamp::from_nanos(at), key, cost }),
             Some(_) => Err(LineError::TooManyFields { text: shorten(line) }),
@@ -79,7 +79,7 @@ pub fn is_blank(byte: u8) -> bool {
     byte == b' ' || byte == b'\t'
 }
 
-fn number(field: Field, text: &[u8]) -> Result<u64, LineError> {
+fn parse_number(field: NumberField, text: &[u8]) -> Result<u64, LineError> {
     let digit = |byte: &u8| byte.is_ascii_digit();
     let value = text.iter().try_fold(0u64, |value, byte| {
         let digit = byte.wrapping_sub(b'0');
@@ -95,7 +95,7 @@ fn number(field: Field, text: &[u8]) -> Result<u64, LineError> {
 }
 
 fn shorten(text: &[u8]) -> String {
-    shown::text(text, SHOWN_CHARS_MAX)
+    text::printable(text, SHOWN_CHARS_MAX)
 }
 
 impl fmt::Display for LineError {
@@ -127,7 +127,7 @@ impl fmt::Display for LineError {
     }
 }
 
-impl Field {
+impl NumberField {
     fn hint(self) -> &'static str {
         match self {
             Self::Timestamp => "timestamps are whole nanoseconds, 0 or more: multiply seconds by 1000000000",
@@ -136,7 +136,7 @@ impl Field {
     }
 }
 
-impl fmt::Display for Field {
+impl fmt::Display for NumberField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Timestamp => "timestamp",
@@ -149,25 +149,25 @@ impl fmt::Display for Field {
 mod tests {
     use super::*;
 
-    fn request(at_ns: u64, key: &[u8], cost: u64) -> Result<Request<'_>, LineError> {
-        Ok(Request { at: Timestamp::from_nanos(at_ns), key, cost })
+    fn request(at_ns: u64, key: &[u8], cost: u64) -> Result<TraceRequest<'_>, LineError> {
+        Ok(TraceRequest { at: Timestamp::from_nanos(at_ns), key, cost })
     }
 
     #[test]
     fn good_lines() {
-        assert_eq!(Request::parse(b"5 key 1"), request(5, b"key", 1));
-        assert_eq!(Request::parse(b"  5\tkey   1 \t"), request(5, b"key", 1));
-        assert_eq!(Request::parse(b"0 -1 0"), request(0, b"-1", 0));
-        assert_eq!(Request::parse(b"007 # 01"), request(7, b"#", 1));
-        assert_eq!(Request::parse(b"1 \xff\x00 1"), request(1, b"\xff\x00", 1));
+        assert_eq!(TraceRequest::parse(b"5 key 1"), request(5, b"key", 1));
+        assert_eq!(TraceRequest::parse(b"  5\tkey   1 \t"), request(5, b"key", 1));
+        assert_eq!(TraceRequest::parse(b"0 -1 0"), request(0, b"-1", 0));
+        assert_eq!(TraceRequest::parse(b"007 # 01"), request(7, b"#", 1));
+        assert_eq!(TraceRequest::parse(b"1 \xff\x00 1"), request(1, b"\xff\x00", 1));
         let largest = b"18446744073709551615 k 18446744073709551615";
-        assert_eq!(Request::parse(largest), request(u64::MAX, b"k", u64::MAX));
+        assert_eq!(TraceRequest::parse(largest), request(u64::MAX, b"k", u64::MAX));
     }
 
     #[test]
     fn bad_lines() {
         let text = |text: &str| text.to_owned();
-        let (timestamp, cost) = (Field::Timestamp, Field::Cost);
+        let (timestamp, cost) = (NumberField::Timestamp, NumberField::Cost);
         let cases: [(&str, LineError); 15] = [
             ("", LineError::Blank),
             (" \t", LineError::Blank),
@@ -189,7 +189,7 @@ mod tests {
             ),
         ];
         for (line, error) in cases {
-            assert_eq!(Request::parse(line.as_bytes()), Err(error), "{line}");
+            assert_eq!(TraceRequest::parse(line.as_bytes()), Err(error), "{line}");
         }
     }
 }

@@ -27,8 +27,8 @@ use std::process::ExitCode;
 use clap::Args;
 use tidegate::{Limit, MemoryStore};
 
-use crate::shown;
-use crate::size::Size;
+use crate::text;
+use crate::size::ByteSize;
 use error::TraceError;
 use progress::Progress;
 use summary::Summary;
@@ -52,8 +52,8 @@ pub struct TraceArgs {
     decisions: bool,
 
     /// Hold no more than this of counters, as in 64MiB, 1GiB, 500MB or plain bytes [default: no bound]
-    #[arg(long, value_name = "SIZE", value_parser = crate::size::memory_max)]
-    memory_max: Option<Size>,
+    #[arg(long, value_name = "SIZE", value_parser = crate::size::parse_memory_max)]
+    memory_max: Option<ByteSize>,
 
     /// The trace, plain or compressed with xz, gzip or zstd; - is standard input
     file: PathBuf,
@@ -64,10 +64,10 @@ pub fn main(args: &TraceArgs) -> ExitCode {
     const INEXACT: u8 = 1;
     const FAILED: u8 = 2;
     let (message, code) = match run(args) {
-        Ok(Finished::Exact) => return ExitCode::SUCCESS,
+        Ok(ReplayResult::Exact) => return ExitCode::SUCCESS,
         Err(error) if error.is_closed_output() => return ExitCode::SUCCESS,
-        Ok(Finished::Evicted { counters, memory_max }) => {
-            let counters = shown::number(counters);
+        Ok(ReplayResult::Evicted { counters, memory_max }) => {
+            let counters = text::grouped_number(counters);
             let (memory, hint) = match memory_max {
                 Some(memory_max) => {
                     (format!("the memory of {memory_max}"), "raise --memory-max, or leave it out")
@@ -88,33 +88,33 @@ pub fn main(args: &TraceArgs) -> ExitCode {
 }
 
 /// How a replay ended.
-enum Finished {
+enum ReplayResult {
     Exact,
     /// Some counters were lost, and with them what their keys had used.
     Evicted {
         counters: u64,
-        memory_max: Option<Size>,
+        memory_max: Option<ByteSize>,
     },
 }
 
-fn run(args: &TraceArgs) -> Result<Finished, TraceError> {
+fn run(args: &TraceArgs) -> Result<ReplayResult, TraceError> {
     let store = match args.memory_max {
         Some(size) => MemoryStore::bounded(size.bytes()),
         None => MemoryStore::unbounded(),
     };
-    let rule = rule::rule(&args.limits, store)?;
+    let rule = rule::build_limiter(&args.limits, store)?;
     let mut counters = 0;
     let mut out = BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, io::stdout().lock());
     if args.decisions {
-        let progress = Progress::beside_output();
+        let progress = Progress::beside_decisions();
         let mut requests = input::open(&args.file, &progress)?;
         decisions::write(&mut requests, &rule, &mut out)?;
     } else {
         let progress = Progress::new();
         let mut requests = input::open(&args.file, &progress)?;
         let logs: Vec<Limit> = args.limits.iter().map(Limit::as_sliding_log).collect();
-        let log = rule::rule(&logs, MemoryStore::unbounded())?;
-        let summary = Summary::of(&mut requests, &args.limits, &rule, &log)?;
+        let log = rule::build_limiter(&logs, MemoryStore::unbounded())?;
+        let summary = Summary::replay(&mut requests, &args.limits, &rule, &log)?;
         counters += log.stats().live_evictions;
         drop(progress);
         report::write(&summary, &args.limits, &mut out)
@@ -123,7 +123,7 @@ fn run(args: &TraceArgs) -> Result<Finished, TraceError> {
     }
     counters += rule.stats().live_evictions;
     match counters {
-        0 => Ok(Finished::Exact),
-        _ => Ok(Finished::Evicted { counters, memory_max: args.memory_max }),
+        0 => Ok(ReplayResult::Exact),
+        _ => Ok(ReplayResult::Evicted { counters, memory_max: args.memory_max }),
     }
 }

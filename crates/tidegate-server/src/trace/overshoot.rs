@@ -18,12 +18,12 @@ use tidegate::{Rate, Timestamp};
 #[derive(Debug, Default)]
 pub struct Window {
     /// One entry for each instant, oldest first.
-    admitted: VecDeque<Admitted>,
+    admitted: VecDeque<WindowEntry>,
     total: u128,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Admitted {
+struct WindowEntry {
     at_ns: u64,
     cost: u128,
 }
@@ -32,12 +32,12 @@ struct Admitted {
 #[derive(Debug)]
 pub struct Overshoot {
     rate: Rate,
-    fullest: Option<Fullest>,
+    fullest: Option<FullestWindow>,
 }
 
 /// A window of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fullest {
+pub struct FullestWindow {
     /// Whose it is.
     pub key: usize,
     /// Its last instant.
@@ -57,15 +57,15 @@ impl Overshoot {
     }
 
     /// Takes note of an admitted request of a key whose window this is.
-    pub fn admit(&mut self, window: &mut Window, key: usize, request: Admission) {
+    pub fn record(&mut self, window: &mut Window, key: usize, request: Admission) {
         let (end, admitted) = window.add(request, self.rate.window_ns());
         if admitted > self.fullest.map_or(0, |fullest| fullest.admitted) {
-            self.fullest = Some(Fullest { key, end, admitted });
+            self.fullest = Some(FullestWindow { key, end, admitted });
         }
     }
 
     /// The worst window, and by how much it is over; none if none is. Of equal ones the first.
-    pub fn worst(&self) -> Option<(Fullest, u128)> {
+    pub fn worst(&self) -> Option<(FullestWindow, u128)> {
         let fullest = self.fullest?;
         let over = fullest.admitted.checked_sub(u128::from(self.rate.limit()))?;
         (over > 0).then_some((fullest, over))
@@ -94,7 +94,7 @@ impl Window {
                 newest.at_ns
             }
             _ => {
-                self.admitted.push_back(Admitted { at_ns: at.as_nanos(), cost });
+                self.admitted.push_back(WindowEntry { at_ns: at.as_nanos(), cost });
                 at.as_nanos()
             }
         };
@@ -131,13 +131,13 @@ mod tests {
         let mut windows: Vec<Window> = (0..3).map(|_| Window::default()).collect();
         for &Event { key, at_ns, cost } in events {
             let at = Timestamp::from_nanos(at_ns);
-            overshoot.admit(&mut windows[key], key, Admission { at, cost });
+            overshoot.record(&mut windows[key], key, Admission { at, cost });
         }
         overshoot
     }
 
     /// When each event counts, by definition: not before an earlier event of its key.
-    fn counted(events: &[Event]) -> Vec<Event> {
+    fn effective_times(events: &[Event]) -> Vec<Event> {
         let counts_at = |(index, event): (usize, &Event)| {
             let until_now = events[..=index].iter().filter(|e| e.key == event.key && e.cost > 0);
             let newest = until_now.map(|e| e.at_ns).max();
@@ -159,17 +159,17 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(tidegate_testing::cases(64))]
+        #![proptest_config(tidegate_testing::proptest_config(64))]
         #[test]
-        fn the_fullest_window_is_the_fullest(mut events in prop::collection::vec(event(), 0..60), sorted: bool) {
+        fn matches_a_brute_force_count(mut events in prop::collection::vec(event(), 0..60), sorted: bool) {
             if sorted {
                 events.sort_by_key(|event| event.at_ns);
             }
-            let counted = counted(&events);
+            let counted = effective_times(&events);
             let most = counted.iter().map(|e| recount(&counted, e.key, e.at_ns)).max().unwrap_or(0);
             let overshoot = replay(&events);
             prop_assert_eq!(overshoot.fullest.map_or(0, |fullest| fullest.admitted), most);
-            if let Some(Fullest { key, end, admitted }) = overshoot.fullest {
+            if let Some(FullestWindow { key, end, admitted }) = overshoot.fullest {
                 prop_assert_eq!(recount(&counted, key, end.as_nanos()), admitted);
             }
             let over = overshoot.worst().map_or(0, |(_, over)| over);

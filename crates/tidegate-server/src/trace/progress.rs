@@ -8,14 +8,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// A bar on standard error, gone when this is dropped.
 pub struct Progress {
     bar: ProgressBar,
-    shown: Shown,
+    shown: Visibility,
 }
 
 /// Whether there is somebody to show the bar to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shown {
-    OnTerminal,
-    Never,
+enum Visibility {
+    Terminal,
+    Hidden,
 }
 
 const TEMPLATE: &str = "{wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
@@ -23,21 +23,21 @@ const TEMPLATE: &str = "{wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {e
 impl Progress {
     /// A bar if standard error is a terminal.
     pub fn new() -> Self {
-        Self::with(if io::stderr().is_terminal() { Shown::OnTerminal } else { Shown::Never })
+        Self::with_visibility(if io::stderr().is_terminal() { Visibility::Terminal } else { Visibility::Hidden })
     }
 
     /// As [`new`](Self::new), for a command that writes all the time: no bar where that would run through it.
-    pub fn beside_output() -> Self {
-        if io::stdout().is_terminal() { Self::with(Shown::Never) } else { Self::new() }
+    pub fn beside_decisions() -> Self {
+        if io::stdout().is_terminal() { Self::with_visibility(Visibility::Hidden) } else { Self::new() }
     }
 
-    fn with(shown: Shown) -> Self {
+    fn with_visibility(shown: Visibility) -> Self {
         Self { bar: ProgressBar::hidden(), shown }
     }
 
     /// Shows how much of `file` was read. What has no length, such as a named pipe, has no progress.
-    pub fn watch(&self, file: File) -> impl Read + use<> {
-        if let (Shown::OnTerminal, Ok(about)) = (self.shown, file.metadata())
+    pub fn track(&self, file: File) -> impl Read + use<> {
+        if let (Visibility::Terminal, Ok(about)) = (self.shown, file.metadata())
             && about.is_file()
         {
             self.bar.set_length(about.len());

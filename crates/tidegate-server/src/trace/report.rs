@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use tidegate::Limit;
 
 use super::overshoot::Overshoot;
-use super::summary::{BusyKey, Costs, Summary};
-use crate::shown::{self, Share};
+use super::summary::{BusyKey, CostMix, Summary};
+use crate::text::{self, Share};
 
 /// Keys in the list of the busiest.
 const BUSIEST_KEYS: usize = 10;
@@ -24,28 +24,28 @@ pub fn write(summary: &Summary, limits: &[Limit], out: &mut impl Write) -> io::R
     write_totals(summary, out)?;
     write_busiest(&summary.busiest(BUSIEST_KEYS), out)?;
     write_overshoots(summary, out)?;
-    write_against_log(summary, out)
+    write_log_comparison(summary, out)
 }
 
 fn write_totals(summary: &Summary, out: &mut impl Write) -> io::Result<()> {
-    let tally = &summary.tally;
+    let tally = &summary.totals;
     writeln!(out, "\nTrace")?;
-    writeln!(out, "  keys      {:>16}", shown::number(summary.keys() as u64))?;
+    writeln!(out, "  keys      {:>16}", text::grouped_number(summary.key_count() as u64))?;
     match summary.time.range_ns {
         None => writeln!(out, "  time span {:>16}", "-")?,
         Some((earliest, latest)) => {
-            let span = shown::span(latest - earliest);
+            let span = text::duration(latest - earliest);
             writeln!(out, "  time span {span:>16}  from {earliest} to {latest}")?;
         }
     }
-    if summary.time.steps_back > 0 {
-        writeln!(out, "  steps back{:>16}", shown::number(summary.time.steps_back))?;
+    if summary.time.backward_steps > 0 {
+        writeln!(out, "  steps back{:>16}", text::grouped_number(summary.time.backward_steps))?;
     }
-    writeln!(out, "  requests  {:>16}", shown::number(tally.requests))?;
+    writeln!(out, "  requests  {:>16}", text::grouped_number(tally.requests))?;
     let parts = [("allowed", tally.allowed.into()), ("denied", tally.denied().into())];
     write_parts(out, tally.requests.into(), &parts)?;
-    if summary.costs == Costs::Mixed {
-        writeln!(out, "  cost      {:>16}", shown::number(tally.cost))?;
+    if summary.costs == CostMix::Mixed {
+        writeln!(out, "  cost      {:>16}", text::grouped_number(tally.cost))?;
         let parts = [("allowed", tally.cost_allowed), ("denied", tally.cost_denied())];
         write_parts(out, tally.cost, &parts)?;
     }
@@ -55,21 +55,21 @@ fn write_totals(summary: &Summary, out: &mut impl Write) -> io::Result<()> {
 /// Parts of a whole, one a line.
 fn write_parts(out: &mut impl Write, whole: u128, parts: &[(&str, u128)]) -> io::Result<()> {
     for (name, part) in parts {
-        let percent = shown::percent(Share { part: *part, whole });
-        writeln!(out, "    {name:<8}{:>16}  {percent:>7}", shown::number(*part))?;
+        let percent = text::percent(Share { part: *part, whole });
+        writeln!(out, "    {name:<8}{:>16}  {percent:>7}", text::grouped_number(*part))?;
     }
     Ok(())
 }
 
 fn write_busiest(keys: &[BusyKey<'_>], out: &mut impl Write) -> io::Result<()> {
     let Some(busiest) = keys.first() else { return Ok(()) };
-    let names: Vec<String> = keys.iter().map(|key| shown::text(key.key, KEY_CHARS_MAX)).collect();
+    let names: Vec<String> = keys.iter().map(|key| text::printable(key.key, KEY_CHARS_MAX)).collect();
     let heading = "Busiest keys";
     let width = names.iter().map(|name| name.chars().count() + 2).fold(heading.len(), usize::max);
     writeln!(out, "\n{heading:<width$}      requests       allowed        denied  █ allowed ░ denied")?;
     for (name, key) in names.iter().zip(keys) {
         let denied = key.requests - key.allowed;
-        let counts = [key.requests, key.allowed, denied].map(shown::number);
+        let counts = [key.requests, key.allowed, denied].map(text::grouped_number);
         let [requests, allowed, denied] = counts;
         let bar = bar(key, busiest.requests);
         writeln!(out, "  {name:<0$}{requests:>14}{allowed:>14}{denied:>14}  {bar}", width - 2)?;
@@ -79,13 +79,13 @@ fn write_busiest(keys: &[BusyKey<'_>], out: &mut impl Write) -> io::Result<()> {
 
 /// As long as the key is busy, at least one character, split into what it got and what it did not.
 fn bar(key: &BusyKey<'_>, busiest: u64) -> String {
-    let chars = scaled(BAR_CHARS, Share { part: key.requests.into(), whole: busiest.into() }).max(1);
-    let allowed = scaled(chars, Share { part: key.allowed.into(), whole: key.requests.into() });
+    let chars = scale(BAR_CHARS, Share { part: key.requests.into(), whole: busiest.into() }).max(1);
+    let allowed = scale(chars, Share { part: key.allowed.into(), whole: key.requests.into() });
     "█".repeat(allowed) + &"░".repeat(chars - allowed)
 }
 
 /// The share of so many characters, rounded to the nearest.
-fn scaled(chars: usize, Share { part, whole }: Share) -> usize {
+fn scale(chars: usize, Share { part, whole }: Share) -> usize {
     let rounded = (2 * part * chars as u128 + whole) / (2 * whole).max(1);
     usize::try_from(rounded).unwrap_or(chars)
 }
@@ -104,24 +104,24 @@ fn write_overshoot(summary: &Summary, overshoot: &Overshoot, out: &mut impl Writ
     let Some((fullest, over)) = overshoot.worst() else { return writeln!(out, "none") };
     let rate = overshoot.rate();
     let ratio = fullest.admitted as f64 / rate.limit() as f64;
-    let [over, admitted] = [over, fullest.admitted].map(shown::number);
-    let [limit, window] = [shown::number(rate.limit()), shown::span(rate.window_ns())];
+    let [over, admitted] = [over, fullest.admitted].map(text::grouped_number);
+    let [limit, window] = [text::grouped_number(rate.limit()), text::duration(rate.window_ns())];
     writeln!(
         out,
         "{over} over: {admitted} admitted where {limit} in {window} are the limit, {ratio:.2} times as much"
     )?;
-    let key = shown::text(summary.key(fullest.key), KEY_CHARS_MAX);
+    let key = text::printable(summary.key(fullest.key), KEY_CHARS_MAX);
     writeln!(out, "     key {key}, in the window that ends at {}", fullest.end.as_nanos())
 }
 
-fn write_against_log(summary: &Summary, out: &mut impl Write) -> io::Result<()> {
+fn write_log_comparison(summary: &Summary, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\nAgainst the exact sliding log")?;
-    let (against, whole) = (&summary.against_log, u128::from(summary.tally.requests));
+    let (against, whole) = (&summary.log_comparison, u128::from(summary.totals.requests));
     let mut line = |name: &str, requests: u64| {
-        let percent = shown::percent(Share { part: requests.into(), whole });
-        writeln!(out, "  {name:<36}{:>14}  {percent:>7}", shown::number(requests))
+        let percent = text::percent(Share { part: requests.into(), whole });
+        writeln!(out, "  {name:<36}{:>14}  {percent:>7}", text::grouped_number(requests))
     };
-    line("decided differently", against.different())?;
-    line("  admitted here, denied by the log", against.admitted_only_here)?;
-    line("  denied here, admitted by the log", against.admitted_only_by_log)
+    line("decided differently", against.differences())?;
+    line("  admitted here, denied by the log", against.allowed_only_here)?;
+    line("  denied here, admitted by the log", against.allowed_only_by_log)
 }

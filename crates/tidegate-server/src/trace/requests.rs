@@ -3,13 +3,13 @@
 use std::io::{BufRead, Read};
 
 use super::error::TraceError;
-use super::line::{LineError, Request, is_blank};
+use super::line::{LineError, TraceRequest, is_blank};
 
 /// A longer line than this, without its line end, is no request.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// Reads the requests of one input.
-pub struct Requests<R> {
+pub struct TraceReader<R> {
     source: R,
     /// What the input is called in errors.
     name: String,
@@ -20,25 +20,25 @@ pub struct Requests<R> {
 
 /// What there was to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum LineRead {
     Line,
     Blank,
     End,
 }
 
-impl<R: BufRead> Requests<R> {
+impl<R: BufRead> TraceReader<R> {
     pub fn new(name: String, source: R) -> Self {
         Self { source, name, line: Vec::new(), lines_read: 0 }
     }
 
     /// The next request; none at the end of the trace.
-    pub fn next(&mut self) -> Result<Option<Request<'_>>, TraceError> {
+    pub fn next_request(&mut self) -> Result<Option<TraceRequest<'_>>, TraceError> {
         match self.read_line()? {
-            Found::Line => {}
-            Found::Blank => return self.only_blanks_left().map(|()| None),
-            Found::End => return Ok(None),
+            LineRead::Line => {}
+            LineRead::Blank => return self.expect_only_blanks().map(|()| None),
+            LineRead::End => return Ok(None),
         }
-        match Request::parse(&self.line) {
+        match TraceRequest::parse(&self.line) {
             Ok(request) => Ok(Some(request)),
             Err(error) => Err(bad_line(&self.name, self.lines_read, error)),
         }
@@ -46,18 +46,18 @@ impl<R: BufRead> Requests<R> {
 
     /// A blank line ends the trace: nothing may follow but more of them.
     #[cold]
-    fn only_blanks_left(&mut self) -> Result<(), TraceError> {
+    fn expect_only_blanks(&mut self) -> Result<(), TraceError> {
         let first_blank = self.lines_read;
         loop {
             match self.read_line()? {
-                Found::Blank => {}
-                Found::Line => return Err(bad_line(&self.name, first_blank, LineError::Blank)),
-                Found::End => return Ok(()),
+                LineRead::Blank => {}
+                LineRead::Line => return Err(bad_line(&self.name, first_blank, LineError::Blank)),
+                LineRead::End => return Ok(()),
             }
         }
     }
 
-    fn read_line(&mut self) -> Result<Found, TraceError> {
+    fn read_line(&mut self) -> Result<LineRead, TraceError> {
         /// Both bytes of the longest line end.
         const LINE_END_BYTES_MAX: usize = 2;
         self.line.clear();
@@ -68,7 +68,7 @@ impl<R: BufRead> Requests<R> {
             error,
         })?;
         if bytes == 0 {
-            return Ok(Found::End);
+            return Ok(LineRead::End);
         }
         self.lines_read += 1;
         let _ = self.line.pop_if(|last| *last == b'\n');
@@ -78,7 +78,7 @@ impl<R: BufRead> Requests<R> {
             return Err(bad_line(&self.name, self.lines_read, error));
         }
         let blank = self.line.iter().all(|byte| is_blank(*byte));
-        Ok(if blank { Found::Blank } else { Found::Line })
+        Ok(if blank { LineRead::Blank } else { LineRead::Line })
     }
 }
 
@@ -93,9 +93,9 @@ mod tests {
 
     /// The keys of a trace, or what is wrong with it.
     fn keys(trace: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-        let mut requests = Requests::new("t".to_owned(), trace);
+        let mut requests = TraceReader::new("t".to_owned(), trace);
         let mut keys = Vec::new();
-        while let Some(request) = requests.next().map_err(|error| error.to_string())? {
+        while let Some(request) = requests.next_request().map_err(|error| error.to_string())? {
             keys.push(request.key.to_vec());
         }
         Ok(keys)

@@ -7,10 +7,10 @@ use tidegate::{Limit, Limiter, ManualClock, MemoryStore};
 use super::error::TraceError;
 
 /// A limiter that is told the time, for time is the trace's.
-pub type Rule = Limiter<ManualClock>;
+pub type TraceLimiter = Limiter<ManualClock>;
 
 /// The rule that `limits` make, with a store of its own.
-pub fn rule(limits: &[Limit], store: MemoryStore) -> Result<Rule, TraceError> {
+pub fn build_limiter(limits: &[Limit], store: MemoryStore) -> Result<TraceLimiter, TraceError> {
     let builder = limits.iter().cloned().fold(Limiter::builder(), |builder, limit| builder.limit(limit));
     builder.store(Arc::new(store)).clock(ManualClock::default()).build().map_err(TraceError::Limits)
 }

@@ -4,29 +4,29 @@ use std::cmp::Ordering;
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
-use tidegate::{Limit, Verdict};
+use tidegate::{Limit, OutcomeKind};
 
 use super::error::TraceError;
-use super::input::Input;
-use super::line::Request;
+use super::input::TraceInput;
+use super::line::TraceRequest;
 use super::overshoot::{Admission, Overshoot, Window};
-use super::rule::Rule;
+use super::rule::TraceLimiter;
 
 /// What a whole trace came to.
 pub struct Summary {
-    pub tally: Tally,
+    pub totals: Totals,
     /// Whether any request cost something other than one.
-    pub costs: Costs,
-    pub time: Time,
+    pub costs: CostMix,
+    pub time: TimeStats,
     /// One for each limit.
     pub overshoots: Vec<Overshoot>,
-    pub against_log: AgainstLog,
-    keys: IndexMap<Box<[u8]>, Key, RandomState>,
+    pub log_comparison: LogComparison,
+    keys: IndexMap<Box<[u8]>, KeyStats, RandomState>,
 }
 
 /// Requests and cost.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
+pub struct Totals {
     pub requests: u64,
     pub allowed: u64,
     pub cost: u128,
@@ -35,7 +35,7 @@ pub struct Tally {
 
 /// Whether cost says more than the number of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Costs {
+pub enum CostMix {
     #[default]
     AllOne,
     Mixed,
@@ -43,22 +43,22 @@ pub enum Costs {
 
 /// The times of a trace.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Time {
+pub struct TimeStats {
     /// The earliest and the latest; none if there are no requests.
     pub range_ns: Option<(u64, u64)>,
     last_ns: u64,
-    pub steps_back: u64,
+    pub backward_steps: u64,
 }
 
 /// Requests that the exact sliding log decided otherwise.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AgainstLog {
-    pub admitted_only_here: u64,
-    pub admitted_only_by_log: u64,
+pub struct LogComparison {
+    pub allowed_only_here: u64,
+    pub allowed_only_by_log: u64,
 }
 
 #[derive(Default)]
-struct Key {
+struct KeyStats {
     requests: u64,
     allowed: u64,
     /// One for each limit.
@@ -74,33 +74,33 @@ pub struct BusyKey<'a> {
 }
 
 impl BusyKey<'_> {
-    fn busier(&self, other: &BusyKey<'_>) -> Ordering {
+    fn cmp_busiest_first(&self, other: &BusyKey<'_>) -> Ordering {
         other.requests.cmp(&self.requests).then_with(|| self.key.cmp(other.key))
     }
 }
 
 impl Summary {
     /// Replays the trace under the rule, and beside it under `log`, its exact sliding log.
-    pub fn of(requests: &mut Input, limits: &[Limit], rule: &Rule, log: &Rule) -> Result<Self, TraceError> {
+    pub fn replay(requests: &mut TraceInput, limits: &[Limit], rule: &TraceLimiter, log: &TraceLimiter) -> Result<Self, TraceError> {
         let mut summary = Self {
-            tally: Tally::default(),
-            costs: Costs::default(),
-            time: Time::default(),
+            totals: Totals::default(),
+            costs: CostMix::default(),
+            time: TimeStats::default(),
             overshoots: limits.iter().map(|limit| Overshoot::new(limit.rate())).collect(),
-            against_log: AgainstLog::default(),
+            log_comparison: LogComparison::default(),
             keys: IndexMap::with_hasher(RandomState::default()),
         };
-        while let Some(request) = requests.next()? {
-            let Request { at, key, cost } = request;
-            let here = rule.check_at(key, cost, at).verdict;
-            let by_log = log.check_at(key, cost, at).verdict;
+        while let Some(request) = requests.next_request()? {
+            let TraceRequest { at, key, cost } = request;
+            let here = rule.check_at(key, cost, at).kind;
+            let by_log = log.check_at(key, cost, at).kind;
             summary.count(&request, here);
-            summary.against_log.count(here, by_log);
+            summary.log_comparison.count(here, by_log);
         }
         Ok(summary)
     }
 
-    pub fn keys(&self) -> usize {
+    pub fn key_count(&self) -> usize {
         self.keys.len()
     }
 
@@ -116,26 +116,26 @@ impl Summary {
             keys.map(|(key, seen)| BusyKey { key, requests: seen.requests, allowed: seen.allowed }).collect();
         if count < keys.len() {
             // There may be millions of them, so only the few are sorted.
-            keys.select_nth_unstable_by(count, BusyKey::busier);
+            keys.select_nth_unstable_by(count, BusyKey::cmp_busiest_first);
             keys.truncate(count);
         }
-        keys.sort_unstable_by(BusyKey::busier);
+        keys.sort_unstable_by(BusyKey::cmp_busiest_first);
         keys
     }
 
-    fn count(&mut self, request: &Request<'_>, verdict: Verdict) {
+    fn count(&mut self, request: &TraceRequest<'_>, verdict: OutcomeKind) {
         self.time.count(request.at.as_nanos());
-        self.tally.count(request.cost, verdict);
+        self.totals.count(request.cost, verdict);
         if request.cost != 1 {
-            self.costs = Costs::Mixed;
+            self.costs = CostMix::Mixed;
         }
         let index = self.index_of(request.key);
         let key = &mut self.keys[index];
         key.requests += 1;
-        if verdict == Verdict::Allowed {
+        if verdict == OutcomeKind::Allowed {
             key.allowed += 1;
             for (overshoot, window) in self.overshoots.iter_mut().zip(&mut key.windows) {
-                overshoot.admit(window, index, Admission { at: request.at, cost: request.cost });
+                overshoot.record(window, index, Admission { at: request.at, cost: request.cost });
             }
         }
     }
@@ -145,11 +145,11 @@ impl Summary {
             return index;
         }
         let windows = self.overshoots.iter().map(|_| Window::default()).collect();
-        self.keys.insert_full(key.into(), Key { windows, ..Key::default() }).0
+        self.keys.insert_full(key.into(), KeyStats { windows, ..KeyStats::default() }).0
     }
 }
 
-impl Tally {
+impl Totals {
     pub fn denied(&self) -> u64 {
         self.requests - self.allowed
     }
@@ -158,22 +158,22 @@ impl Tally {
         self.cost - self.cost_allowed
     }
 
-    fn count(&mut self, cost: u64, verdict: Verdict) {
+    fn count(&mut self, cost: u64, verdict: OutcomeKind) {
         self.requests += 1;
         self.cost += u128::from(cost);
-        if verdict == Verdict::Allowed {
+        if verdict == OutcomeKind::Allowed {
             self.allowed += 1;
             self.cost_allowed += u128::from(cost);
         }
     }
 }
 
-impl Time {
+impl TimeStats {
     fn count(&mut self, at_ns: u64) {
         self.range_ns = match self.range_ns {
             None => Some((at_ns, at_ns)),
             Some((earliest, latest)) => {
-                self.steps_back += u64::from(at_ns < self.last_ns);
+                self.backward_steps += u64::from(at_ns < self.last_ns);
                 Some((earliest.min(at_ns), latest.max(at_ns)))
             }
         };
@@ -181,16 +181,16 @@ impl Time {
     }
 }
 
-impl AgainstLog {
-    pub fn different(&self) -> u64 {
-        self.admitted_only_here + self.admitted_only_by_log
+impl LogComparison {
+    pub fn differences(&self) -> u64 {
+        self.allowed_only_here + self.allowed_only_by_log
     }
 
-    fn count(&mut self, here: Verdict, by_log: Verdict) {
+    fn count(&mut self, here: OutcomeKind, by_log: OutcomeKind) {
         match (here, by_log) {
-            (Verdict::Allowed, Verdict::Denied) => self.admitted_only_here += 1,
-            (Verdict::Denied, Verdict::Allowed) => self.admitted_only_by_log += 1,
-            (Verdict::Allowed, Verdict::Allowed) | (Verdict::Denied, Verdict::Denied) => {}
+            (OutcomeKind::Allowed, OutcomeKind::Denied) => self.allowed_only_here += 1,
+            (OutcomeKind::Denied, OutcomeKind::Allowed) => self.allowed_only_by_log += 1,
+            (OutcomeKind::Allowed, OutcomeKind::Allowed) | (OutcomeKind::Denied, OutcomeKind::Denied) => {}
         }
     }
 }

@@ -12,27 +12,27 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 pub struct ZstdReader<R> {
     source: R,
     decoder: FrameDecoder,
-    state: State,
+    state: FrameState,
     /// Decompressed bytes of the frame so far.
     frame_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum FrameState {
     BetweenFrames,
     InFrame,
 }
 
 impl<R: BufRead> ZstdReader<R> {
     pub fn new(source: R) -> Self {
-        Self { source, decoder: FrameDecoder::new(), state: State::BetweenFrames, frame_bytes: 0 }
+        Self { source, decoder: FrameDecoder::new(), state: FrameState::BetweenFrames, frame_bytes: 0 }
     }
 
     /// Starts the next frame, or passes over one that is to be skipped.
     fn start_frame(&mut self) -> io::Result<()> {
         match self.decoder.reset(&mut self.source) {
             Ok(()) => {
-                (self.state, self.frame_bytes) = (State::InFrame, 0);
+                (self.state, self.frame_bytes) = (FrameState::InFrame, 0);
                 Ok(())
             }
             Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
@@ -49,7 +49,7 @@ impl<R: BufRead> ZstdReader<R> {
     }
 
     fn end_frame(&mut self) -> io::Result<()> {
-        self.state = State::BetweenFrames;
+        self.state = FrameState::BetweenFrames;
         match self.decoder.get_checksum_from_data() {
             Some(stated) if Some(stated) != self.decoder.get_calculated_checksum() => {
                 Err(invalid("the checksum of a zstd frame does not match its content"))
@@ -70,15 +70,15 @@ impl<R: BufRead> Read for ZstdReader<R> {
         }
         loop {
             match self.state {
-                State::BetweenFrames if self.source.fill_buf()?.is_empty() => return Ok(0),
-                State::BetweenFrames => self.start_frame()?,
-                State::InFrame if self.decoder.can_collect() > 0 => {
+                FrameState::BetweenFrames if self.source.fill_buf()?.is_empty() => return Ok(0),
+                FrameState::BetweenFrames => self.start_frame()?,
+                FrameState::InFrame if self.decoder.can_collect() > 0 => {
                     let bytes = self.decoder.read(buffer)?;
                     self.frame_bytes += bytes as u64;
                     return Ok(bytes);
                 }
-                State::InFrame if self.decoder.is_finished() => self.end_frame()?,
-                State::InFrame => {
+                FrameState::InFrame if self.decoder.is_finished() => self.end_frame()?,
+                FrameState::InFrame => {
                     let one = BlockDecodingStrategy::UptoBlocks(1);
                     self.decoder.decode_blocks(&mut self.source, one).map_err(invalid)?;
                 }

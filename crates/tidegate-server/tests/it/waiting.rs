@@ -6,14 +6,14 @@ use std::time::Duration;
 /// Waits until something is so, and not for ever.
 #[track_caller]
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    const LOOK_EVERY: Duration = Duration::from_millis(5);
-    const LOOKS_MAX: usize = 12_000;
+    const POLL_INTERVAL: Duration = Duration::from_millis(5);
+    const POLLS_MAX: usize = 12_000;
     let (_never, nothing) = mpsc::channel::<()>();
-    for _ in 0..LOOKS_MAX {
+    for _ in 0..POLLS_MAX {
         if is_so() {
             return;
         }
-        assert_eq!(nothing.recv_timeout(LOOK_EVERY), Err(RecvTimeoutError::Timeout));
+        assert_eq!(nothing.recv_timeout(POLL_INTERVAL), Err(RecvTimeoutError::Timeout));
     }
     panic!("{what} did not come");
 }

@@ -14,18 +14,18 @@ use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 /// A clock that moves when it is told to, and then wakes whoever waits for it. Clones show the same time.
 #[derive(Clone, Debug, Default)]
 pub struct ManualClock {
-    shared: Arc<Shared>,
+    state: Arc<ManualClockState>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct ManualClockState {
     now_ns: AtomicU64,
-    sleepers: Mutex<Sleepers>,
+    sleepers: Mutex<SleeperMap>,
 }
 
 /// Who waits for which instant; the number tells those apart that wait for the same one.
 #[derive(Debug, Default)]
-struct Sleepers {
+struct SleeperMap {
     waiting: BTreeMap<(Timestamp, u64), Waker>,
     next_number: u64,
 }
@@ -42,29 +42,29 @@ impl ManualClock {
     pub fn advance(&self, by: Duration) {
         let by_ns = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
         let add = |now: u64| Some(now.saturating_add(by_ns));
-        let _ = self.shared.now_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        let _ = self.state.now_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
         self.wake_due();
     }
 
     /// Moves it anywhere, back too.
     pub fn set(&self, now: Timestamp) {
-        self.shared.now_ns.store(now.as_nanos(), Ordering::Relaxed);
+        self.state.now_ns.store(now.as_nanos(), Ordering::Relaxed);
         self.wake_due();
     }
 
     /// How many sleepers wait for this clock: what a test waits for before it moves the time.
     pub fn sleepers(&self) -> usize {
-        lock(&self.shared.sleepers).waiting.len()
+        lock(&self.state.sleepers).waiting.len()
     }
 
     /// The instant that the next sleeper waits for.
     pub fn next_wake(&self) -> Option<Timestamp> {
-        lock(&self.shared.sleepers).waiting.first_key_value().map(|((at, _), _)| *at)
+        lock(&self.state.sleepers).waiting.first_key_value().map(|((at, _), _)| *at)
     }
 
     fn wake_due(&self) {
         let due = {
-            let mut sleepers = lock(&self.shared.sleepers);
+            let mut sleepers = lock(&self.state.sleepers);
             let later = sleepers.waiting.split_off(&(self.now(), u64::MAX));
             std::mem::replace(&mut sleepers.waiting, later)
         };
@@ -75,7 +75,7 @@ impl ManualClock {
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(self.shared.now_ns.load(Ordering::Relaxed))
+        Timestamp::from_nanos(self.state.now_ns.load(Ordering::Relaxed))
     }
 }
 
@@ -84,11 +84,11 @@ impl Timer for ManualClock {
 
     fn sleep_until(&self, at: Timestamp) -> ManualSleep {
         let number = {
-            let mut sleepers = lock(&self.shared.sleepers);
+            let mut sleepers = lock(&self.state.sleepers);
             sleepers.next_number += 1;
             sleepers.next_number
         };
-        ManualSleep { clock: self.clone(), place: (at, number) }
+        ManualSleep { clock: self.clone(), timer_key: (at, number) }
     }
 }
 
@@ -96,7 +96,7 @@ impl Timer for ManualClock {
 #[derive(Debug)]
 pub struct ManualSleep {
     clock: ManualClock,
-    place: (Timestamp, u64),
+    timer_key: (Timestamp, u64),
 }
 
 impl Future for ManualSleep {
@@ -104,12 +104,12 @@ impl Future for ManualSleep {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         // What is replaced is dropped when nothing is locked: a waker may own a task that sleeps, too.
-        let mut sleepers = lock(&self.clock.shared.sleepers);
+        let mut sleepers = lock(&self.clock.state.sleepers);
         // Looked at under the lock: who moves the clock after this finds the sleeper.
-        let is_over = self.clock.now() >= self.place.0;
+        let is_over = self.clock.now() >= self.timer_key.0;
         let replaced = match is_over {
-            true => sleepers.waiting.remove(&self.place),
-            false => sleepers.waiting.insert(self.place, context.waker().clone()),
+            true => sleepers.waiting.remove(&self.timer_key),
+            false => sleepers.waiting.insert(self.timer_key, context.waker().clone()),
         };
         drop(sleepers);
         drop(replaced);
@@ -119,7 +119,7 @@ impl Future for ManualSleep {
 
 impl Drop for ManualSleep {
     fn drop(&mut self) {
-        let removed = lock(&self.clock.shared.sleepers).waiting.remove(&self.place);
+        let removed = lock(&self.clock.state.sleepers).waiting.remove(&self.timer_key);
         drop(removed);
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use futures_timer::Delay;
 use tidegate_core::Timestamp;
 
-use super::anchor::{Anchor, Pace, STEP_NS, Source};
+use super::anchor::{Anchor, CounterRate, STEP_NS, ClockSource};
 use super::{Clock, ClockStats, Timer};
 
 /// One for the process, so that all clocks show the same time.
@@ -35,12 +35,12 @@ loom::lazy_static! {
 /// the clock with wall time.
 #[derive(Clone, Debug)]
 pub struct SystemClock {
-    machine: Machine,
-    pace: Pace,
+    machine: MachineClock,
+    rate: CounterRate,
 }
 
 #[derive(Clone, Debug)]
-struct Machine {
+struct MachineClock {
     counter: quanta::Clock,
 }
 
@@ -50,15 +50,15 @@ impl SystemClock {
 
     /// The clock of this process. The first one sets it to wall time.
     pub fn new() -> Self {
-        let machine = Machine { counter: quanta::Clock::new() };
-        let pace = Pace::new(machine.counter.delta_as_nanos(0, 1 << 32));
+        let machine = MachineClock { counter: quanta::Clock::new() };
+        let pace = CounterRate::new(machine.counter.delta_as_nanos(0, 1 << 32));
         ANCHOR.start(&machine, pace);
-        Self { machine, pace }
+        Self { machine, rate: pace }
     }
 
     /// How the clock has followed wall time since the process started.
     pub fn stats(&self) -> ClockStats {
-        ANCHOR.stats(&self.machine, self.pace)
+        ANCHOR.stats(&self.machine, self.rate)
     }
 }
 
@@ -71,11 +71,11 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(ANCHOR.now(&self.machine, self.pace))
+        Timestamp::from_nanos(ANCHOR.now(&self.machine, self.rate))
     }
 }
 
-impl Source for Machine {
+impl ClockSource for MachineClock {
     #[inline]
     fn count(&self) -> u64 {
         self.counter.raw()
@@ -106,14 +106,14 @@ pub struct SystemSleep {
 
 /// A longer sleep is several, and the clock is read between them. So a sleep is late by at most 5 ms if the clock is slewed
 /// meanwhile, and by at most 10 s if it follows a step.
-const NAP_NS_MAX: u64 = 10 * 1_000_000_000;
+const SLEEP_NS_MAX: u64 = 10 * 1_000_000_000;
 
 impl Future for SystemSleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         loop {
-            let Some(nap) = nap(self.at, self.clock.now()) else { return Poll::Ready(()) };
+            let Some(nap) = next_sleep(self.at, self.clock.now()) else { return Poll::Ready(()) };
             let delay = self.delay.get_or_insert_with(|| Delay::new(nap));
             if Pin::new(delay).poll(context).is_pending() {
                 return Poll::Pending;
@@ -124,9 +124,9 @@ impl Future for SystemSleep {
 }
 
 /// How long to sleep before the clock is read again, unless it shows `at` already.
-fn nap(at: Timestamp, now: Timestamp) -> Option<Duration> {
+fn next_sleep(at: Timestamp, now: Timestamp) -> Option<Duration> {
     let left_ns = at.as_nanos().saturating_sub(now.as_nanos());
-    (left_ns > 0).then(|| Duration::from_nanos(left_ns.min(NAP_NS_MAX)))
+    (left_ns > 0).then(|| Duration::from_nanos(left_ns.min(SLEEP_NS_MAX)))
 }
 
 #[cfg(all(test, not(loom)))]
@@ -146,8 +146,8 @@ mod tests {
     }
 
     #[test]
-    fn a_sleep_reads_the_clock_again_and_again() {
-        let nap = |at_ns, now_ns| nap(Timestamp::from_nanos(at_ns), Timestamp::from_nanos(now_ns));
+    fn a_long_sleep_reads_the_clock_every_ten_seconds() {
+        let nap = |at_ns, now_ns| next_sleep(Timestamp::from_nanos(at_ns), Timestamp::from_nanos(now_ns));
         let day = 24 * 3_600 * 1_000_000_000;
         assert_eq!(nap(day, 0), Some(Duration::from_secs(10)));
         // The clock was slow, then it followed a step.

@@ -4,13 +4,13 @@ use std::fmt;
 use std::time::Duration;
 
 use tidegate_core::rules::Request;
-use tidegate_core::{Decision, Fence, Op, Verdict};
+use tidegate_core::{Decision, FencingToken, Op, OutcomeKind};
 
-use super::operations::done;
-use super::{Answer, Decided, Engine, EngineError};
+use super::operations::expect_ready;
+use super::{Answer, DecideOutput, Engine, EngineError};
 use crate::memory::{Lease, MemoryStore, Release, Renewal};
 use crate::rules::OwnedRequest;
-use crate::store::{Shared, Store};
+use crate::store::{AsyncStore, Store};
 use crate::{Clock, Refused, background};
 
 /// A request that the rules admitted. What concurrency limits gave is held until this is dropped, released, or its time is over.
@@ -24,7 +24,7 @@ where
     S: Store + 'static,
 {
     engine: Engine<C, S>,
-    request: KeptRequest,
+    request: RequestCopy,
     answer: Answer,
     decision: Decision,
     waited: Duration,
@@ -34,24 +34,24 @@ where
 /// Why the rules did not admit a request, with the answer if there is one.
 #[derive(Clone, Debug)]
 pub struct RequestRefused {
-    refused: Refused,
+    error: Refused,
     answer: Option<Box<Answer>>,
 }
 
 /// A request that is kept for longer than its caller does.
 #[derive(Clone)]
-pub(super) struct KeptRequest {
+pub(super) struct RequestCopy {
     domain: Box<str>,
     request: OwnedRequest,
 }
 
-impl KeptRequest {
-    pub fn of(request: &Request<'_>) -> Self {
-        Self { domain: request.domain.into(), request: OwnedRequest::of(request) }
+impl RequestCopy {
+    pub fn from_request(request: &Request<'_>) -> Self {
+        Self { domain: request.domain.into(), request: OwnedRequest::from_request(request) }
     }
 
-    pub fn lend<T>(&self, use_it: impl FnOnce(&Request<'_>) -> T) -> T {
-        self.request.lend(&self.domain, use_it)
+    pub fn with_request<T>(&self, use_it: impl FnOnce(&Request<'_>) -> T) -> T {
+        self.request.with_request(&self.domain, use_it)
     }
 }
 
@@ -61,22 +61,22 @@ where
     S: Store + 'static,
 {
     /// A guard of a request that passes; else why it does not.
-    pub(super) fn of(
+    pub(super) fn from_output(
         engine: Engine<C, S>,
-        request: KeptRequest,
-        decided: Result<Decided, EngineError>,
+        request: RequestCopy,
+        decided: Result<DecideOutput, EngineError>,
     ) -> Result<Self, RequestRefused> {
         let decided = decided?;
-        let refused = decided.refused();
-        let Decided { answer, waited, lease, .. } = decided;
-        let decision = decision(&answer);
+        let refused = decided.acquire_error();
+        let DecideOutput { answer, waited, lease, .. } = decided;
+        let decision = decision_from_answer(&answer);
         // Dropped below, it gives its lease back.
         let admitted = Self { engine, request, answer, decision, waited: waited.as_duration(), lease };
-        match admitted.answer.fate.passes() {
+        match admitted.answer.kind.passes() {
             true => Ok(admitted),
             false => {
                 let refused = refused.unwrap_or(Refused::OverLimit(decision));
-                Err(RequestRefused { refused, answer: Some(Box::new(admitted.answer.clone())) })
+                Err(RequestRefused { error: refused, answer: Some(Box::new(admitted.answer.clone())) })
             }
         }
     }
@@ -102,8 +102,8 @@ where
     }
 
     /// The number to show to what the lease protects; zero, which everything newer outranks, if there was nothing to hold.
-    pub fn fence(&self) -> Fence {
-        self.lease.map_or(Fence::default(), |lease| lease.fence)
+    pub fn fencing_token(&self) -> FencingToken {
+        self.lease.map_or(FencingToken::default(), |lease| lease.fence)
     }
 }
 
@@ -116,7 +116,7 @@ where
     pub fn renew(&mut self) -> Renewal {
         let Some(lease) = &mut self.lease else { return Renewal::AlreadyReleased };
         let token = lease.token;
-        let renewed = self.request.lend(|request| self.engine.renew(request, &token, None));
+        let renewed = self.request.with_request(|request| self.engine.renew(request, &token, None));
         // A request that was admitted has a plan.
         let renewal = renewed.unwrap_or(Renewal::WrongOwner);
         if let Renewal::Renewed(renewed) = renewal {
@@ -128,7 +128,7 @@ where
     /// Gives it back and says whether it was still held.
     pub fn release(mut self) -> Release {
         let Some(lease) = self.lease.take() else { return Release::AlreadyReleased };
-        let released = self.request.lend(|request| self.engine.release(request, &lease.token));
+        let released = self.request.with_request(|request| self.engine.release(request, &lease.token));
         released.unwrap_or(Release::WrongOwner)
     }
 }
@@ -137,13 +137,13 @@ where
 impl<C, S> AdmittedRequest<C, S>
 where
     C: Clock + Send + Sync + 'static,
-    S: Shared + 'static,
+    S: AsyncStore + 'static,
 {
     /// Holds on for as long as the limits give from now. What holds nothing has been released already.
     pub async fn renew(&mut self) -> Result<Renewal, EngineError> {
         let Some(lease) = &mut self.lease else { return Ok(Renewal::AlreadyReleased) };
         let op = Op::Renew { token: lease.token, ttl: None };
-        let changing = self.request.lend(|request| self.engine.start_change(request, op, None))?;
+        let changing = self.request.with_request(|request| self.engine.start_change(request, op, None))?;
         let renewal: Renewal = changing.finish(&self.engine).await?.lease.into();
         if let Renewal::Renewed(renewed) = renewal {
             *lease = renewed;
@@ -155,7 +155,7 @@ where
     pub async fn release(mut self) -> Result<Release, EngineError> {
         let Some(lease) = &self.lease else { return Ok(Release::AlreadyReleased) };
         let op = Op::Release { token: lease.token };
-        let changing = self.request.lend(|request| self.engine.start_change(request, op, None))?;
+        let changing = self.request.with_request(|request| self.engine.start_change(request, op, None))?;
         // If the store does not answer, the lease is released again when this is dropped.
         let released = changing.finish(&self.engine).await?;
         self.lease = None;
@@ -172,12 +172,12 @@ where
         let Some(lease) = self.lease.take() else { return };
         let op = Op::Release { token: lease.token };
         // It starts here. If its limits are gone by now, there is nothing to give back.
-        let Ok(changing) = self.request.lend(|request| self.engine.start_change(request, op, None)) else {
+        let Ok(changing) = self.request.with_request(|request| self.engine.start_change(request, op, None)) else {
             return;
         };
         let engine = self.engine.clone();
         if changing.is_done() {
-            let _ = done(changing.finish(&engine));
+            let _ = expect_ready(changing.finish(&engine));
         } else {
             background::spawn(async move {
                 // If the store does not answer, the lease ends with its ttl.
@@ -189,8 +189,8 @@ where
 
 impl RequestRefused {
     /// Why.
-    pub fn refused(&self) -> &Refused {
-        &self.refused
+    pub fn error(&self) -> &Refused {
+        &self.error
     }
 
     /// What the rules say; none if nothing could be decided.
@@ -200,12 +200,12 @@ impl RequestRefused {
 
     /// How long to wait before it is tried again: never if it cannot be admitted at all, none if it is not known.
     pub fn retry_after(&self) -> Option<crate::Wait> {
-        self.answer.as_ref().map(|answer| answer.retry_after).or_else(|| self.refused.retry_after())
+        self.answer.as_ref().map(|answer| answer.retry_after).or_else(|| self.error.retry_after())
     }
 
     /// The decision that denied it, if one did.
     pub fn decision(&self) -> Option<Decision> {
-        self.answer.as_deref().map(decision)
+        self.answer.as_deref().map(decision_from_answer)
     }
 }
 
@@ -215,19 +215,19 @@ impl From<EngineError> for RequestRefused {
             EngineError::PlanFull => Refused::PlanFull,
             EngineError::Store(failure) => Refused::Store(failure),
         };
-        Self { refused, answer: None }
+        Self { error: refused, answer: None }
     }
 }
 
 impl From<RequestRefused> for Refused {
     fn from(refused: RequestRefused) -> Self {
-        refused.refused
+        refused.error
     }
 }
 
 impl fmt::Display for RequestRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.refused.fmt(f)?;
+        self.error.fmt(f)?;
         match self.answer.as_ref().and_then(|answer| answer.decider()) {
             Some(decider) => write!(f, " (by the rule `{}`)", decider.rule.name),
             None => Ok(()),
@@ -237,15 +237,15 @@ impl fmt::Display for RequestRefused {
 
 impl std::error::Error for RequestRefused {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        std::error::Error::source(&self.refused)
+        std::error::Error::source(&self.error)
     }
 }
 
 /// What an answer says, without rules.
-fn decision(answer: &Answer) -> Decision {
-    let verdict = if answer.fate.passes() { Verdict::Allowed } else { Verdict::Denied };
+fn decision_from_answer(answer: &Answer) -> Decision {
+    let verdict = if answer.kind.passes() { OutcomeKind::Allowed } else { OutcomeKind::Denied };
     let mut decision = Decision::of_one(crate::store::Outcome {
-        verdict,
+        kind: verdict,
         remaining: answer.remaining,
         retry_after: answer.retry_after,
         reset_after: answer.reset_after,

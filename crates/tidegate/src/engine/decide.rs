@@ -14,13 +14,13 @@
 //! them from function to function cost more than the decision itself.
 
 use smallvec::SmallVec;
-use tidegate_core::rules::{Evaluation, NextAsk, Progress, Request, Ruleset};
+use tidegate_core::rules::{Evaluation, NextCall, Progress, Request, Ruleset};
 use tidegate_core::{ChargedAt, Nanos, Op, Outcome, Plan, Timestamp};
 
-use super::stages::Stopwatch;
-use super::{Answer, Decided, Engine, EngineError, Inner};
-use crate::store::{Ask, Fallback, Later, LeaseReply, Reply, Response, Store};
-use crate::{Clock, Outcomes, Refusal, StoreFailure};
+use super::stages::StageTimer;
+use super::{Answer, DecideOutput, Engine, EngineError, EngineInner};
+use crate::store::{Ask, Fallback, ReplyFuture, LeaseReply, Reply, Response, Store};
+use crate::{Clock, Outcomes, Refusal, StoreError};
 
 /// One decision on its way.
 ///
@@ -28,151 +28,151 @@ use crate::{Clock, Outcomes, Refusal, StoreFailure};
 pub(super) struct DecideTask {
     pub evaluation: Evaluation,
     pub op: Op,
-    pub asks: Asks,
+    pub session: StoreSession,
     /// What the store said last.
     outcomes: Outcomes,
 }
 
 /// What is known of the store while a request is decided.
-pub(super) struct Asks {
+pub(super) struct StoreSession {
     /// When the store has taken too long for this request.
     deadline: Option<Timestamp>,
     /// When the store was asked last.
-    asked: Timestamp,
+    asked_at: Timestamp,
     /// Why the store did not answer, if it did not. Then it is not asked again.
-    pub failure: Option<StoreFailure>,
+    pub failure: Option<StoreError>,
     /// Whether the request is decided without the store if that does not answer.
     pub falls_back: bool,
     lease: LeaseReply,
     /// When the store decided last.
-    decided: Option<Timestamp>,
-    pub stages: Stopwatch,
+    decided_at: Option<Timestamp>,
+    pub stages: StageTimer,
 }
 
 /// How far a decision came.
-pub(super) enum Step {
+pub(super) enum DecideStep {
     /// The last outcomes make the answer.
     Decided,
     /// The store answers later.
-    Later(Parked),
+    Later(PendingAsk),
 }
 
 /// An ask whose reply comes later.
-pub(super) struct Parked {
-    next: NextAsk,
+pub(super) struct PendingAsk {
+    next: NextCall,
     /// How many charges the plan has.
     charges: usize,
-    later: Later,
+    later: ReplyFuture,
 }
 
 /// What a decision that was not made at once waits for.
-pub(super) enum Unfinished {
-    Ask(Parked),
-    Candidates(SmallVec<[Candidate; 1]>),
+pub(super) enum PendingDecision {
+    Ask(PendingAsk),
+    Candidates(SmallVec<[PendingCandidate; 1]>),
 }
 
 /// A candidate whose outcome comes later.
-pub(super) struct Candidate {
+pub(super) struct PendingCandidate {
     index: usize,
     op: Op,
-    later: Later,
+    later: ReplyFuture,
 }
 
 /// When a request was decided, and why it does not wait any longer.
 #[derive(Clone, Copy)]
-pub(super) struct Waited {
+pub(super) struct WaitResult {
     pub waited: Nanos,
     pub refusal: Option<Refusal>,
 }
 
-impl Waited {
-    pub const NOT: Self = Self { waited: Nanos::ZERO, refusal: None };
+impl WaitResult {
+    pub const NONE: Self = Self { waited: Nanos::ZERO, refusal: None };
 }
 
 impl DecideTask {
     #[inline]
-    pub fn new(op: Op, now: Timestamp, stages: Stopwatch) -> Self {
+    pub fn new(op: Op, now: Timestamp, stages: StageTimer) -> Self {
         let falls_back = op != Op::Peek;
         let lease = LeaseReply::None;
         let asks =
-            Asks { deadline: None, asked: now, failure: None, falls_back, lease, decided: None, stages };
-        Self { evaluation: Evaluation::new(op, now), op, asks, outcomes: Outcomes::new() }
+            StoreSession { deadline: None, asked_at: now, failure: None, falls_back, lease, decided_at: None, stages };
+        Self { evaluation: Evaluation::new(op, now), op, session: asks, outcomes: Outcomes::new() }
     }
 
     /// Finds the limits that the request falls under.
     #[inline]
     pub fn match_request<C: Clock>(&mut self, rules: &Ruleset, request: &Request<'_>, clock: &C) {
-        let Self { evaluation, asks, .. } = self;
-        asks.stages.matching(clock, || evaluation.match_request(rules, request));
+        let Self { evaluation, session: asks, .. } = self;
+        asks.stages.time_matching(clock, || evaluation.match_request(rules, request));
     }
 
     /// Decides, as far as the store answers at once. The decision is written to `decided`, which has the rules.
     #[inline]
     pub fn start<C: Clock, S: Store>(
         &mut self,
-        engine: &Inner<C, S>,
-        decided: &mut Decided,
-    ) -> Result<Option<Unfinished>, EngineError> {
-        if let Step::Later(parked) = self.run(engine, decided.answer.rules())? {
-            return Ok(Some(Unfinished::Ask(parked)));
+        engine: &EngineInner<C, S>,
+        decided: &mut DecideOutput,
+    ) -> Result<Option<PendingDecision>, EngineError> {
+        if let DecideStep::Later(parked) = self.run(engine, decided.answer.rules())? {
+            return Ok(Some(PendingDecision::Ask(parked)));
         }
-        self.conclude(decided);
-        if self.evaluation.candidates() == 0 {
+        self.write_output(decided);
+        if self.evaluation.candidate_count() == 0 {
             return Ok(None);
         }
         let candidates = self.ask_candidates(engine, &mut decided.answer);
-        Ok(if candidates.is_empty() { None } else { Some(Unfinished::Candidates(candidates)) })
+        Ok(if candidates.is_empty() { None } else { Some(PendingDecision::Candidates(candidates)) })
     }
 
     /// Asks the store until the request is decided, or the store answers later.
     pub fn run<C: Clock, S: Store>(
         &mut self,
-        engine: &Inner<C, S>,
+        engine: &EngineInner<C, S>,
         rules: &Ruleset,
-    ) -> Result<Step, EngineError> {
+    ) -> Result<DecideStep, EngineError> {
         loop {
             let mut plan = Plan::new();
             let now = self.evaluation.now();
-            let next = self.evaluation.next(rules, &mut plan)?;
-            let reply = match self.asks.ask(engine, next.op, &plan, now) {
+            let next = self.evaluation.next_call(rules, &mut plan)?;
+            let reply = match self.session.ask(engine, next.op, &plan, now) {
                 Response::Now(reply) => reply,
                 Response::Later(later) => {
                     let charges = plan.charges().len();
-                    return Ok(Step::Later(Parked { next, charges, later }));
+                    return Ok(DecideStep::Later(PendingAsk { next, charges, later }));
                 }
             };
-            self.outcomes = match self.asks.receive(engine, next.op, plan.charges().len(), reply) {
+            self.outcomes = match self.session.receive(engine, next.op, plan.charges().len(), reply) {
                 Ok(outcomes) => outcomes,
-                Err(failure) => self.asks.receive_failure(engine, next.op, &plan, failure)?,
+                Err(failure) => self.session.receive_failure(engine, next.op, &plan, failure)?,
             };
             drop(plan);
-            if self.evaluation.take(rules, next.purpose, &self.outcomes) == Progress::Decided {
-                return Ok(Step::Decided);
+            if self.evaluation.apply_outcomes(rules, next.phase, &self.outcomes) == Progress::Decided {
+                return Ok(DecideStep::Decided);
             }
         }
     }
 
     /// Runs to the end, also where the store answers later.
-    pub async fn run_later<C: Clock, S: Store>(
+    pub async fn run_async<C: Clock, S: Store>(
         &mut self,
-        engine: &Inner<C, S>,
+        engine: &EngineInner<C, S>,
         rules: &Ruleset,
-        mut step: Step,
+        mut step: DecideStep,
     ) -> Result<(), EngineError> {
-        while let Step::Later(Parked { next, charges, later }) = step {
+        while let DecideStep::Later(PendingAsk { next, charges, later }) = step {
             let reply = later.await;
-            self.asks.stages.add_store_since(self.asks.asked, &engine.clock);
-            self.outcomes = match self.asks.receive(engine, next.op, charges, reply) {
+            self.session.stages.add_store_since(self.session.asked_at, &engine.clock);
+            self.outcomes = match self.session.receive(engine, next.op, charges, reply) {
                 Ok(outcomes) => outcomes,
                 Err(failure) => {
                     // The same plan as the one that was asked about: nothing has changed since.
                     let mut plan = Plan::new();
-                    self.evaluation.next(rules, &mut plan)?;
-                    self.asks.receive_failure(engine, next.op, &plan, failure)?
+                    self.evaluation.next_call(rules, &mut plan)?;
+                    self.session.receive_failure(engine, next.op, &plan, failure)?
                 }
             };
-            step = match self.evaluation.take(rules, next.purpose, &self.outcomes) {
-                Progress::Decided => Step::Decided,
+            step = match self.evaluation.apply_outcomes(rules, next.phase, &self.outcomes) {
+                Progress::Decided => DecideStep::Decided,
                 Progress::AskAgain => self.run(engine, rules)?,
             };
         }
@@ -181,33 +181,33 @@ impl DecideTask {
 
     /// Makes the answer from the last outcomes.
     #[inline]
-    pub fn answer(&self, answer: &mut Answer) {
-        self.evaluation.answer(answer, &self.outcomes);
-        if self.asks.failure.is_some() {
+    pub fn write_answer(&self, answer: &mut Answer) {
+        self.evaluation.write_answer(answer, &self.outcomes);
+        if self.session.failure.is_some() {
             answer.degrade(Fallback::<()>::RETRY_AFTER);
         }
     }
 
     /// Makes the decision from the last outcomes, for a request that did not wait for limits.
     #[inline]
-    pub fn conclude(&self, decided: &mut Decided) {
-        self.answer(&mut decided.answer);
-        (decided.lease, decided.stages) = (self.asks.lease.held(), self.asks.stages.times());
+    pub fn write_output(&self, decided: &mut DecideOutput) {
+        self.write_answer(&mut decided.answer);
+        (decided.lease, decided.stages) = (self.session.lease.into_lease(), self.session.stages.times());
         decided.charged_at = self.charged_at(&decided.answer);
     }
 
     /// A decision with this answer, and what is known of how it came about.
-    pub fn decided(&self, answer: Answer, Waited { waited, refusal }: Waited) -> Decided {
-        let (lease, stages) = (self.asks.lease.held(), self.asks.stages.times());
+    pub fn output(&self, answer: Answer, WaitResult { waited, refusal }: WaitResult) -> DecideOutput {
+        let (lease, stages) = (self.session.lease.into_lease(), self.session.stages.times());
         let charged_at = self.charged_at(&answer);
-        Decided { answer, waited, lease, charged_at, stages, refusal }
+        DecideOutput { answer, waited, lease, charged_at, stages, refusal }
     }
 
     /// When the request was charged, if it was.
     #[inline]
     fn charged_at(&self, answer: &Answer) -> Option<ChargedAt> {
-        match answer.fate.passes() {
-            true => self.asks.decided.map(ChargedAt::new),
+        match answer.kind.passes() {
+            true => self.session.decided_at.map(ChargedAt::new),
             false => None,
         }
     }
@@ -216,20 +216,20 @@ impl DecideTask {
     #[inline(never)]
     pub fn ask_candidates<C: Clock, S: Store>(
         &mut self,
-        engine: &Inner<C, S>,
+        engine: &EngineInner<C, S>,
         answer: &mut Answer,
-    ) -> SmallVec<[Candidate; 1]> {
+    ) -> SmallVec<[PendingCandidate; 1]> {
         let mut later = SmallVec::new();
-        for index in 0..self.evaluation.candidates() {
-            let outcome = match self.evaluation.candidate(answer.rules(), index, self.op, answer) {
+        for index in 0..self.evaluation.candidate_count() {
+            let outcome = match self.evaluation.candidate_call(answer.rules(), index, self.op, answer) {
                 None => None,
-                Some((op, plan)) => match self.asks.ask(engine, op, &plan, self.evaluation.now()) {
+                Some((op, plan)) => match self.session.ask(engine, op, &plan, self.evaluation.now()) {
                     Response::Later(reply) => {
-                        later.push(Candidate { index, op, later: reply });
+                        later.push(PendingCandidate { index, op, later: reply });
                         continue;
                     }
                     Response::Now(reply) => {
-                        let ask = Ask { op, plan: &plan, now: self.asks.asked, deadline: None };
+                        let ask = Ask { op, plan: &plan, now: self.session.asked_at, deadline: None };
                         candidate_outcome(engine, &ask, reply)
                     }
                 },
@@ -242,15 +242,15 @@ impl DecideTask {
     /// Waits for the candidates that answer later.
     pub async fn finish_candidates<C: Clock, S: Store>(
         &mut self,
-        engine: &Inner<C, S>,
+        engine: &EngineInner<C, S>,
         answer: &mut Answer,
-        candidates: SmallVec<[Candidate; 1]>,
+        candidates: SmallVec<[PendingCandidate; 1]>,
     ) {
-        for Candidate { index, op, later } in candidates {
+        for PendingCandidate { index, op, later } in candidates {
             let reply = later.await;
             let outcome = {
                 let now = engine.clock.now();
-                match self.evaluation.candidate(answer.rules(), index, op, answer) {
+                match self.evaluation.candidate_call(answer.rules(), index, op, answer) {
                     Some((_, plan)) => {
                         candidate_outcome(engine, &Ask { op, plan: &plan, now, deadline: None }, reply)
                     }
@@ -262,19 +262,19 @@ impl DecideTask {
     }
 }
 
-impl Unfinished {
+impl PendingDecision {
     /// Goes on to the end.
     pub async fn finish<C: Clock, S: Store>(
         self,
         mut task: DecideTask,
-        mut decided: Decided,
+        mut decided: DecideOutput,
         engine: Engine<C, S>,
-    ) -> Result<Decided, EngineError> {
+    ) -> Result<DecideOutput, EngineError> {
         let engine = &*engine.inner;
         let candidates = match self {
             Self::Ask(parked) => {
-                task.run_later(engine, decided.answer.rules(), Step::Later(parked)).await?;
-                task.conclude(&mut decided);
+                task.run_async(engine, decided.answer.rules(), DecideStep::Later(parked)).await?;
+                task.write_output(&mut decided);
                 task.ask_candidates(engine, &mut decided.answer)
             }
             Self::Candidates(candidates) => candidates,
@@ -284,7 +284,7 @@ impl Unfinished {
     }
 }
 
-impl Asks {
+impl StoreSession {
     /// Sets when the store has taken too long.
     #[inline]
     pub fn set_deadline(&mut self, deadline: Option<Timestamp>) {
@@ -295,26 +295,26 @@ impl Asks {
     #[inline]
     fn ask<C: Clock, S: Store>(
         &mut self,
-        engine: &Inner<C, S>,
+        engine: &EngineInner<C, S>,
         op: Op,
         plan: &Plan<'_>,
         at: Timestamp,
     ) -> Response {
-        self.asked = at;
+        self.asked_at = at;
         // No store is asked about nothing, so that the answer is not degraded.
         if plan.charges().is_empty() {
-            return Response::Now(Ok(Reply::decided(at, Outcomes::new())));
+            return Response::Now(Ok(Reply::new(at, Outcomes::new())));
         }
         let Some(timeout) = engine.store.timeout() else {
             let ask = Ask { op, plan, now: at, deadline: None };
-            return self.stages.store(&engine.clock, || engine.store.ask(&ask));
+            return self.stages.time_store(&engine.clock, || engine.store.ask(&ask));
         };
-        self.asked = engine.clock.now();
+        self.asked_at = engine.clock.now();
         let timeout = Nanos::new(timeout.as_nanos());
-        let deadline = *self.deadline.get_or_insert_with(|| self.asked.saturating_add(timeout));
-        let ask = Ask { op, plan, now: self.asked, deadline: Some(deadline) };
+        let deadline = *self.deadline.get_or_insert_with(|| self.asked_at.saturating_add(timeout));
+        let ask = Ask { op, plan, now: self.asked_at, deadline: Some(deadline) };
         match &self.failure {
-            Some(failure) => Response::Now(engine.store.ask_without(&ask, failure)),
+            Some(failure) => Response::Now(engine.store.ask_fallback(&ask, failure)),
             None => engine.store.ask(&ask),
         }
     }
@@ -323,23 +323,23 @@ impl Asks {
     #[inline]
     fn receive<C: Clock, S: Store>(
         &mut self,
-        engine: &Inner<C, S>,
+        engine: &EngineInner<C, S>,
         op: Op,
         charges: usize,
-        reply: Result<Reply, StoreFailure>,
-    ) -> Result<Outcomes, StoreFailure> {
+        reply: Result<Reply, StoreError>,
+    ) -> Result<Outcomes, StoreError> {
         match reply {
-            Ok(reply) if reply.answers(op, charges) => {
+            Ok(reply) if reply.is_complete_for(op, charges) => {
                 self.lease = match engine.store.is_local() || self.failure.is_some() {
                     true => reply.lease,
-                    false => reply.lease.by_clock_of(self.asked),
+                    false => reply.lease.rebased_to(self.asked_at),
                 };
                 if self.failure.is_none() && charges > 0 {
-                    self.decided = Some(reply.at);
+                    self.decided_at = Some(reply.at);
                 }
                 Ok(reply.outcomes)
             }
-            Ok(_) => Err(Reply::incomplete()),
+            Ok(_) => Err(Reply::incomplete_error()),
             Err(failure) => Err(failure),
         }
     }
@@ -348,34 +348,34 @@ impl Asks {
     #[cold]
     fn receive_failure<C: Clock, S: Store>(
         &mut self,
-        engine: &Inner<C, S>,
+        engine: &EngineInner<C, S>,
         op: Op,
         plan: &Plan<'_>,
-        failure: StoreFailure,
+        failure: StoreError,
     ) -> Result<Outcomes, EngineError> {
         if !self.falls_back {
             return Err(failure.into());
         }
         let ask = Ask { op, plan, now: engine.clock.now(), deadline: None };
-        let reply = engine.store.ask_without(&ask, &failure)?;
-        (self.lease, self.decided) = (reply.lease, None);
+        let reply = engine.store.ask_fallback(&ask, &failure)?;
+        (self.lease, self.decided_at) = (reply.lease, None);
         self.failure = Some(failure);
         Ok(reply.outcomes)
     }
 
     /// Lets the store be asked again after a wait, with a new deadline, also if it did not answer before.
-    pub fn renew(&mut self) {
+    pub fn reset(&mut self) {
         (self.failure, self.deadline) = (None, None);
     }
 }
 
 /// The outcome of a candidate. The request's answer does not depend on it, so it is not degraded if the store does not answer.
 fn candidate_outcome<C, S: Store>(
-    engine: &Inner<C, S>,
+    engine: &EngineInner<C, S>,
     ask: &Ask<'_, '_>,
-    reply: Result<Reply, StoreFailure>,
+    reply: Result<Reply, StoreError>,
 ) -> Option<Outcome> {
     let reply =
-        reply.and_then(|reply| reply.checked(ask)).or_else(|failure| engine.store.ask_without(ask, &failure));
+        reply.and_then(|reply| reply.require_complete(ask)).or_else(|failure| engine.store.ask_fallback(ask, &failure));
     reply.ok().and_then(|reply| reply.outcomes.first().copied())
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate_core::rules::Delay;
+use tidegate_core::rules::DelayLimit;
 use tidegate_core::{Plan, Timestamp};
 
-use super::Inner;
-use crate::memory::{Foreseen, Foresight, MemoryStore, Pending};
+use super::EngineInner;
+use crate::memory::{ForecastAdmission, StateForecast, MemoryStore, ForecastRequest};
 use crate::store::Store;
-use crate::waiting::Forecaster;
+use crate::queue::Forecaster;
 
 /// The key of a limit's wait queue: the counter and the key that requests wait for.
 pub(super) type QueueKey = SmallVec<[u8; QUEUE_KEY_INLINE_BYTES]>;
@@ -17,7 +17,7 @@ pub(super) type QueueKey = SmallVec<[u8; QUEUE_KEY_INLINE_BYTES]>;
 /// As long as the keys of a request need no allocation, neither does this.
 const QUEUE_KEY_INLINE_BYTES: usize = 200;
 
-pub(super) fn queue_key(delay: &Delay<'_>) -> QueueKey {
+pub(super) fn queue_key(delay: &DelayLimit<'_>) -> QueueKey {
     let mut key = QueueKey::from_slice(&delay.counter().get().to_le_bytes());
     key.extend_from_slice(delay.key);
     key
@@ -25,7 +25,7 @@ pub(super) fn queue_key(delay: &Delay<'_>) -> QueueKey {
 
 /// Forecasts for a limit whose counters are in memory.
 pub(super) struct DelayForecaster<'a> {
-    pub delay: Delay<'a>,
+    pub delay: DelayLimit<'a>,
     pub memory: &'a MemoryStore,
 }
 
@@ -38,20 +38,20 @@ impl Forecaster for DelayForecaster<'_> {
         self.delay.plan(now)
     }
 
-    fn retires(&self, now: Timestamp) -> Option<Timestamp> {
-        self.delay.retires(now)
+    fn next_expiry(&self, now: Timestamp) -> Option<Timestamp> {
+        self.delay.next_expiry(now)
     }
 
     /// A request by rules waits for its turn alone, not for its delay.
-    fn admit(&self, foresight: &mut Foresight, plan: &Plan<'_>, pending: Pending) -> Foreseen {
+    fn admit(&self, foresight: &mut StateForecast, plan: &Plan<'_>, pending: ForecastRequest) -> ForecastAdmission {
         foresight.admit_undelayed(plan, pending)
     }
 }
 
 /// The forecasts for a limit, if the store can make any.
-pub(super) fn forecaster_of<'a, C, S: Store>(
-    engine: &'a Inner<C, S>,
-    delay: Delay<'a>,
+pub(super) fn delay_forecaster<'a, C, S: Store>(
+    engine: &'a EngineInner<C, S>,
+    delay: DelayLimit<'a>,
 ) -> Option<DelayForecaster<'a>> {
     match engine.store.is_local() {
         true => engine.store.local().map(|memory: &Arc<MemoryStore>| DelayForecaster { delay, memory }),

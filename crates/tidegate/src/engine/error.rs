@@ -4,7 +4,7 @@ use std::fmt;
 
 use tidegate_core::PlanFull;
 
-use crate::StoreFailure;
+use crate::StoreError;
 
 /// Why an operation was not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub enum EngineError {
     /// The request falls under more limits than a plan has room for.
     PlanFull,
     /// The store did not answer. The operation may have been done nevertheless.
-    Store(StoreFailure),
+    Store(StoreError),
 }
 
 impl From<PlanFull> for EngineError {
@@ -22,8 +22,8 @@ impl From<PlanFull> for EngineError {
     }
 }
 
-impl From<StoreFailure> for EngineError {
-    fn from(failure: StoreFailure) -> Self {
+impl From<StoreError> for EngineError {
+    fn from(failure: StoreError) -> Self {
         Self::Store(failure)
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use tidegate_core::rules::Request;
 use tidegate_core::{ChargedAt, Nanos, Op, PlanFull, Timestamp};
 
-use super::admitted::KeptRequest;
+use super::admitted::RequestCopy;
 use super::decide::DecideTask;
-use super::operations::done;
-use super::stages::Stopwatch;
-use super::{AdmittedRequest, Answer, Decided, Engine, EngineError, Explanation, RequestRefused};
+use super::operations::expect_ready;
+use super::stages::StageTimer;
+use super::{AdmittedRequest, Answer, DecideOutput, Engine, EngineError, Explanation, RequestRefused};
 use crate::memory::{MemoryStats, MemoryStore};
 use crate::{Clock, Lease, LeaseToken, Release, Renewal};
 
@@ -50,7 +50,7 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
 
     /// As [`check`](Self::check), at an instant of the caller's.
     pub fn check_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Answer, PlanFull> {
-        Ok(self.at_once(request, Op::Check, now)?.answer)
+        Ok(self.decide_now(request, Op::Check, now)?.answer)
     }
 
     /// Answers as [`check`](Self::check) would, and changes nothing.
@@ -60,7 +60,7 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
 
     /// As [`peek`](Self::peek), at an instant of the caller's.
     pub fn peek_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Answer, PlanFull> {
-        Ok(self.at_once(request, Op::Peek, now)?.answer)
+        Ok(self.decide_now(request, Op::Peek, now)?.answer)
     }
 
     /// Explains what [`check`](Self::check) would answer now. Nothing is charged.
@@ -70,7 +70,7 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
 
     /// As [`explain`](Self::explain), at an instant of the caller's.
     pub fn explain_at(&self, request: &Request<'_>, now: Timestamp) -> Result<Explanation, PlanFull> {
-        Ok(Explanation::of(request, self.peek_at(request, now)?))
+        Ok(Explanation::new(request, self.peek_at(request, now)?))
     }
 
     /// Decides a request as [`check`](Self::check) does, and hands out the lease of what it takes from concurrency limits, of
@@ -84,7 +84,7 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
         request: &Request<'_>,
         ttl: Option<Nanos>,
     ) -> Result<(Answer, Option<Lease>), PlanFull> {
-        let decided = self.at_once(request, Op::Acquire { ttl }, self.inner.clock.now())?;
+        let decided = self.decide_now(request, Op::Acquire { ttl }, self.inner.clock.now())?;
         Ok((decided.answer, decided.lease))
     }
 
@@ -97,8 +97,8 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
     where
         C: Send + Sync + 'static,
     {
-        let decided = self.at_once(request, Op::Acquire { ttl: None }, self.inner.clock.now());
-        AdmittedRequest::of(self.clone(), KeptRequest::of(request), decided.map_err(EngineError::from))
+        let decided = self.decide_now(request, Op::Acquire { ttl: None }, self.inner.clock.now());
+        AdmittedRequest::from_output(self.clone(), RequestCopy::from_request(request), decided.map_err(EngineError::from))
     }
 
     /// Lets a lease last from now on as long as its limits give, and no longer than `ttl`. The request is the one that acquired
@@ -112,14 +112,14 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
         token: &LeaseToken,
         ttl: Option<Nanos>,
     ) -> Result<Renewal, PlanFull> {
-        in_memory(done(self.change(request, Op::Renew { token: *token, ttl }, None)))
+        plan_full_only(expect_ready(self.change(request, Op::Renew { token: *token, ttl }, None)))
             .map(|reply| reply.lease.into())
     }
 
     /// Gives back what a lease holds, and lets requests that wait for it go on. The request is the one that acquired it; its costs
     /// do not matter. It is found as by [`renew`](Self::renew).
     pub fn release(&self, request: &Request<'_>, token: &LeaseToken) -> Result<Release, PlanFull> {
-        in_memory(done(self.change(request, Op::Release { token: *token }, None)))
+        plan_full_only(expect_ready(self.change(request, Op::Release { token: *token }, None)))
             .map(|reply| reply.lease.into())
     }
 
@@ -127,12 +127,12 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
     /// what was charged later; without it, the newest units are given back. Of an elastic limit with a pool, what is always granted
     /// gets it, even if the pool was charged.
     pub fn refund(&self, request: &Request<'_>, charged_at: Option<ChargedAt>) -> Result<(), PlanFull> {
-        in_memory(done(self.change(request, Op::Refund { charged_at }, None))).map(drop)
+        plan_full_only(expect_ready(self.change(request, Op::Refund { charged_at }, None))).map(drop)
     }
 
     /// Forgets all that the keys of a request used.
     pub fn reset(&self, request: &Request<'_>) -> Result<(), PlanFull> {
-        in_memory(done(self.change(request, Op::Reset, None))).map(drop)
+        plan_full_only(expect_ready(self.change(request, Op::Reset, None))).map(drop)
     }
 
     /// What the store holds and had to give up.
@@ -140,11 +140,11 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
         self.inner.store.stats()
     }
 
-    fn at_once(&self, request: &Request<'_>, op: Op, now: Timestamp) -> Result<Decided, PlanFull> {
-        let mut decided = Decided::undecided(self.rules());
-        let mut task = DecideTask::new(op, now, Stopwatch::OFF);
+    fn decide_now(&self, request: &Request<'_>, op: Op, now: Timestamp) -> Result<DecideOutput, PlanFull> {
+        let mut decided = DecideOutput::undecided(self.rules());
+        let mut task = DecideTask::new(op, now, StageTimer::OFF);
         task.match_request(decided.answer.rules(), request, &self.inner.clock);
-        match in_memory(task.start(&self.inner, &mut decided))? {
+        match plan_full_only(task.start(&self.inner, &mut decided))? {
             None => Ok(decided),
             Some(_) => unreachable!("the memory store answers at once"),
         }
@@ -152,7 +152,7 @@ impl<C: Clock> Engine<C, Arc<MemoryStore>> {
 }
 
 /// The memory store never fails.
-fn in_memory<T>(result: Result<T, EngineError>) -> Result<T, PlanFull> {
+fn plan_full_only<T>(result: Result<T, EngineError>) -> Result<T, PlanFull> {
     result.map_err(|error| match error {
         EngineError::PlanFull => PlanFull,
         EngineError::Store(failure) => unreachable!("the memory store does not fail: {failure}"),

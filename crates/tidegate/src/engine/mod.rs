@@ -24,10 +24,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod active;
+mod active_rules;
 mod admitted;
 mod decide;
-mod deciding;
+mod future;
 mod delay_queue;
 mod error;
 mod explain;
@@ -38,14 +38,14 @@ mod stages;
 mod wait;
 mod wait_task;
 
-pub use active::ActiveRules;
+pub use active_rules::ActiveRules;
 pub use admitted::{AdmittedRequest, RequestRefused};
-pub use deciding::{Acquiring, Deciding};
+pub use future::{AcquireRequestFuture, DecideFuture};
 pub use error::EngineError;
 pub use explain::{
-    EXPLAINED_RULES_MAX, ExplainedDescriptor, ExplainedLimit, ExplainedRule, Explanation, Standing,
+    EXPLAINED_RULES_MAX, ExplainedDescriptor, ExplainedLimit, ExplainedRule, Explanation, RuleStatus,
 };
-pub use operations::{CheckedOne, CheckingOne};
+pub use operations::{CheckedCharge, ChargeResponse};
 pub use stages::StageTimes;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,7 +57,7 @@ use tidegate_core::{ChargedAt, Nanos};
 
 use crate::memory::{MEMORY_BYTES_DEFAULT, MemoryStore};
 use crate::store::Store;
-use crate::waiting::{QUEUE_MAX_DEFAULT, QueueGroup, QueueGroups, Queues};
+use crate::queue::{QUEUE_MAX_DEFAULT, QueueGroup, QueueGroups, WaitQueues};
 use crate::{Clock, Lease, Refusal, Refused, SystemClock};
 
 /// The answer to a request. It holds on to the rules that it was made by.
@@ -68,16 +68,16 @@ pub type Answer = tidegate_core::rules::Answer<ActiveRules>;
 /// Over the [memory store](MemoryStore) a request is decided at once: `engine.check(&request)?`. Over another store the same
 /// operations are futures: `engine.check(&request).await?`. [`decide`](Self::decide) waits where a rule says so, over any store.
 pub struct Engine<C = SystemClock, S = Arc<MemoryStore>> {
-    inner: Arc<Inner<C, S>>,
+    inner: Arc<EngineInner<C, S>>,
 }
 
-struct Inner<C, S> {
+struct EngineInner<C, S> {
     rules: ArcSwap<Ruleset>,
     /// Rules are compiled with regard to those they replace, so one at a time.
-    replacing: Mutex<()>,
+    replace_lock: Mutex<()>,
     store: S,
     /// The requests that wait for limits with the action `delay`.
-    queues: Arc<Queues>,
+    queues: Arc<WaitQueues>,
     queue_group: QueueGroup,
     /// How often the rules or a signal changed.
     changes: AtomicU64,
@@ -91,7 +91,7 @@ const QUEUE_GROUP: &str = "\u{1f}engine";
 #[derive(Clone, Debug)]
 #[must_use]
 #[non_exhaustive]
-pub struct Decided {
+pub struct DecideOutput {
     /// What the limits say, as of when the request was decided. A `delay` in it has not been waited for.
     pub answer: Answer,
     /// How long the request waited, from when it asked until it was due.
@@ -106,14 +106,14 @@ pub struct Decided {
     refusal: Option<Refusal>,
 }
 
-impl Decided {
+impl DecideOutput {
     /// Why the request was not held, or no longer, if a limit would have held it that denied it instead.
-    pub fn refused(&self) -> Option<Refused> {
+    pub fn acquire_error(&self) -> Option<Refused> {
         self.refusal.map(Refused::from)
     }
 }
 
-impl Decided {
+impl DecideOutput {
     /// A request that is not decided yet, by these rules.
     #[inline]
     fn undecided(rules: ActiveRules) -> Self {
@@ -135,27 +135,27 @@ pub struct SignalLevel {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownSignal {
     name: String,
-    known: Vec<String>,
+    known_signals: Vec<String>,
 }
 
 impl Engine {
     /// An engine over an embedded store of its own.
     pub fn new(domains: Vec<Domain>) -> Result<Self, RulesetError> {
-        Self::over(domains, Arc::new(MemoryStore::bounded(MEMORY_BYTES_DEFAULT)), SystemClock::default())
+        Self::with_store(domains, Arc::new(MemoryStore::bounded(MEMORY_BYTES_DEFAULT)), SystemClock::default())
     }
 }
 
 impl<C: Clock, S: Store> Engine<C, S> {
     /// An engine over this store, by this clock.
-    pub fn over(domains: Vec<Domain>, store: S, clock: C) -> Result<Self, RulesetError> {
+    pub fn with_store(domains: Vec<Domain>, store: S, clock: C) -> Result<Self, RulesetError> {
         let rules = ArcSwap::from_pointee(Ruleset::compile(domains)?);
-        let queues = Arc::new(Queues::new(QUEUE_MAX_DEFAULT));
+        let queues = Arc::new(WaitQueues::new(QUEUE_MAX_DEFAULT));
         let queue_group = match store.local() {
             Some(memory) => memory.queue_groups().join(QUEUE_GROUP, &queues),
             None => QueueGroups::default().join(QUEUE_GROUP, &queues),
         };
         let (replacing, changes) = (Mutex::new(()), AtomicU64::new(0));
-        Ok(Self { inner: Arc::new(Inner { rules, replacing, store, queues, queue_group, changes, clock }) })
+        Ok(Self { inner: Arc::new(EngineInner { rules, replace_lock: replacing, store, queues, queue_group, changes, clock }) })
     }
 
     /// Lets at most this many requests wait for one key of a limit with the action `delay`, instead of [`QUEUE_MAX_DEFAULT`].
@@ -176,10 +176,10 @@ impl<C: Clock, S: Store> Engine<C, S> {
     /// No counter is reset: see [`Ruleset::succeeding`]. Requests that [wait](Self::decide) go on by the new rules.
     pub fn replace(&self, domains: Vec<Domain>) -> Result<(), RulesetError> {
         let inner = &*self.inner;
-        let _one_at_a_time = inner.replacing.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = Ruleset::succeeding(&inner.rules.load(), domains, inner.clock.now())?;
+        let _one_at_a_time = inner.replace_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = Ruleset::compile_replacing(&inner.rules.load(), domains, inner.clock.now())?;
         inner.rules.store(Arc::new(new));
-        inner.changed();
+        inner.notify_changed();
         Ok(())
     }
 
@@ -189,13 +189,13 @@ impl<C: Clock, S: Store> Engine<C, S> {
         match rules.signal(name) {
             Some(signal) => {
                 signal.push(level);
-                self.inner.changed();
+                self.inner.notify_changed();
                 Ok(())
             }
             None => {
                 let mut known: Vec<String> = rules.signals().map(str::to_owned).collect();
                 known.sort_unstable();
-                Err(UnknownSignal { name: name.to_owned(), known })
+                Err(UnknownSignal { name: name.to_owned(), known_signals: known })
             }
         }
     }
@@ -211,7 +211,7 @@ impl<C: Clock, S: Store> Engine<C, S> {
     }
 
     /// How many requests wait at this moment.
-    pub fn held(&self) -> u64 {
+    pub fn waiting_requests(&self) -> u64 {
         self.inner.queues.waiters()
     }
 
@@ -226,9 +226,9 @@ impl<C: Clock, S: Store> Engine<C, S> {
     }
 }
 
-impl<C: Clock, S> Inner<C, S> {
+impl<C: Clock, S> EngineInner<C, S> {
     /// The rules or a signal have changed: requests that wait look at them.
-    fn changed(&self) {
+    fn notify_changed(&self) {
         self.changes.fetch_add(1, Ordering::Release);
         self.queues.wake_all(self.clock.now());
     }
@@ -253,7 +253,7 @@ impl<C, S> std::fmt::Debug for Engine<C, S> {
 impl std::fmt::Display for UnknownSignal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "no rule moves with a signal `{}` (hint: ", self.name)?;
-        match self.known.as_slice() {
+        match self.known_signals.as_slice() {
             [] => f.write_str(
                 "an elastic rule names its signal, as in `elastic: { max: 200, signal: capacity }`)",
             ),

@@ -6,16 +6,16 @@ use std::task::{Context, Poll, Waker};
 use tidegate_core::rules::{MatchedLimits, Request};
 use tidegate_core::{Charge, ChargedAt, Decision, Nanos, Op, Plan, Timestamp};
 
-use super::decide::{DecideTask, Unfinished};
-use super::stages::Stopwatch;
-use super::{Acquiring, ActiveRules, Decided, Deciding, Engine, EngineError, Explanation};
-use crate::store::{Ask, Reply, Response, Shared, Store};
-use crate::{Clock, LeaseToken, Release, Renewal, StoreFailure, Timer};
+use super::decide::{DecideTask, PendingDecision};
+use super::stages::StageTimer;
+use super::{AcquireRequestFuture, ActiveRules, DecideOutput, DecideFuture, Engine, EngineError, Explanation};
+use crate::store::{Ask, Reply, Response, AsyncStore, Store};
+use crate::{Clock, LeaseToken, Release, Renewal, StoreError, Timer};
 
 /// What a limit without rules says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a decision that is not looked at limits nothing"]
-pub struct CheckedOne {
+pub struct CheckedCharge {
     /// The decision.
     pub decision: Decision,
     /// Whether it was made without the shared store, because that did not answer, by this node's share of the limit.
@@ -27,40 +27,40 @@ pub struct CheckedOne {
 impl<C, S> Engine<C, S>
 where
     C: Clock + Send + Sync + 'static,
-    S: Shared + 'static,
+    S: AsyncStore + 'static,
 {
     /// Decides a request: all limits that it falls under are charged, or none is. Does not wait for a limit with the action
     /// `delay`; [`decide`](Self::decide) does.
-    pub fn check(&self, request: &Request<'_>) -> Deciding {
+    pub fn check(&self, request: &Request<'_>) -> DecideFuture {
         self.start(request, Op::Check, None)
     }
 
     /// Answers as [`check`](Self::check) would, and changes nothing.
-    pub fn peek(&self, request: &Request<'_>) -> Deciding {
-        self.peek_by(request, None)
+    pub fn peek(&self, request: &Request<'_>) -> DecideFuture {
+        self.peek_with_deadline(request, None)
     }
 
     /// As [`peek`](Self::peek), until a deadline by the engine's clock: that of a decision which this goes with.
-    pub fn peek_by(&self, request: &Request<'_>, deadline: Option<Timestamp>) -> Deciding {
+    pub fn peek_with_deadline(&self, request: &Request<'_>, deadline: Option<Timestamp>) -> DecideFuture {
         self.start(request, Op::Peek, deadline)
     }
 
     /// As [`check`](Self::check), and holds what the request takes from concurrency limits until the answer is dropped. Never waits
     /// for a limit.
-    pub fn try_acquire(&self, request: &Request<'_>) -> Acquiring<C, S> {
+    pub fn try_acquire(&self, request: &Request<'_>) -> AcquireRequestFuture<C, S> {
         let deciding = self.start(request, Op::Acquire { ttl: None }, None);
-        Acquiring::new(self, request, deciding)
+        AcquireRequestFuture::new(self, request, deciding)
     }
 
     /// As [`check`](Self::check), with the lease of what the request takes from concurrency limits, for a holder that is somewhere
     /// else: it is not given back by itself before its time is over.
-    pub fn try_lease(&self, request: &Request<'_>, ttl: Option<Nanos>) -> Deciding {
+    pub fn try_lease(&self, request: &Request<'_>, ttl: Option<Nanos>) -> DecideFuture {
         self.start(request, Op::Acquire { ttl }, None)
     }
 
     /// Explains what [`check`](Self::check) would answer now. Nothing is charged.
     pub async fn explain(&self, request: &Request<'_>) -> Result<Explanation, EngineError> {
-        Ok(Explanation::of(request, self.peek(request).await?.answer))
+        Ok(Explanation::new(request, self.peek(request).await?.answer))
     }
 
     /// Lets a lease last longer that the request acquired.
@@ -87,11 +87,11 @@ where
         request: &Request<'_>,
         charged_at: Option<ChargedAt>,
     ) -> Result<(), EngineError> {
-        self.refund_by(request, charged_at, None).await
+        self.refund_with_deadline(request, charged_at, None).await
     }
 
     /// As [`refund`](Self::refund), until a deadline by the engine's clock: that of a decision which this goes with.
-    pub async fn refund_by(
+    pub async fn refund_with_deadline(
         &self,
         request: &Request<'_>,
         charged_at: Option<ChargedAt>,
@@ -113,29 +113,29 @@ where
 {
     /// Decides without waiting for limits.
     #[inline]
-    fn start(&self, request: &Request<'_>, op: Op, deadline: Option<Timestamp>) -> Deciding {
-        let mut decided = Decided::undecided(self.rules());
+    fn start(&self, request: &Request<'_>, op: Op, deadline: Option<Timestamp>) -> DecideFuture {
+        let mut decided = DecideOutput::undecided(self.rules());
         let clock = &self.inner.clock;
-        let mut task = DecideTask::new(op, clock.now(), Stopwatch::OFF);
-        task.asks.set_deadline(deadline);
+        let mut task = DecideTask::new(op, clock.now(), StageTimer::OFF);
+        task.session.set_deadline(deadline);
         task.match_request(decided.answer.rules(), request, clock);
         match task.start(&self.inner, &mut decided) {
-            Ok(None) => Deciding::now(decided),
+            Ok(None) => DecideFuture::now(decided),
             Ok(Some(unfinished)) => self.finish_later(unfinished, task, decided),
-            Err(error) => Deciding::failed(error),
+            Err(error) => DecideFuture::failed(error),
         }
     }
 
     #[inline(never)]
-    pub(super) fn finish_later(&self, rest: Unfinished, task: DecideTask, mut decided: Decided) -> Deciding {
-        decided.answer.rules_mut().count();
-        Deciding::later(rest.finish(task, decided, self.clone()))
+    pub(super) fn finish_later(&self, rest: PendingDecision, task: DecideTask, mut decided: DecideOutput) -> DecideFuture {
+        decided.answer.rules_mut().make_owned();
+        DecideFuture::later(rest.finish(task, decided, self.clone()))
     }
 }
 
 impl<C: Timer, S: Store> Engine<C, S> {
     /// As [`decide`](Self::decide), with the thread at hand.
-    pub fn decide_blocking(&self, request: &Request<'_>) -> Result<Decided, EngineError>
+    pub fn decide_blocking(&self, request: &Request<'_>) -> Result<DecideOutput, EngineError>
     where
         C: Send + Sync + 'static,
         S: 'static,
@@ -146,40 +146,40 @@ impl<C: Timer, S: Store> Engine<C, S> {
 
 impl<C: Clock, S: Store> Engine<C, S> {
     /// Decides a charge that no rule is about. While a shared store does not answer, this node's share of it counts.
-    pub async fn check_one(&self, charge: &Charge<'_>, op: Op) -> CheckedOne {
-        match self.start_one(charge, op) {
-            CheckingOne::Now(checked) => checked,
-            CheckingOne::Later(later) => {
+    pub async fn check_charge(&self, charge: &Charge<'_>, op: Op) -> CheckedCharge {
+        match self.start_charge(charge, op) {
+            ChargeResponse::Now(checked) => checked,
+            ChargeResponse::Later(later) => {
                 let reply = later.await;
-                self.finish_one(charge, op, reply)
+                self.finish_charge(charge, op, reply)
             }
         }
     }
 
     /// As [`check_one`](Self::check_one), for a caller that goes on with something else while the store answers.
     #[inline]
-    pub fn start_one(&self, charge: &Charge<'_>, op: Op) -> CheckingOne {
+    pub fn start_charge(&self, charge: &Charge<'_>, op: Op) -> ChargeResponse {
         let (store, now) = (&self.inner.store, self.inner.clock.now());
         if let (Some(memory), true, Op::Check) = (store.local(), store.is_local(), op) {
-            return CheckingOne::Now(CheckedOne { decision: memory.check_one(charge, now), degraded: false });
+            return ChargeResponse::Now(CheckedCharge { decision: memory.check_one(charge, now), degraded: false });
         }
         let plan = Plan::of_one(*charge);
         match store.ask(&Ask { op, plan: &plan, now, deadline: None }) {
-            Response::Now(reply) => CheckingOne::Now(self.finish_one(charge, op, reply)),
-            Response::Later(later) => CheckingOne::Later(later),
+            Response::Now(reply) => ChargeResponse::Now(self.finish_charge(charge, op, reply)),
+            Response::Later(later) => ChargeResponse::Later(later),
         }
     }
 
     /// What a reply means for the charge that the store was asked about.
-    pub fn finish_one(&self, charge: &Charge<'_>, op: Op, reply: Result<Reply, StoreFailure>) -> CheckedOne {
+    pub fn finish_charge(&self, charge: &Charge<'_>, op: Op, reply: Result<Reply, StoreError>) -> CheckedCharge {
         let plan = Plan::of_one(*charge);
         let ask = Ask { op, plan: &plan, now: self.inner.clock.now(), deadline: None };
-        match reply.and_then(|reply| reply.checked(&ask)) {
-            Ok(reply) => CheckedOne { decision: Decision::merge(&reply.outcomes), degraded: false },
+        match reply.and_then(|reply| reply.require_complete(&ask)) {
+            Ok(reply) => CheckedCharge { decision: Decision::merge(&reply.outcomes), degraded: false },
             Err(failure) => {
-                let reply = self.inner.store.ask_without(&ask, &failure);
+                let reply = self.inner.store.ask_fallback(&ask, &failure);
                 let outcomes = reply.map(|reply| reply.outcomes).unwrap_or_default();
-                CheckedOne { decision: Decision::merge(&outcomes), degraded: true }
+                CheckedCharge { decision: Decision::merge(&outcomes), degraded: true }
             }
         }
     }
@@ -200,36 +200,36 @@ impl<C: Clock, S: Store> Engine<C, S> {
         request: &Request<'_>,
         op: Op,
         deadline: Option<Timestamp>,
-    ) -> Result<Changing, EngineError> {
+    ) -> Result<PendingChange, EngineError> {
         let inner = &*self.inner;
         let rules = self.rules();
-        let matched = rules.matched_by(request);
+        let matched = rules.matched_limits(request);
         let now = inner.clock.now();
         let response = {
             let plan = match op {
-                Op::Renew { .. } | Op::Release { .. } => matched.plan_of_leases(&rules)?,
+                Op::Renew { .. } | Op::Release { .. } => matched.lease_plan(&rules)?,
                 _ => matched.plan(&rules, now)?.plan,
             };
             match plan.charges().is_empty() {
-                true => Response::Now(Ok(Reply::done(now))),
+                true => Response::Now(Ok(Reply::empty(now))),
                 false => inner.store.ask(&Ask { op, plan: &plan, now, deadline }),
             }
         };
-        let rules = if let Response::Later(_) = response { rules.counted() } else { rules };
-        Ok(Changing { rules, matched, op, asked: now, response })
+        let rules = if let Response::Later(_) = response { rules.into_owned() } else { rules };
+        Ok(PendingChange { rules, matched, op, asked_at: now, response })
     }
 }
 
 /// A change to the counters of a request, under way.
-pub(super) struct Changing {
+pub(super) struct PendingChange {
     rules: ActiveRules,
     matched: MatchedLimits,
     op: Op,
-    asked: Timestamp,
+    asked_at: Timestamp,
     response: Response,
 }
 
-impl Changing {
+impl PendingChange {
     /// Whether the store has answered.
     pub fn is_done(&self) -> bool {
         matches!(self.response, Response::Now(_))
@@ -237,11 +237,11 @@ impl Changing {
 
     /// Waits for the store, and wakes requests that wait for units that came back.
     pub async fn finish<C: Clock, S: Store>(self, engine: &Engine<C, S>) -> Result<Reply, EngineError> {
-        let Self { rules, matched, op, asked, response } = self;
+        let Self { rules, matched, op, asked_at: asked, response } = self;
         let inner = &*engine.inner;
         let mut reply = response.reply().await?;
         if !inner.store.is_local() {
-            reply.lease = reply.lease.by_clock_of(asked);
+            reply.lease = reply.lease.rebased_to(asked);
         }
         let wakes = match op {
             Op::Release { .. } => Release::from(reply.lease) == Release::Released,
@@ -256,14 +256,14 @@ impl Changing {
 }
 
 /// A charge that is decided at once, or later.
-pub enum CheckingOne {
+pub enum ChargeResponse {
     /// What the limit says.
-    Now(CheckedOne),
+    Now(CheckedCharge),
     /// The store answers later: see [`Engine::finish_one`].
-    Later(crate::store::Later),
+    Later(crate::store::ReplyFuture),
 }
 
-impl std::fmt::Debug for CheckingOne {
+impl std::fmt::Debug for ChargeResponse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Now(checked) => f.debug_tuple("Now").field(checked).finish(),
@@ -273,7 +273,7 @@ impl std::fmt::Debug for CheckingOne {
 }
 
 /// What a future comes to that has nothing to wait for.
-pub(super) fn done<T>(future: impl Future<Output = T>) -> T {
+pub(super) fn expect_ready<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
         Poll::Pending => unreachable!("the memory store answers at once"),

@@ -16,9 +16,9 @@ pub struct StageTimes {
 
 /// Reads the clock around each stage, if it is on.
 #[derive(Clone, Copy)]
-pub(super) struct Stopwatch(Option<StageTimes>);
+pub(super) struct StageTimer(Option<StageTimes>);
 
-impl Stopwatch {
+impl StageTimer {
     pub const OFF: Self = Self(None);
 
     pub fn on() -> Self {
@@ -31,17 +31,17 @@ impl Stopwatch {
     }
 
     #[inline]
-    pub fn matching<C: Clock, R>(&mut self, clock: &C, stage: impl FnOnce() -> R) -> R {
+    pub fn time_matching<C: Clock, R>(&mut self, clock: &C, stage: impl FnOnce() -> R) -> R {
         let Some(times) = &mut self.0 else { return stage() };
-        let (ns, result) = timed(clock, stage);
+        let (ns, result) = time_stage(clock, stage);
         times.matching_ns = times.matching_ns.saturating_add(ns);
         result
     }
 
     #[inline]
-    pub fn store<C: Clock, R>(&mut self, clock: &C, stage: impl FnOnce() -> R) -> R {
+    pub fn time_store<C: Clock, R>(&mut self, clock: &C, stage: impl FnOnce() -> R) -> R {
         let Some(times) = &mut self.0 else { return stage() };
-        let (ns, result) = timed(clock, stage);
+        let (ns, result) = time_stage(clock, stage);
         times.store_ns = times.store_ns.saturating_add(ns);
         result
     }
@@ -56,7 +56,7 @@ impl Stopwatch {
 }
 
 #[inline(never)]
-fn timed<C: Clock, R>(clock: &C, stage: impl FnOnce() -> R) -> (u64, R) {
+fn time_stage<C: Clock, R>(clock: &C, stage: impl FnOnce() -> R) -> (u64, R) {
     let from = clock.now();
     let result = stage();
     (clock.now().as_nanos().saturating_sub(from.as_nanos()), result)

@@ -20,13 +20,13 @@ use std::time::Duration;
 use tidegate_core::rules::{Evaluation, Request};
 use tidegate_core::{Nanos, Op, Timestamp};
 
-use super::admitted::KeptRequest;
-use super::decide::{DecideTask, Waited};
-use super::judge::Judged;
-use super::stages::Stopwatch;
-use super::wait_task::{End, Waiting, span};
+use super::admitted::RequestCopy;
+use super::decide::{DecideTask, WaitResult};
+use super::judge::RequestAttempt;
+use super::stages::StageTimer;
+use super::wait_task::{WaitEnd, WaitTask, elapsed};
 use super::{
-    Acquiring, ActiveRules, AdmittedRequest, Decided, Deciding, Engine, EngineError, RequestRefused,
+    AcquireRequestFuture, ActiveRules, AdmittedRequest, DecideOutput, DecideFuture, Engine, EngineError, RequestRefused,
 };
 #[cfg(doc)]
 use crate::LATE_NS_MAX;
@@ -69,26 +69,26 @@ where
     /// # }
     /// ```
     #[inline]
-    pub fn decide(&self, request: &Request<'_>) -> Deciding {
-        self.decide_op(request, Op::Check, None, Stopwatch::OFF)
+    pub fn decide(&self, request: &Request<'_>) -> DecideFuture {
+        self.decide_op(request, Op::Check, None, StageTimer::OFF)
     }
 
     /// As [`decide`](Self::decide), with the [stages](Decided::stages) timed, which costs a few readings of the clock.
-    pub fn decide_timed(&self, request: &Request<'_>) -> Deciding {
-        self.decide_op(request, Op::Check, None, Stopwatch::on())
+    pub fn decide_timed(&self, request: &Request<'_>) -> DecideFuture {
+        self.decide_op(request, Op::Check, None, StageTimer::on())
     }
 
     /// As [`decide`](Self::decide), and holds what the request takes from concurrency limits until the answer is dropped. It waits
     /// where a rule says so, and is refused where the rules deny it. A lease that is given back wakes the head of the queue.
-    pub fn acquire(&self, request: &Request<'_>) -> Acquiring<C, S> {
-        let deciding = self.decide_op(request, Op::Acquire { ttl: None }, None, Stopwatch::OFF);
-        Acquiring::new(self, request, deciding)
+    pub fn acquire(&self, request: &Request<'_>) -> AcquireRequestFuture<C, S> {
+        let deciding = self.decide_op(request, Op::Acquire { ttl: None }, None, StageTimer::OFF);
+        AcquireRequestFuture::new(self, request, deciding)
     }
 
     /// As [`acquire`](Self::acquire), and waits no longer than `max_wait`, also where a rule would let it wait longer.
-    pub fn acquire_within(&self, request: &Request<'_>, max_wait: Duration) -> Acquiring<C, S> {
-        let deciding = self.decide_op(request, Op::Acquire { ttl: None }, Some(max_wait), Stopwatch::OFF);
-        Acquiring::new(self, request, deciding)
+    pub fn acquire_within(&self, request: &Request<'_>, max_wait: Duration) -> AcquireRequestFuture<C, S> {
+        let deciding = self.decide_op(request, Op::Acquire { ttl: None }, Some(max_wait), StageTimer::OFF);
+        AcquireRequestFuture::new(self, request, deciding)
     }
 
     /// As [`acquire`](Self::acquire), with the thread at hand.
@@ -107,13 +107,13 @@ where
 
     /// As [`decide`](Self::decide), with the [lease](Decided::lease) of what the request takes from concurrency limits, for no longer
     /// than `ttl`: for a holder that is somewhere else. It is not given back by itself before its time is over.
-    pub fn lease(&self, request: &Request<'_>, ttl: Option<Nanos>) -> Deciding {
-        self.decide_op(request, Op::Acquire { ttl }, None, Stopwatch::OFF)
+    pub fn lease(&self, request: &Request<'_>, ttl: Option<Nanos>) -> DecideFuture {
+        self.decide_op(request, Op::Acquire { ttl }, None, StageTimer::OFF)
     }
 
     /// As [`lease`](Self::lease), with the stages timed.
-    pub fn lease_timed(&self, request: &Request<'_>, ttl: Option<Nanos>) -> Deciding {
-        self.decide_op(request, Op::Acquire { ttl }, None, Stopwatch::on())
+    pub fn lease_timed(&self, request: &Request<'_>, ttl: Option<Nanos>) -> DecideFuture {
+        self.decide_op(request, Op::Acquire { ttl }, None, StageTimer::on())
     }
 
     #[inline]
@@ -122,22 +122,22 @@ where
         request: &Request<'_>,
         op: Op,
         max_wait: Option<Duration>,
-        stages: Stopwatch,
-    ) -> Deciding {
+        stages: StageTimer,
+    ) -> DecideFuture {
         // Before the rules are read: a change that comes in between is noticed.
         let changes = self.inner.changes();
-        let mut decided = Decided::undecided(self.rules());
+        let mut decided = DecideOutput::undecided(self.rules());
         let clock = &self.inner.clock;
         let mut task = DecideTask::new(op, Timestamp::from_nanos(0), stages);
         task.match_request(decided.answer.rules(), request, clock);
-        task.evaluation.decide_at(clock.now());
+        task.evaluation.set_now(clock.now());
         if task.evaluation.matched().may_wait() {
             return self.decide_or_wait(request, task, decided.answer.into_rules(), changes, max_wait);
         }
         match task.start(&self.inner, &mut decided) {
-            Ok(None) => Deciding::now(decided),
+            Ok(None) => DecideFuture::now(decided),
             Ok(Some(unfinished)) => self.finish_later(unfinished, task, decided),
-            Err(error) => Deciding::failed(error),
+            Err(error) => DecideFuture::failed(error),
         }
     }
 
@@ -150,60 +150,60 @@ where
         rules: ActiveRules,
         changes: u64,
         max_wait: Option<Duration>,
-    ) -> Deciding {
+    ) -> DecideFuture {
         let engine = &*self.inner;
         let arrived = task.evaluation.now();
-        if engine.store.is_local() && engine.earlier_in(&task, &rules, None, None).is_none() {
-            match super::operations::done(engine.attempt(&mut task, &rules, 0, arrived)) {
-                Err(error) => return Deciding::failed(error),
-                Ok((mut answer, Judged::Passes | Judged::Denied)) => {
+        if engine.store.is_local() && engine.queue_with_earlier_head(&task, &rules, None, None).is_none() {
+            match super::operations::expect_ready(engine.attempt(&mut task, &rules, 0, arrived)) {
+                Err(error) => return DecideFuture::failed(error),
+                Ok((mut answer, RequestAttempt::Admitted | RequestAttempt::Denied)) => {
                     let candidates = task.ask_candidates(engine, &mut answer);
                     debug_assert!(candidates.is_empty(), "the memory store answers at once");
-                    return Deciding::now(task.decided(answer, Waited::NOT));
+                    return DecideFuture::now(task.output(answer, WaitResult::NONE));
                 }
                 // It asks again in a queue.
-                Ok((_, Judged::Waits(_) | Judged::WaitsFor(_))) => {}
+                Ok((_, RequestAttempt::Wait(_) | RequestAttempt::WaitForLimit(_))) => {}
             }
         }
         let deadline = max_wait.map(|max_wait| arrived.saturating_add(Nanos::new(max_wait.as_nanos())));
-        let request = KeptRequest::of(request);
-        Deciding::later(wait(self.clone(), request, task, rules.counted(), changes, deadline))
+        let request = RequestCopy::from_request(request);
+        DecideFuture::later(wait(self.clone(), request, task, rules.into_owned(), changes, deadline))
     }
 }
 
 /// Decides a request that may have to wait. It is matched again if the rules change.
 async fn wait<C, S>(
     engine: Engine<C, S>,
-    request: KeptRequest,
+    request: RequestCopy,
     mut task: DecideTask,
     mut rules: ActiveRules,
     mut changes: u64,
     deadline: Option<Timestamp>,
-) -> Result<Decided, EngineError>
+) -> Result<DecideOutput, EngineError>
 where
     C: Timer + Send + Sync + 'static,
     S: Store + 'static,
 {
     let inner = &*engine.inner;
-    let mut waiting = Waiting::new(inner, task.evaluation.now());
+    let mut waiting = WaitTask::new(inner, task.evaluation.now());
     if let Some(deadline) = deadline {
         waiting.deadline = deadline;
     }
-    let End { mut answer, at, refusal } = loop {
-        if let Some(end) = waiting.until_end(&mut task, &rules, changes).await? {
+    let WaitEnd { mut answer, at, refusal } = loop {
+        if let Some(end) = waiting.run(&mut task, &rules, changes).await? {
             break end;
         }
         changes = inner.changes();
-        rules = engine.rules().counted();
+        rules = engine.rules().into_owned();
         // It has waited, so the store has a new deadline.
-        task.asks.renew();
+        task.session.reset();
         task.evaluation = Evaluation::new(task.op, inner.clock.now());
-        request.lend(|request| task.match_request(&rules, request, &inner.clock));
-        task.evaluation.decide_at(inner.clock.now());
+        request.with_request(|request| task.match_request(&rules, request, &inner.clock));
+        task.evaluation.set_now(inner.clock.now());
     };
     waiting.slot = None;
     // Once, not each time that the request asks.
     let candidates = task.ask_candidates(inner, &mut answer);
     task.finish_candidates(inner, &mut answer, candidates).await;
-    Ok(task.decided(answer, Waited { waited: span(waiting.arrived, at), refusal }))
+    Ok(task.output(answer, WaitResult { waited: elapsed(waiting.arrived_at, at), refusal }))
 }

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use tidegate_core::{IntoKey, Nanos};
 
-use super::admitted::{Granted, LimiterRef};
-use super::wait::{Wanted, until_admitted};
-use super::{Admitted, Asking, Limiter, span};
+use super::admitted::{GrantedUnits, LimiterRef};
+use super::wait::{AcquireParams, wait_until_admitted};
+use super::{Admitted, LimiterCall, Limiter, to_nanos};
 use crate::blocking::block_on;
 use crate::memory::MemoryStore;
-use crate::store::{Shared, Store};
+use crate::store::{AsyncStore, Store};
 use crate::{Clock, Refused, SystemClock, Timer};
 
 /// Taking units, and holding what concurrency limits give. A limiter may have rates beside its concurrency limits: all admit a
@@ -41,7 +41,7 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
     ///
     /// A limiter without a concurrency limit, and a cost of zero, give nothing to hold.
     pub fn try_acquire(&self, key: impl IntoKey, cost: u64) -> Result<Admitted<'_, C>, Refused> {
-        take(LimiterRef::Borrowed(self), key.key_bytes().as_ref(), cost, None)
+        acquire_now(LimiterRef::Borrowed(self), key.key_bytes().as_ref(), cost, None)
     }
 
     /// As [`try_acquire`](Self::try_acquire), for no longer than `ttl`, a millisecond at least, if that is less than the
@@ -52,7 +52,7 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         cost: u64,
         ttl: Duration,
     ) -> Result<Admitted<'_, C>, Refused> {
-        take(LimiterRef::Borrowed(self), key.key_bytes().as_ref(), cost, Some(span(ttl)))
+        acquire_now(LimiterRef::Borrowed(self), key.key_bytes().as_ref(), cost, Some(to_nanos(ttl)))
     }
 
     /// As [`try_acquire`](Self::try_acquire), with a guard that can go wherever the limiter can.
@@ -61,11 +61,11 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         key: impl IntoKey,
         cost: u64,
     ) -> Result<Admitted<'static, C>, Refused> {
-        take(LimiterRef::Owned(Arc::clone(self)), key.key_bytes().as_ref(), cost, None)
+        acquire_now(LimiterRef::Owned(Arc::clone(self)), key.key_bytes().as_ref(), cost, None)
     }
 }
 
-fn take<'a, C: Clock>(
+fn acquire_now<'a, C: Clock>(
     limiter: LimiterRef<'a, C, Arc<MemoryStore>>,
     key: &[u8],
     cost: u64,
@@ -74,13 +74,13 @@ fn take<'a, C: Clock>(
     let at = limiter.get().clock.now();
     let (decision, lease) = limiter.get().lease_at(key, cost, ttl, at);
     match decision.is_allowed() {
-        true => Ok(Admitted::new(limiter, key.into(), Granted { decision, lease, at }, ttl)),
+        true => Ok(Admitted::new(limiter, key.into(), GrantedUnits { decision, lease, limits_at: at }, ttl)),
         false => Err(Refused::OverLimit(decision)),
     }
 }
 
 /// Taking units from a store that may answer later.
-impl<C: Clock, S: Shared> Limiter<C, S> {
+impl<C: Clock, S: AsyncStore> Limiter<C, S> {
     /// Asks for `cost` units of `key` as [`check`](Self::check) does, and holds what concurrency limits gave until
     /// the answer is dropped. Never waits for a limit.
     ///
@@ -89,8 +89,8 @@ impl<C: Clock, S: Shared> Limiter<C, S> {
         &self,
         key: impl IntoKey,
         cost: u64,
-    ) -> Asking<'_, Result<Admitted<'_, C, S>, Refused>, C, S> {
-        Asking::acquire(LimiterRef::Borrowed(self), key.key_bytes().as_ref(), cost, None)
+    ) -> LimiterCall<'_, Result<Admitted<'_, C, S>, Refused>, C, S> {
+        LimiterCall::acquire(LimiterRef::Borrowed(self), key.key_bytes().as_ref(), cost, None)
     }
 
     /// As [`try_acquire`](Self::try_acquire), for no longer than `ttl`, a millisecond at least, if that is less than the
@@ -100,8 +100,8 @@ impl<C: Clock, S: Shared> Limiter<C, S> {
         key: impl IntoKey,
         cost: u64,
         ttl: Duration,
-    ) -> Asking<'_, Result<Admitted<'_, C, S>, Refused>, C, S> {
-        Asking::acquire(LimiterRef::Borrowed(self), key.key_bytes().as_ref(), cost, Some(span(ttl)))
+    ) -> LimiterCall<'_, Result<Admitted<'_, C, S>, Refused>, C, S> {
+        LimiterCall::acquire(LimiterRef::Borrowed(self), key.key_bytes().as_ref(), cost, Some(to_nanos(ttl)))
     }
 
     /// As [`try_acquire`](Self::try_acquire), with a future and a guard that can go wherever the limiter can.
@@ -109,8 +109,8 @@ impl<C: Clock, S: Shared> Limiter<C, S> {
         self: &Arc<Self>,
         key: impl IntoKey,
         cost: u64,
-    ) -> Asking<'static, Result<Admitted<'static, C, S>, Refused>, C, S> {
-        Asking::acquire(LimiterRef::Owned(Arc::clone(self)), key.key_bytes().as_ref(), cost, None)
+    ) -> LimiterCall<'static, Result<Admitted<'static, C, S>, Refused>, C, S> {
+        LimiterCall::acquire(LimiterRef::Owned(Arc::clone(self)), key.key_bytes().as_ref(), cost, None)
     }
 }
 
@@ -135,18 +135,18 @@ impl<C: Timer + Send + Sync, S: Store> Limiter<C, S> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn acquire(&self, key: impl IntoKey, cost: u64) -> Acquiring<'_, C, S> {
-        Acquiring::new(self, Wanted::new(key, cost))
+    pub fn acquire(&self, key: impl IntoKey, cost: u64) -> AcquireFuture<'_, C, S> {
+        AcquireFuture::new(self, AcquireParams::new(key, cost))
     }
 
     /// As [`acquire`](Self::acquire), and waits no longer than `max_wait`: refused at once if it is known that this cannot be met.
-    pub fn acquire_within(&self, key: impl IntoKey, cost: u64, max_wait: Duration) -> Acquiring<'_, C, S> {
-        Acquiring::new(self, Wanted::new(key, cost).within(max_wait))
+    pub fn acquire_within(&self, key: impl IntoKey, cost: u64, max_wait: Duration) -> AcquireFuture<'_, C, S> {
+        AcquireFuture::new(self, AcquireParams::new(key, cost).with_max_wait(max_wait))
     }
 
     /// As [`acquire`](Self::acquire), with the thread at hand.
     pub fn acquire_blocking(&self, key: impl IntoKey, cost: u64) -> Result<Admitted<'_, C, S>, Refused> {
-        block_on(until_admitted(LimiterRef::Borrowed(self), Wanted::new(key, cost)))
+        block_on(wait_until_admitted(LimiterRef::Borrowed(self), AcquireParams::new(key, cost)))
     }
 
     /// As [`acquire_within`](Self::acquire_within), with the thread at hand.
@@ -156,23 +156,23 @@ impl<C: Timer + Send + Sync, S: Store> Limiter<C, S> {
         cost: u64,
         max_wait: Duration,
     ) -> Result<Admitted<'_, C, S>, Refused> {
-        block_on(until_admitted(LimiterRef::Borrowed(self), Wanted::new(key, cost).within(max_wait)))
+        block_on(wait_until_admitted(LimiterRef::Borrowed(self), AcquireParams::new(key, cost).with_max_wait(max_wait)))
     }
 }
 
 /// Waits until it is admitted. Made by [`Limiter::acquire`] and [`Limiter::acquire_within`].
 #[must_use = "futures do nothing unless they are polled"]
-pub struct Acquiring<'a, C: Clock = SystemClock, S: Store = Arc<MemoryStore>>(Boxed<'a, C, S>);
+pub struct AcquireFuture<'a, C: Clock = SystemClock, S: Store = Arc<MemoryStore>>(BoxedAcquire<'a, C, S>);
 
-type Boxed<'a, C, S> = Pin<Box<dyn Future<Output = Result<Admitted<'a, C, S>, Refused>> + Send + 'a>>;
+type BoxedAcquire<'a, C, S> = Pin<Box<dyn Future<Output = Result<Admitted<'a, C, S>, Refused>> + Send + 'a>>;
 
-impl<'a, C: Timer + Send + Sync, S: Store> Acquiring<'a, C, S> {
-    pub(crate) fn new(limiter: &'a Limiter<C, S>, wanted: Wanted) -> Self {
-        Self(Box::pin(until_admitted(LimiterRef::Borrowed(limiter), wanted)))
+impl<'a, C: Timer + Send + Sync, S: Store> AcquireFuture<'a, C, S> {
+    pub(crate) fn new(limiter: &'a Limiter<C, S>, wanted: AcquireParams) -> Self {
+        Self(Box::pin(wait_until_admitted(LimiterRef::Borrowed(limiter), wanted)))
     }
 }
 
-impl<'a, C: Clock, S: Store> Future for Acquiring<'a, C, S> {
+impl<'a, C: Clock, S: Store> Future for AcquireFuture<'a, C, S> {
     type Output = Result<Admitted<'a, C, S>, Refused>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -180,7 +180,7 @@ impl<'a, C: Clock, S: Store> Future for Acquiring<'a, C, S> {
     }
 }
 
-impl<C: Clock, S: Store> fmt::Debug for Acquiring<'_, C, S> {
+impl<C: Clock, S: Store> fmt::Debug for AcquireFuture<'_, C, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquiring").finish_non_exhaustive()
     }

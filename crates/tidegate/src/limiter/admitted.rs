@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::{Decision, Fence, Nanos, Op, Timestamp};
+use tidegate_core::{Decision, FencingToken, Nanos, Op, Timestamp};
 
-use super::{Asking, Limiter};
+use super::{LimiterCall, Limiter};
 use crate::memory::{Lease, MemoryStore, Release, Renewal};
-use crate::store::{Shared, Store};
-use crate::{Clock, StoreFailure, SystemClock};
+use crate::store::{AsyncStore, Store};
+use crate::{Clock, StoreError, SystemClock};
 
 /// A request that was admitted. What concurrency limits gave is held until this is dropped, released, or its time is over.
 ///
@@ -36,25 +36,25 @@ pub(crate) enum LimiterRef<'a, C, S> {
 
 /// What limits gave, and as of when.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Granted {
+pub(crate) struct GrantedUnits {
     pub decision: Decision,
     pub lease: Option<Lease>,
-    pub at: Timestamp,
+    pub limits_at: Timestamp,
 }
 
 impl<'a, C: Clock, S: Store> Admitted<'a, C, S> {
     pub(crate) fn new(
         limiter: LimiterRef<'a, C, S>,
         key: Box<[u8]>,
-        granted: Granted,
+        granted: GrantedUnits,
         ttl: Option<Nanos>,
     ) -> Self {
-        let Granted { decision, lease, .. } = granted;
+        let GrantedUnits { decision, lease, .. } = granted;
         Self { limiter, key, decision, lease, ttl, waited: Duration::ZERO }
     }
 
     /// The same for a request that waited.
-    pub(super) fn after(mut self, waited: Duration) -> Self {
+    pub(super) fn with_waited(mut self, waited: Duration) -> Self {
         self.waited = waited;
         self
     }
@@ -76,8 +76,8 @@ impl<'a, C: Clock, S: Store> Admitted<'a, C, S> {
 
     /// The number to show to what the lease protects; zero, which everything newer outranks, if there was
     /// nothing to hold.
-    pub fn fence(&self) -> Fence {
-        self.lease.map_or(Fence::default(), |lease| lease.fence)
+    pub fn fencing_token(&self) -> FencingToken {
+        self.lease.map_or(FencingToken::default(), |lease| lease.fence)
     }
 
     pub(crate) fn ttl(&self) -> Option<Nanos> {
@@ -95,7 +95,7 @@ impl<C: Clock> Admitted<'_, C, Arc<MemoryStore>> {
     /// Holds on for a ttl from now. What holds nothing has been released already.
     pub fn renew(&mut self) -> Renewal {
         let Some(lease) = &mut self.lease else { return Renewal::AlreadyReleased };
-        let renewal = self.limiter.get().renewed(&self.key, &lease.token, self.ttl);
+        let renewal = self.limiter.get().renew_by_key(&self.key, &lease.token, self.ttl);
         if let Renewal::Renewed(renewed) = renewal {
             *lease = renewed;
         }
@@ -112,12 +112,12 @@ impl<C: Clock> Admitted<'_, C, Arc<MemoryStore>> {
 }
 
 /// Over a store that may answer later.
-impl<C: Clock, S: Shared> Admitted<'_, C, S> {
+impl<C: Clock, S: AsyncStore> Admitted<'_, C, S> {
     /// Holds on for a ttl from now. What holds nothing has been released already.
-    pub async fn renew(&mut self) -> Result<Renewal, StoreFailure> {
+    pub async fn renew(&mut self) -> Result<Renewal, StoreError> {
         let Some(lease) = &mut self.lease else { return Ok(Renewal::AlreadyReleased) };
         let op = Op::Renew { token: lease.token, ttl: self.ttl };
-        let renewal: Renewal = Asking::lease(self.limiter.clone(), &self.key, op).await?.into();
+        let renewal: Renewal = LimiterCall::lease(self.limiter.clone(), &self.key, op).await?.into();
         if let Renewal::Renewed(renewed) = renewal {
             *lease = renewed;
         }
@@ -125,11 +125,11 @@ impl<C: Clock, S: Shared> Admitted<'_, C, S> {
     }
 
     /// Gives it back and says whether it was still held.
-    pub async fn release(mut self) -> Result<Release, StoreFailure> {
+    pub async fn release(mut self) -> Result<Release, StoreError> {
         let Some(lease) = &self.lease else { return Ok(Release::AlreadyReleased) };
         let op = Op::Release { token: lease.token };
         // If the store does not answer, the lease is released again when this is dropped.
-        let released = Asking::lease(self.limiter.clone(), &self.key, op).await?;
+        let released = LimiterCall::lease(self.limiter.clone(), &self.key, op).await?;
         self.lease = None;
         Ok(released.into())
     }
@@ -162,7 +162,7 @@ impl<C, S> Clone for LimiterRef<'_, C, S> {
     }
 }
 
-pub(crate) fn span(duration: Duration) -> Nanos {
+pub(crate) fn to_nanos(duration: Duration) -> Nanos {
     Nanos::new(duration.as_nanos())
 }
 

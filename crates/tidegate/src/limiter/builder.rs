@@ -7,9 +7,9 @@ use tidegate_core::{Limit, OnStoreFailure};
 use super::limits::Limits;
 use super::{IntoLimit, Limiter, LimiterError};
 use crate::memory::{MEMORY_BYTES_DEFAULT, MemoryStore};
-use crate::part::Part;
-use crate::store::{IntoStore, Shared, Store};
-use crate::waiting::QUEUE_MAX_DEFAULT;
+use crate::part::BuilderValue;
+use crate::store::{IntoStore, AsyncStore, Store};
+use crate::queue::QUEUE_MAX_DEFAULT;
 use crate::{Clock, SystemClock};
 
 /// Puts a [`Limiter`] together.
@@ -17,10 +17,10 @@ use crate::{Clock, SystemClock};
 pub struct LimiterBuilder<C = SystemClock, S = Arc<MemoryStore>> {
     rule: String,
     limits: Vec<Result<Limit, LimiterError>>,
-    store: Part<S>,
+    store: BuilderValue<S>,
     on_store_failure: Option<OnStoreFailure>,
     queue_max: usize,
-    clock: Part<C>,
+    clock: BuilderValue<C>,
 }
 
 impl LimiterBuilder {
@@ -28,10 +28,10 @@ impl LimiterBuilder {
         Self {
             rule: "default".to_owned(),
             limits: Vec::new(),
-            store: Part::Made(|| Arc::new(MemoryStore::bounded(MEMORY_BYTES_DEFAULT))),
+            store: BuilderValue::Default(|| Arc::new(MemoryStore::bounded(MEMORY_BYTES_DEFAULT))),
             on_store_failure: None,
             queue_max: QUEUE_MAX_DEFAULT,
-            clock: Part::Made(SystemClock::new),
+            clock: BuilderValue::Default(SystemClock::new),
         }
     }
 }
@@ -70,7 +70,7 @@ impl<C, S> LimiterBuilder<C, S> {
     #[must_use]
     pub fn store<T: IntoStore>(self, store: T) -> LimiterBuilder<C, T::Store> {
         let Self { rule, limits, on_store_failure, queue_max, clock, .. } = self;
-        let store = Part::Given(store.into_store());
+        let store = BuilderValue::Set(store.into_store());
         LimiterBuilder { rule, limits, store, on_store_failure, queue_max, clock }
     }
 
@@ -86,11 +86,11 @@ impl<C, S> LimiterBuilder<C, S> {
     #[must_use]
     pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<D, S> {
         let Self { rule, limits, store, on_store_failure, queue_max, .. } = self;
-        LimiterBuilder { rule, limits, store, on_store_failure, queue_max, clock: Part::Given(clock) }
+        LimiterBuilder { rule, limits, store, on_store_failure, queue_max, clock: BuilderValue::Set(clock) }
     }
 }
 
-impl<C, S: Shared> LimiterBuilder<C, S> {
+impl<C, S: AsyncStore> LimiterBuilder<C, S> {
     /// What becomes of a request while the shared store does not answer. Without it, this process enforces its share of a rate
     /// ([`Local`](OnStoreFailure::Local)), and denies what falls under a concurrency limit ([`Deny`](OnStoreFailure::Deny)).
     #[must_use]
@@ -105,6 +105,6 @@ impl<C: Clock, S: Store> LimiterBuilder<C, S> {
     pub fn build(self) -> Result<Limiter<C, S>, LimiterError> {
         let limits = self.limits.into_iter().collect::<Result<_, _>>()?;
         let limits = Limits::new(&self.rule, limits, self.on_store_failure)?;
-        Ok(Limiter::assemble(self.rule, limits, self.store.get(), self.queue_max, self.clock.get()))
+        Ok(Limiter::from_parts(self.rule, limits, self.store.into_value(), self.queue_max, self.clock.into_value()))
     }
 }

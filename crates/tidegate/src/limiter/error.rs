@@ -8,10 +8,10 @@ use super::LIMITS_MAX;
 
 /// Why there is no limiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LimiterError(pub(super) Kind);
+pub struct LimiterError(pub(super) LimiterErrorKind);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LimiterErrorKind {
     NoLimits,
     TooManyLimits(usize),
     TooManyChanges,
@@ -22,18 +22,18 @@ pub(super) enum Kind {
 impl fmt::Display for LimiterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::NoLimits => f.write_str("there is no limit (hint: add one, for example `100 per minute`)"),
-            Kind::TooManyLimits(count) => {
+            LimiterErrorKind::NoLimits => f.write_str("there is no limit (hint: add one, for example `100 per minute`)"),
+            LimiterErrorKind::TooManyLimits(count) => {
                 write!(f, "{count} limits are too many (hint: {LIMITS_MAX} are the most for one limiter)")
             }
-            Kind::TooManyChanges => write!(
+            LimiterErrorKind::TooManyChanges => write!(
                 f,
                 "more than {LIMITS_MAX} changed limits are still enforced (hint: change limits less often than once a window)"
             ),
-            Kind::DuplicateName(name) => {
+            LimiterErrorKind::DuplicateName(name) => {
                 write!(f, "two limits are named `{name}` (hint: names tell limits apart; choose another)")
             }
-            Kind::Limit { text, error } => write!(f, "in limit `{text}`: {error}"),
+            LimiterErrorKind::Limit { text, error } => write!(f, "in limit `{text}`: {error}"),
         }
     }
 }
@@ -41,7 +41,7 @@ impl fmt::Display for LimiterError {
 impl std::error::Error for LimiterError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.0 {
-            Kind::Limit { error, .. } => Some(error),
+            LimiterErrorKind::Limit { error, .. } => Some(error),
             _ => None,
         }
     }

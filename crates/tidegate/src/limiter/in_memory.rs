@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_core::{Charge, ChargedAt, Decision, IntoKey, LeaseToken, Nanos, Timestamp, Wait};
 
-use super::{Granted, Limiter, LimiterRef, Reservation, span};
+use super::{GrantedUnits, Limiter, LimiterRef, Reservation, to_nanos};
 use crate::memory::{Lease, MemoryStats, MemoryStore, Release, Renewal};
 use crate::{Clock, Refused};
 
@@ -26,7 +26,7 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         let key = key.key_bytes();
         let key = key.as_ref();
         match &*self.limits.counters {
-            [counter] if self.limits.retiring.is_empty() => {
+            [counter] if self.limits.superseded.is_empty() => {
                 let charge = Charge::new(key, counter, cost);
                 self.store.check_one(&charge, now)
             }
@@ -38,7 +38,7 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
     #[inline(never)]
     fn check_all(&self, key: &[u8], cost: u64, now: Timestamp) -> Decision {
         let decision = Decision::merge(&self.store.check(&self.plan(key, cost, now), now));
-        self.until_retired(decision, key, cost, now)
+        self.with_superseded_retry_after(decision, key, cost, now)
     }
 
     /// Answers as [`check`](Self::check) would and changes nothing.
@@ -51,7 +51,7 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         let key = key.key_bytes();
         let key = key.as_ref();
         let decision = Decision::merge(&self.store.peek(&self.plan(key, cost, now), now));
-        self.until_retired(decision, key, cost, now)
+        self.with_superseded_retry_after(decision, key, cost, now)
     }
 
     /// Asks as [`check`](Self::check) does, and gives the units back when the reservation is dropped, unless it was
@@ -74,7 +74,7 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         let (decision, lease) = self.lease_at(key, cost, None, now);
         match decision.is_allowed() {
             true => {
-                let granted = Granted { decision, lease, at: now };
+                let granted = GrantedUnits { decision, lease, limits_at: now };
                 Ok(Reservation::new(LimiterRef::Borrowed(self), key, cost, granted, now))
             }
             false => Err(Refused::OverLimit(decision)),
@@ -88,7 +88,7 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
     pub fn refund_at(&self, key: impl IntoKey, cost: u64, charged_at: Timestamp) {
         let key = key.key_bytes();
         let (key, now) = (key.as_ref(), self.clock.now());
-        self.store.refund_as_of(&self.plan(key, cost, charged_at), ChargedAt::new(charged_at), now);
+        self.store.refund_charged_at(&self.plan(key, cost, charged_at), ChargedAt::new(charged_at), now);
         self.queue_group.wake(key, now);
     }
 
@@ -105,12 +105,12 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
     /// than the limits give.
     #[must_use = "the lease is held until its ttl is over, unless it is released"]
     pub fn lease(&self, key: impl IntoKey, cost: u64, ttl: Option<Duration>) -> (Decision, Option<Lease>) {
-        self.lease_at(key.key_bytes().as_ref(), cost, ttl.map(span), self.clock.now())
+        self.lease_at(key.key_bytes().as_ref(), cost, ttl.map(to_nanos), self.clock.now())
     }
 
     /// Lets a [`lease`](Self::lease) of `key` last from now on as long as its limits give, and no longer than `ttl`.
     pub fn renew(&self, key: impl IntoKey, token: &LeaseToken, ttl: Option<Duration>) -> Renewal {
-        self.renewed(key.key_bytes().as_ref(), token, ttl.map(span))
+        self.renew_by_key(key.key_bytes().as_ref(), token, ttl.map(to_nanos))
     }
 
     /// Gives a [`lease`](Self::lease) of `key` back.
@@ -137,22 +137,22 @@ impl<C: Clock> Limiter<C, Arc<MemoryStore>> {
         now: Timestamp,
     ) -> (Decision, Option<Lease>) {
         let (outcomes, lease) = self.store.acquire(&self.plan(key, cost, now), now, ttl);
-        (self.until_retired(Decision::merge(&outcomes), key, cost, now), lease)
+        (self.with_superseded_retry_after(Decision::merge(&outcomes), key, cost, now), lease)
     }
 
-    pub(super) fn renewed(&self, key: &[u8], token: &LeaseToken, ttl: Option<Nanos>) -> Renewal {
+    pub(super) fn renew_by_key(&self, key: &[u8], token: &LeaseToken, ttl: Option<Nanos>) -> Renewal {
         let now = self.clock.now();
         self.store.renew(&self.plan(key, 0, now), token, now, ttl)
     }
 
     /// A denial with the wait that is left if limits on their way out are gone before it is over.
-    fn until_retired(&self, decision: Decision, key: &[u8], cost: u64, now: Timestamp) -> Decision {
+    fn with_superseded_retry_after(&self, decision: Decision, key: &[u8], cost: u64, now: Timestamp) -> Decision {
         // What an attempt adds to a limit that counts denied ones only a check knows, so it is left as it is.
-        if decision.is_allowed() || self.retires(now).is_none() || self.counts_denied(now) {
+        if decision.is_allowed() || self.next_expiry(now).is_none() || self.counts_denied(now) {
             return decision;
         }
         let wait_at = |from| self.store.wait(&self.plan(key, cost, from), from);
-        let (from, wait) = self.limits.past_retirements(now, wait_at);
+        let (from, wait) = self.limits.wait_past_superseded(now, wait_at);
         let retired_ns = u128::from(from.as_nanos() - now.as_nanos());
         let wait = wait.span().map(|wait| Wait::of(Nanos::new(retired_ns.saturating_add(wait.get()))));
         decision.with_retry_after(wait.unwrap_or(Wait::NEVER))

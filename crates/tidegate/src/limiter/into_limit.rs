@@ -3,7 +3,7 @@
 use tidegate_core::{Limit, LimitBuilder, LimitSpec};
 
 use super::LimiterError;
-use super::error::Kind;
+use super::error::LimiterErrorKind;
 
 /// A limit, what makes one, or the text of one.
 pub trait IntoLimit {
@@ -19,7 +19,7 @@ impl IntoLimit for Limit {
 
 impl IntoLimit for &str {
     fn into_limit(self) -> Result<Limit, LimiterError> {
-        self.parse().map_err(|error| LimiterError(Kind::Limit { text: self.to_owned(), error }))
+        self.parse().map_err(|error| LimiterError(LimiterErrorKind::Limit { text: self.to_owned(), error }))
     }
 }
 
@@ -38,7 +38,7 @@ impl IntoLimit for String {
 impl IntoLimit for LimitSpec {
     fn into_limit(self) -> Result<Limit, LimiterError> {
         let text = self.to_string();
-        self.build().map_err(|error| LimiterError(Kind::Limit { text, error }))
+        self.build().map_err(|error| LimiterError(LimiterErrorKind::Limit { text, error }))
     }
 }
 

@@ -22,17 +22,17 @@ mod reservation;
 mod shared;
 mod wait;
 
-pub use acquire::Acquiring;
+pub use acquire::AcquireFuture;
 pub use admitted::Admitted;
-pub(crate) use admitted::{Granted, LimiterRef, span};
-pub use asking::Asking;
+pub(crate) use admitted::{GrantedUnits, LimiterRef, to_nanos};
+pub use asking::LimiterCall;
 pub use builder::LimiterBuilder;
 pub use error::LimiterError;
 pub use into_limit::IntoLimit;
 pub use limits::LIMITS_MAX;
 pub use reservation::Reservation;
 pub use tidegate_core::{KeyBuf, KeyDigits};
-pub(crate) use wait::{Wanted, until_admitted};
+pub(crate) use wait::{AcquireParams, wait_until_admitted};
 
 use std::fmt;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ use tidegate_core::{Counter, Limit, Plan, Timestamp};
 
 use crate::memory::MemoryStore;
 use crate::store::Store;
-use crate::waiting::{QueueGroup, QueueGroups, Queues};
+use crate::queue::{QueueGroup, QueueGroups, WaitQueues};
 use crate::{Clock, SystemClock};
 use limits::Limits;
 
@@ -104,7 +104,7 @@ pub struct Limiter<C = SystemClock, S = Arc<MemoryStore>> {
     rule: String,
     limits: Limits,
     store: S,
-    queues: Arc<Queues>,
+    queues: Arc<WaitQueues>,
     queue_group: QueueGroup,
     clock: C,
 }
@@ -122,8 +122,8 @@ impl Limiter {
 }
 
 impl<C: Clock, S: Store> Limiter<C, S> {
-    fn assemble(rule: String, limits: Limits, store: S, queue_max: usize, clock: C) -> Self {
-        let queues = Arc::new(Queues::new(queue_max));
+    fn from_parts(rule: String, limits: Limits, store: S, queue_max: usize, clock: C) -> Self {
+        let queues = Arc::new(WaitQueues::new(queue_max));
         let queue_group = match store.local() {
             Some(memory) => memory.queue_groups().join(&rule, &queues),
             None => QueueGroups::default().join(&rule, &queues),
@@ -133,7 +133,7 @@ impl<C: Clock, S: Store> Limiter<C, S> {
 
     /// The limits in force, in the order of [`Decision::decided_by`](crate::Decision::decided_by).
     pub fn limits(&self) -> impl Iterator<Item = &Limit> {
-        self.limits.in_force(self.clock.now()).map(Counter::limit)
+        self.limits.active_counters(self.clock.now()).map(Counter::limit)
     }
 
     /// This limiter with other limits, over the same counters. The two may run side by side, so a program
@@ -143,15 +143,15 @@ impl<C: Clock, S: Store> Limiter<C, S> {
     /// where windows begin changed, the new limit starts empty and the old one is enforced beside it for the shorter
     /// of the two windows, which of a calendar is the one that it is now in. A limit is the same one as before if it
     /// has the same name, or no name and the same position.
-    pub fn changed<L: IntoLimit>(&self, limits: impl IntoIterator<Item = L>) -> Result<Self, LimiterError>
+    pub fn with_limits<L: IntoLimit>(&self, limits: impl IntoIterator<Item = L>) -> Result<Self, LimiterError>
     where
         C: Clone,
         S: Clone,
     {
         let limits = limits.into_iter().map(IntoLimit::into_limit).collect::<Result<Vec<_>, _>>()?;
-        let limits = self.limits.changed(&self.rule, limits, self.clock.now())?;
+        let limits = self.limits.with_limits(&self.rule, limits, self.clock.now())?;
         let (rule, store, clock) = (self.rule.clone(), self.store.clone(), self.clock.clone());
-        Ok(Self::assemble(rule, limits, store, self.queues.queue_max(), clock))
+        Ok(Self::from_parts(rule, limits, store, self.queues.queue_max(), clock))
     }
 
     /// The store.
@@ -174,8 +174,8 @@ impl<C: Clock, S: Store> Limiter<C, S> {
     }
 
     /// When the next of the limits that were changed goes out of force.
-    pub(crate) fn retires(&self, now: Timestamp) -> Option<Timestamp> {
-        self.limits.retires(now)
+    pub(crate) fn next_expiry(&self, now: Timestamp) -> Option<Timestamp> {
+        self.limits.next_expiry(now)
     }
 
     pub(crate) fn plan<'a>(&'a self, key: &'a [u8], cost: u64, now: Timestamp) -> Plan<'a> {

@@ -2,9 +2,9 @@
 
 use tidegate_core::{ChargedAt, LeaseToken, Op, Timestamp};
 
-use super::{Granted, Limiter};
+use super::{GrantedUnits, Limiter};
 use crate::store::{Ask, LeaseReply, Reply, Response, Store};
-use crate::{Clock, StoreFailure, background};
+use crate::{Clock, StoreError, background};
 
 impl<C: Clock, S: Store> Limiter<C, S> {
     /// Releases a lease. Memory does so at once; a shared store is asked once, and waiters of this process are woken when it has
@@ -15,8 +15,8 @@ impl<C: Clock, S: Store> Limiter<C, S> {
     }
 
     /// Gives back all that a request got: its lease, and what it was charged.
-    pub(super) fn give_back(&self, key: &[u8], cost: u64, granted: &Granted, charged_at: ChargedAt) {
-        let Granted { decision, lease, at: asked } = *granted;
+    pub(super) fn undo_charge(&self, key: &[u8], cost: u64, granted: &GrantedUnits, charged_at: ChargedAt) {
+        let GrantedUnits { decision, lease, limits_at: asked } = *granted;
         if let Some(lease) = lease {
             self.release_in_background(key, &lease.token);
         }
@@ -39,14 +39,14 @@ impl<C: Clock, S: Store> Limiter<C, S> {
         };
         match response {
             Response::Now(reply) => {
-                if brings_units_back(op, &reply) {
+                if frees_units(op, &reply) {
                     self.queue_group.wake(key, now);
                 }
             }
             Response::Later(later) => {
                 let (queue_group, key) = (self.queue_group.clone(), Box::<[u8]>::from(key));
                 background::spawn(async move {
-                    if brings_units_back(op, &later.await) {
+                    if frees_units(op, &later.await) {
                         queue_group.wake(&key, now);
                     }
                 });
@@ -56,7 +56,7 @@ impl<C: Clock, S: Store> Limiter<C, S> {
 }
 
 /// Whether requests that wait may find units that were not there before.
-fn brings_units_back(op: Op, reply: &Result<Reply, StoreFailure>) -> bool {
+fn frees_units(op: Op, reply: &Result<Reply, StoreError>) -> bool {
     match (op, reply) {
         (Op::Release { .. }, Ok(reply)) => reply.lease == LeaseReply::Released,
         (_, reply) => reply.is_ok(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_core::{ChargedAt, Decision, Timestamp};
 
-use super::admitted::{Granted, LimiterRef};
+use super::admitted::{GrantedUnits, LimiterRef};
 use crate::memory::MemoryStore;
 use crate::store::Store;
 use crate::{Clock, SystemClock};
@@ -23,7 +23,7 @@ pub struct Reservation<'a, C: Clock = SystemClock, S: Store = Arc<MemoryStore>> 
     limiter: LimiterRef<'a, C, S>,
     key: Box<[u8]>,
     cost: u64,
-    granted: Granted,
+    granted: GrantedUnits,
     /// When it was charged, by the store's clock; none once it is committed. No more is said of it than the instant: what a bucket held
     /// before may be given back by another reservation.
     charged_at: Option<ChargedAt>,
@@ -34,7 +34,7 @@ impl<'a, C: Clock, S: Store> Reservation<'a, C, S> {
         limiter: LimiterRef<'a, C, S>,
         key: &[u8],
         cost: u64,
-        granted: Granted,
+        granted: GrantedUnits,
         charged_at: Timestamp,
     ) -> Self {
         Self { limiter, key: key.into(), cost, granted, charged_at: Some(ChargedAt::new(charged_at)) }
@@ -54,7 +54,7 @@ impl<'a, C: Clock, S: Store> Reservation<'a, C, S> {
 impl<C: Clock, S: Store> Drop for Reservation<'_, C, S> {
     fn drop(&mut self) {
         if let Some(charged_at) = self.charged_at {
-            self.limiter.get().give_back(&self.key, self.cost, &self.granted, charged_at);
+            self.limiter.get().undo_charge(&self.key, self.cost, &self.granted, charged_at);
         }
     }
 }

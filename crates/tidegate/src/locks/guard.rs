@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use tidegate_core::{Decision, Fence, Nanos, Op};
+use tidegate_core::{Decision, FencingToken, Nanos, Op};
 
 use super::renewal;
-use crate::limiter::{Admitted, Asking, LimiterRef};
+use crate::limiter::{Admitted, LimiterCall, LimiterRef};
 use crate::memory::{Lease, Release, Renewal};
 use crate::store::{LeaseReply, Store};
-use crate::{Limiter, Refused, StoreFailure, Timer, background};
+use crate::{Limiter, Refused, StoreError, Timer, background};
 
 /// A lock that is held, over a store that a fleet shares. Made by [`Locks::lock`](super::Locks::lock) and its kind.
 ///
@@ -25,33 +25,33 @@ where
     C: Timer + Send + Sync + 'static,
     S: Store + 'static,
 {
-    hold: Arc<Hold<C, S>>,
+    held: Arc<HeldLock<C, S>>,
     decision: Decision,
     waited: Duration,
 }
 
 /// What a guard and its renewal share.
-pub(super) struct Hold<C, S> {
+pub(super) struct HeldLock<C, S> {
     pub limiter: Arc<Limiter<C, S>>,
     pub key: Box<[u8]>,
     /// How long it lasts without renewal.
     pub ttl: Nanos,
-    state: Mutex<State>,
+    state: Mutex<HeldLockState>,
 }
 
-pub(super) struct State {
+pub(super) struct HeldLockState {
     pub lease: Lease,
-    pub phase: Phase,
+    pub phase: LockPhase,
     /// Wakes the renewal.
-    pub renewal: Option<Waker>,
+    pub renewal_waker: Option<Waker>,
     /// Those that wait for the lock to be lost.
-    losers: BTreeMap<u64, Waker>,
+    lost_wakers: BTreeMap<u64, Waker>,
     /// How many futures have waited for that.
-    lost_calls: u64,
+    lost_waiters_total: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum LockPhase {
     Held,
     /// The store says that the lease is gone, or its time is over.
     Lost,
@@ -72,14 +72,14 @@ where
     ) -> Result<Self, Refused> {
         let (decision, waited) = (*admitted.decision(), admitted.waited());
         let Some(lease) = admitted.take_lease() else {
-            return Err(Refused::Store(StoreFailure::Refused("it gave no lease".into())));
+            return Err(Refused::Store(StoreError::Refused("it gave no lease".into())));
         };
-        let ttl = admitted.ttl().unwrap_or(lease.lasts());
+        let ttl = admitted.ttl().unwrap_or(lease.ttl());
         let state =
-            State { lease, phase: Phase::Held, renewal: None, losers: BTreeMap::new(), lost_calls: 0 };
-        let hold = Arc::new(Hold { limiter, key, ttl, state: Mutex::new(state) });
-        background::spawn(renewal::run(Arc::clone(&hold)));
-        Ok(Self { hold, decision, waited })
+            HeldLockState { lease, phase: LockPhase::Held, renewal_waker: None, lost_wakers: BTreeMap::new(), lost_waiters_total: 0 };
+        let hold = Arc::new(HeldLock { limiter, key, ttl, state: Mutex::new(state) });
+        background::spawn(renewal::renew_while_held(Arc::clone(&hold)));
+        Ok(Self { held: hold, decision, waited })
     }
 
     /// What the limit said when it was locked.
@@ -94,34 +94,34 @@ where
 
     /// The lease, as it was last renewed. Its times are by the clock of the [locks](super::Locks).
     pub fn lease(&self) -> Lease {
-        self.hold.lock().lease
+        self.held.lock().lease
     }
 
     /// The fencing token: the number to show to what the lock protects. It is higher than that of every holder before.
-    pub fn fence(&self) -> Fence {
+    pub fn fencing_token(&self) -> FencingToken {
         self.lease().fence
     }
 
     /// Whether the lock is still held: it is not lost, and its time is not over. It may be over a moment later, so what the lock
     /// protects should look at the [fence](Self::fence).
     pub fn is_held(&self) -> bool {
-        let state = self.hold.lock();
-        state.phase == Phase::Held && self.hold.limiter.clock().now() < state.lease.expires
+        let state = self.held.lock();
+        state.phase == LockPhase::Held && self.held.limiter.clock().now() < state.lease.expires
     }
 
     /// Waits until the lock is lost: another holder may have it by then. Is over at once if it is lost already.
     pub async fn lost(&self) {
         let call = {
-            let mut state = self.hold.lock();
-            state.lost_calls += 1;
-            LostCall { hold: &self.hold, number: state.lost_calls }
+            let mut state = self.held.lock();
+            state.lost_waiters_total += 1;
+            LostWaiter { hold: &self.held, number: state.lost_waiters_total }
         };
         poll_fn(|context| {
-            let mut state = self.hold.lock();
-            if state.phase == Phase::Lost {
+            let mut state = self.held.lock();
+            if state.phase == LockPhase::Lost {
                 return Poll::Ready(());
             }
-            let replaced = state.losers.insert(call.number, context.waker().clone());
+            let replaced = state.lost_wakers.insert(call.number, context.waker().clone());
             // A waker may own a task that uses the lock, so it is dropped when nothing is locked.
             drop(state);
             drop(replaced);
@@ -131,46 +131,46 @@ where
     }
 
     /// Renews the lock now. It is renewed in the background anyway.
-    pub async fn renew(&self) -> Result<Renewal, StoreFailure> {
-        Ok(self.hold.renew().await?.into())
+    pub async fn renew(&self) -> Result<Renewal, StoreError> {
+        Ok(self.held.renew().await?.into())
     }
 
     /// Releases the lock and says whether it was still held. If the store does not answer, it is tried again in the background.
-    pub async fn release(self) -> Result<Release, StoreFailure> {
-        let token = self.hold.lock().lease.token;
-        let release = self.hold.ask(Op::Release { token }).await?;
-        self.hold.end(Phase::Released);
+    pub async fn release(self) -> Result<Release, StoreError> {
+        let token = self.held.lock().lease.token;
+        let release = self.held.ask(Op::Release { token }).await?;
+        self.held.end(LockPhase::Released);
         Ok(release.into())
     }
 }
 
 /// A future that waits for the lock to be lost. Dropped, it is not woken any more.
-struct LostCall<'a, C: Timer + 'static, S: Store + 'static> {
-    hold: &'a Hold<C, S>,
+struct LostWaiter<'a, C: Timer + 'static, S: Store + 'static> {
+    hold: &'a HeldLock<C, S>,
     number: u64,
 }
 
-impl<C: Timer + 'static, S: Store + 'static> Drop for LostCall<'_, C, S> {
+impl<C: Timer + 'static, S: Store + 'static> Drop for LostWaiter<'_, C, S> {
     fn drop(&mut self) {
-        let removed = self.hold.lock().losers.remove(&self.number);
+        let removed = self.hold.lock().lost_wakers.remove(&self.number);
         drop(removed);
     }
 }
 
-impl<C: Timer + 'static, S: Store + 'static> Hold<C, S> {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+impl<C: Timer + 'static, S: Store + 'static> HeldLock<C, S> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, HeldLockState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn ask(&self, op: Op) -> Asking<'static, Result<LeaseReply, StoreFailure>, C, S> {
-        Asking::lease(LimiterRef::Owned(Arc::clone(&self.limiter)), &self.key, op)
+    pub(super) fn ask(&self, op: Op) -> LimiterCall<'static, Result<LeaseReply, StoreError>, C, S> {
+        LimiterCall::lease(LimiterRef::Owned(Arc::clone(&self.limiter)), &self.key, op)
     }
 
     /// Renews the lease. One that is gone is lost.
-    pub(super) async fn renew(&self) -> Result<LeaseReply, StoreFailure> {
+    pub(super) async fn renew(&self) -> Result<LeaseReply, StoreError> {
         let token = self.lock().lease.token;
         let renewed = self.ask(Op::Renew { token, ttl: Some(self.ttl) }).await?;
-        match renewed.held() {
+        match renewed.into_lease() {
             // Two renewals may be under way: the later one counts.
             Some(lease) => {
                 let mut state = self.lock();
@@ -178,23 +178,23 @@ impl<C: Timer + 'static, S: Store + 'static> Hold<C, S> {
                     state.lease = lease;
                 }
             }
-            None => self.end(Phase::Lost),
+            None => self.end(LockPhase::Lost),
         }
         Ok(renewed)
     }
 
     /// Ends a lock that is held, and wakes those that wait for that.
-    pub(super) fn end(&self, phase: Phase) {
+    pub(super) fn end(&self, phase: LockPhase) {
         let (renewal, losers) = {
             let mut state = self.lock();
-            if state.phase != Phase::Held {
+            if state.phase != LockPhase::Held {
                 return;
             }
             state.phase = phase;
-            (state.renewal.take(), std::mem::take(&mut state.losers))
+            (state.renewal_waker.take(), std::mem::take(&mut state.lost_wakers))
         };
         // Without the lock: a waker may run its task at once.
-        let losers = losers.into_values().filter(|_| phase == Phase::Lost);
+        let losers = losers.into_values().filter(|_| phase == LockPhase::Lost);
         renewal.into_iter().chain(losers).for_each(Waker::wake);
     }
 }
@@ -205,12 +205,12 @@ where
     S: Store + 'static,
 {
     fn drop(&mut self) {
-        if self.hold.lock().phase == Phase::Held {
-            self.hold.end(Phase::Released);
-            let token = self.hold.lock().lease.token;
+        if self.held.lock().phase == LockPhase::Held {
+            self.held.end(LockPhase::Released);
+            let token = self.held.lock().lease.token;
             // It starts here, on whatever thread this is, and goes on in the background.
-            let asking = self.hold.ask(Op::Release { token });
-            background::spawn(renewal::release(Arc::clone(&self.hold), asking));
+            let asking = self.held.ask(Op::Release { token });
+            background::spawn(renewal::release_with_retry(Arc::clone(&self.held), asking));
         }
     }
 }
@@ -221,7 +221,7 @@ where
     S: Store + 'static,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.hold.lock();
+        let state = self.held.lock();
         f.debug_struct("LockGuard").field("phase", &state.phase).field("lease", &state.lease).finish()
     }
 }

@@ -7,7 +7,7 @@ use tidegate_core::{Decision, IntoKey, LeaseToken};
 
 use super::Locks;
 use crate::blocking::block_on;
-use crate::limiter::{Acquiring, Admitted, Wanted};
+use crate::limiter::{AcquireFuture, Admitted, AcquireParams};
 use crate::memory::{Lease, MemoryStats, MemoryStore, Release, Renewal};
 use crate::{Clock, Refused, Timer};
 
@@ -50,13 +50,13 @@ impl<C: Clock> Locks<C, Arc<MemoryStore>> {
 /// Waiting for locks within a process.
 impl<C: Timer + Send + Sync> Locks<C, Arc<MemoryStore>> {
     /// Waits until `key` is free, first come first served, and locks it for `ttl`.
-    pub fn lock(&self, key: impl IntoKey, ttl: Duration) -> Acquiring<'_, C> {
-        Acquiring::new(&self.limiter, Wanted::new(key, 1).held_for(ttl))
+    pub fn lock(&self, key: impl IntoKey, ttl: Duration) -> AcquireFuture<'_, C> {
+        AcquireFuture::new(&self.limiter, AcquireParams::new(key, 1).with_ttl(ttl))
     }
 
     /// As [`lock`](Self::lock), and waits no longer than `max_wait`.
-    pub fn lock_within(&self, key: impl IntoKey, ttl: Duration, max_wait: Duration) -> Acquiring<'_, C> {
-        Acquiring::new(&self.limiter, Wanted::new(key, 1).held_for(ttl).within(max_wait))
+    pub fn lock_within(&self, key: impl IntoKey, ttl: Duration, max_wait: Duration) -> AcquireFuture<'_, C> {
+        AcquireFuture::new(&self.limiter, AcquireParams::new(key, 1).with_ttl(ttl).with_max_wait(max_wait))
     }
 
     /// As [`lock`](Self::lock), with the thread at hand.

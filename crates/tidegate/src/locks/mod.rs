@@ -9,7 +9,7 @@ mod renewal;
 mod shared;
 
 pub use guard::LockGuard;
-pub use shared::Locking;
+pub use shared::LockFuture;
 
 use std::fmt;
 use std::sync::Arc;
@@ -80,12 +80,12 @@ pub struct Locks<C = SystemClock, S = Arc<MemoryStore>> {
 impl Locks {
     /// Locks with a memory store of their own.
     pub fn new() -> Self {
-        Self::over(Arc::new(MemoryStore::bounded(LOCKS_BYTES)))
+        Self::with_store(Arc::new(MemoryStore::bounded(LOCKS_MEMORY_BYTES)))
     }
 }
 
 /// The bound of a store that holds locks alone: tens of thousands at a time.
-const LOCKS_BYTES: u64 = 16 << 20;
+const LOCKS_MEMORY_BYTES: u64 = 16 << 20;
 
 impl Default for Locks {
     fn default() -> Self {
@@ -96,14 +96,14 @@ impl Default for Locks {
 impl<S: Store> Locks<SystemClock, S> {
     /// Locks in this store: an `Arc<MemoryStore>`, a `RedisStore`, or a [`Fallback`](crate::store::Fallback) over another shared
     /// store. All locks over one store are the same, whichever process they are in.
-    pub fn over(store: impl IntoStore<Store = S>) -> Self {
-        Self::over_with_clock(store, SystemClock::new())
+    pub fn with_store(store: impl IntoStore<Store = S>) -> Self {
+        Self::with_store_and_clock(store, SystemClock::new())
     }
 }
 
 impl<C: Clock, S: Store> Locks<C, S> {
     /// As [`over`](Locks::over), by another clock.
-    pub fn over_with_clock(store: impl IntoStore<Store = S>, clock: C) -> Self {
+    pub fn with_store_and_clock(store: impl IntoStore<Store = S>, clock: C) -> Self {
         let spec = LimitSpec {
             algorithm: Some(AlgorithmName::Concurrency),
             // Every lock says how long it lasts.

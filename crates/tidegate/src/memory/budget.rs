@@ -6,7 +6,7 @@
 use crate::sync::{AtomicU64, Ordering};
 
 /// What is set aside for a kind of state is the whole divided by this.
-const RESERVES: u64 = 16;
+const RESERVE_DIVISOR: u64 = 16;
 
 /// Counts bytes in use against a maximum.
 pub(super) struct Budget {
@@ -20,18 +20,18 @@ pub(super) struct Budget {
 
 impl Budget {
     pub(super) fn new(bytes_max: u64) -> Self {
-        let pages_max = Self::reserve(bytes_max);
+        let pages_max = Self::reserved_bytes(bytes_max);
         let (shared_used, pages_used) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { shared_max: bytes_max - pages_max, shared_used, pages_max, pages_used }
     }
 
     /// What is set aside for each kind of state in a store of `bytes_max`.
-    pub(super) fn reserve(bytes_max: u64) -> u64 {
-        bytes_max / RESERVES
+    pub(super) fn reserved_bytes(bytes_max: u64) -> u64 {
+        bytes_max / RESERVE_DIVISOR
     }
 
     /// Takes `bytes` for pages and their directory if they are left.
-    pub(super) fn take_for_pages(&self, bytes: usize) -> bool {
+    pub(super) fn try_take_for_pages(&self, bytes: usize) -> bool {
         let add = |max| move |used: u64| used.checked_add(bytes as u64).filter(|used| *used <= max);
         let take =
             |used: &AtomicU64, max| used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add(max)).is_ok();
@@ -39,34 +39,34 @@ impl Budget {
     }
 
     /// Whether `bytes` are left for pages.
-    pub(super) fn has_for_pages(&self, bytes: usize) -> bool {
+    pub(super) fn has_room_for_pages(&self, bytes: usize) -> bool {
         let used = self.pages_used.load(Ordering::Relaxed).saturating_add(bytes as u64);
-        used <= self.pages_max || self.has(bytes as u64)
+        used <= self.pages_max || self.has_room(bytes as u64)
     }
 
     /// Whether `bytes` are left.
-    pub(super) fn has(&self, bytes: u64) -> bool {
+    pub(super) fn has_room(&self, bytes: u64) -> bool {
         let used = self.shared_used.load(Ordering::Relaxed);
         used.checked_add(bytes).is_some_and(|used| used <= self.shared_max)
     }
 
     /// Takes `bytes` that cannot be done without.
-    pub(super) fn take_always(&self, bytes: u64) {
+    pub(super) fn take_unchecked(&self, bytes: u64) {
         self.shared_used.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Gives `bytes` back.
-    pub(super) fn give_back(&self, bytes: u64) {
+    pub(super) fn release(&self, bytes: u64) {
         self.shared_used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Bytes that may be in use.
-    pub(super) fn max(&self) -> u64 {
+    pub(super) fn bytes_max(&self) -> u64 {
         self.shared_max + self.pages_max
     }
 
     /// Bytes in use or set aside for ledgers and leases.
-    pub(super) fn used(&self) -> u64 {
+    pub(super) fn bytes_used(&self) -> u64 {
         self.shared_used.load(Ordering::Relaxed) + self.pages_used.load(Ordering::Relaxed)
     }
 

@@ -4,13 +4,13 @@
 //! store's secret, so it can neither be guessed nor be used for another key; and a token that is genuine, names an
 //! end that is not over, and whose lease is gone, was released before. So no list of released leases is kept.
 
-use tidegate_core::algorithm::{Concurrency, Counting};
-use tidegate_core::{Algorithm, Charge, Fence, Grant, LeaseToken, Leases, Nanos, Plan, Role, Timestamp};
+use tidegate_core::algorithm::{Concurrency, LimitAlgorithm};
+use tidegate_core::{Algorithm, Charge, FencingToken, Grant, LeaseToken, Leases, Nanos, Plan, Role, Timestamp};
 
 use super::shards::shard_of;
-use super::transaction::{Few, get_mut, is_lease, lock_shards};
-use super::{MemoryStore, Outcomes, Place};
-use crate::grant::at_least_the_least;
+use super::transaction::{PlanVec, locked_at_mut, is_lease, lock_shards};
+use super::{MemoryStore, Outcomes, ShardEntry};
+use crate::grant::at_least_min_ttl;
 
 /// Units that are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Lease {
     /// What its holder shows to renew or release it.
     pub token: LeaseToken,
     /// What its holder shows to whatever the lease protects.
-    pub fence: Fence,
+    pub fence: FencingToken,
     /// When it was handed out or last renewed, by the clock that it ends by.
     pub since: Timestamp,
     /// The first instant at which it is over.
@@ -81,15 +81,15 @@ impl Renewal {
 }
 
 /// Why a lease is not there.
-enum Missing {
+enum MissingLease {
     Released,
     Expired,
-    NotOurs,
+    WrongOwner,
 }
 
 impl Lease {
     /// How long it lasts from when it was handed out or renewed.
-    pub fn lasts(&self) -> Nanos {
+    pub fn ttl(&self) -> Nanos {
         Nanos::new(u128::from(self.expires.as_nanos().saturating_sub(self.since.as_nanos())))
     }
 }
@@ -101,17 +101,17 @@ impl MemoryStore {
     /// [look on](tidegate_core::Role::Observed) hold it too, and shorten it only if there are no others.
     pub fn acquire(&self, plan: &Plan<'_>, now: Timestamp, ttl: Option<Nanos>) -> (Outcomes, Option<Lease>) {
         let (outcomes, grant) = self.transact(plan, now, ttl);
-        let first = leading(plan).next();
-        let lease = grant.zip(first).map(|(grant, charge)| self.sealed(grant, self.seed.tag(charge), now));
+        let first = expiry_charges(plan).next();
+        let lease = grant.zip(first).map(|(grant, charge)| self.seal_lease(grant, self.seed.tag(charge), now));
         (outcomes, lease)
     }
 
     /// Lets a lease last from `now` on as long as it would if it was acquired now. The plan is the one that
     /// acquired it; costs do not matter.
     pub fn renew(&self, plan: &Plan<'_>, token: &LeaseToken, now: Timestamp, ttl: Option<Nanos>) -> Renewal {
-        let ttl = ttl.map(at_least_the_least);
-        let ttl = leading(plan)
-            .filter_map(concurrency_of)
+        let ttl = ttl.map(at_least_min_ttl);
+        let ttl = expiry_charges(plan)
+            .filter_map(concurrency_algorithm)
             .map(Concurrency::ttl)
             .chain(ttl)
             .min()
@@ -121,9 +121,9 @@ impl MemoryStore {
         });
         match renewed {
             Ok(lease) => Renewal::Renewed(lease),
-            Err(Missing::Released) => Renewal::AlreadyReleased,
-            Err(Missing::Expired) => Renewal::Expired,
-            Err(Missing::NotOurs) => Renewal::WrongOwner,
+            Err(MissingLease::Released) => Renewal::AlreadyReleased,
+            Err(MissingLease::Expired) => Renewal::Expired,
+            Err(MissingLease::WrongOwner) => Renewal::WrongOwner,
         }
     }
 
@@ -134,9 +134,9 @@ impl MemoryStore {
         });
         match released {
             Ok(_) => Release::Released,
-            Err(Missing::Released) => Release::AlreadyReleased,
-            Err(Missing::Expired) => Release::Expired,
-            Err(Missing::NotOurs) => Release::WrongOwner,
+            Err(MissingLease::Released) => Release::AlreadyReleased,
+            Err(MissingLease::Expired) => Release::Expired,
+            Err(MissingLease::WrongOwner) => Release::WrongOwner,
         }
     }
 
@@ -148,51 +148,51 @@ impl MemoryStore {
         token: &LeaseToken,
         now: Timestamp,
         change: impl Fn(&mut Leases, Timestamp) -> Option<Grant>,
-    ) -> Result<Lease, Missing> {
-        let tags: Few<u64> =
+    ) -> Result<Lease, MissingLease> {
+        let tags: PlanVec<u64> =
             plan.charges().iter().filter(is_lease).map(|charge| self.seed.tag(charge)).collect();
         // Any of them: a limit may have been added beside the one that the lease was sealed for.
-        let sealed_for = tags.iter().find(|tag| self.sealed(token.grant(), **tag, now).token == *token);
-        let sealed_for = *sealed_for.ok_or(Missing::NotOurs)?;
+        let sealed_for = tags.iter().find(|tag| self.seal_lease(token.grant(), **tag, now).token == *token);
+        let sealed_for = *sealed_for.ok_or(MissingLease::WrongOwner)?;
         let mut locked = lock_shards(&self.leases, tags.iter().map(|tag| shard_of(*tag)).collect());
         let seen = |charge: &Charge<'_>| {
             let tag = self.seed.tag(charge);
-            get_mut(&mut locked, shard_of(tag)).with(tag, |leases: &Leases| leases.instant(now))
+            locked_at_mut(&mut locked, shard_of(tag)).with_state(tag, |leases: &Leases| leases.effective_now(now))
         };
-        let instant = leading(plan).map(seen).max().unwrap_or(now);
+        let instant = expiry_charges(plan).map(seen).max().unwrap_or(now);
         let mut changed: Option<Grant> = None;
-        for (algorithm, tag) in plan.charges().iter().filter_map(concurrency_of).zip(tags) {
-            let shard = get_mut(&mut locked, shard_of(tag));
-            if !shard.holds(tag) {
+        for (algorithm, tag) in plan.charges().iter().filter_map(concurrency_algorithm).zip(tags) {
+            let shard = locked_at_mut(&mut locked, shard_of(tag));
+            if !shard.contains(tag) {
                 continue;
             }
-            let grant = self.update_kept(Place { shards: &self.leases, shard, tag }, now, |leases| {
+            let grant = self.update_sharded(ShardEntry { shards: &self.leases, shard, tag }, now, |leases| {
                 let grant = change(leases, instant);
                 (grant, now.saturating_add(algorithm.reset_after(leases, now)))
             });
             changed = changed.into_iter().chain(grant).min();
         }
         match changed {
-            Some(grant) => Ok(self.sealed(grant, sealed_for, now)),
-            None if token.grant().expires <= instant => Err(Missing::Expired),
-            None => Err(Missing::Released),
+            Some(grant) => Ok(self.seal_lease(grant, sealed_for, now)),
+            None if token.grant().expires <= instant => Err(MissingLease::Expired),
+            None => Err(MissingLease::Released),
         }
     }
 
-    fn sealed(&self, grant: Grant, tag: u64, since: Timestamp) -> Lease {
-        let seal = self.seed.seal([grant.expires.as_nanos(), grant.fence.get(), tag]);
-        Lease { token: LeaseToken::new(grant, seal), fence: grant.fence, since, expires: grant.expires }
+    fn seal_lease(&self, grant: Grant, tag: u64, since: Timestamp) -> Lease {
+        let seal = self.seed.seal([grant.expires.as_nanos(), grant.fencing_token.get(), tag]);
+        Lease { token: LeaseToken::new(grant, seal), fence: grant.fencing_token, since, expires: grant.expires }
     }
 }
 
 /// The charges that say when a lease ends and that it is sealed for: those that are enforced; all if none is, for
 /// those that look on come and go.
-fn leading<'a, 'p>(plan: &'a Plan<'p>) -> impl Iterator<Item = &'a Charge<'p>> {
+fn expiry_charges<'a, 'p>(plan: &'a Plan<'p>) -> impl Iterator<Item = &'a Charge<'p>> {
     let role = plan.enforced().find(is_lease).map_or(Role::Observed, |charge| charge.role);
     plan.charges().iter().filter(is_lease).filter(move |charge| charge.role == role)
 }
 
-fn concurrency_of<'p>(charge: &Charge<'p>) -> Option<&'p Concurrency> {
+fn concurrency_algorithm<'p>(charge: &Charge<'p>) -> Option<&'p Concurrency> {
     match charge.counter.algorithm() {
         Algorithm::Leases(algorithm) => Some(algorithm),
         _ => None,

@@ -11,10 +11,10 @@
 //! A [`snapshot`] brings it over a restart.
 
 mod budget;
-mod census;
-mod foresight;
+mod live_counters;
+mod forecast;
 #[cfg(all(test, not(loom)))]
-mod foresight_tests;
+mod forecast_tests;
 mod grants;
 mod leases;
 #[cfg(all(test, loom))]
@@ -32,24 +32,24 @@ mod walk_tests;
 
 use std::fmt;
 
-use tidegate_core::algorithm::{Concurrency, Counting, LedgerAlgorithm, PackedAlgorithm};
+use tidegate_core::algorithm::{Concurrency, LimitAlgorithm, UsageLogAlgorithm, PackedAlgorithm};
 use tidegate_core::{
-    Algorithm, Ask, Charge, ChargedAt, Decision, Fence, Grant, Leases, Ledger, Nanos, Outcome, Packed, Plan,
-    Role, Ruling, Timestamp,
+    Algorithm, TimedCost, Charge, ChargedAt, Decision, FencingToken, Grant, Leases, UsageLog, Nanos, Outcome, PackedState, Plan,
+    Role, ChargeDecision, Timestamp,
 };
 
 use crate::sync::{AtomicU64, Ordering};
-use crate::waiting::QueueGroups;
+use crate::queue::QueueGroups;
 use budget::Budget;
-pub(crate) use foresight::{Foreseen, Foresight, Pending};
+pub(crate) use forecast::{ForecastAdmission, StateForecast, ForecastRequest};
 pub use leases::{Lease, Release, Renewal};
 pub use outcomes::{Outcomes, OutcomesIntoIter};
 use seed::Seed;
-use shards::{Kept, Shard, Shards, Share, shard_of};
+use shards::{ShardedState, Shard, Shards, MemoryShare, shard_of};
 use table::Table;
 
 pub use snapshot::{
-    Found, Restored, SNAPSHOT_EVERY_MIN, SnapshotAttempts, SnapshotError, SnapshotReport, SnapshotWriter,
+    RestoreStatus, Restored, SNAPSHOT_EVERY_MIN, SnapshotAttempts, SnapshotError, SnapshotReport, SnapshotWriter,
 };
 
 /// The default bound of a store.
@@ -63,22 +63,22 @@ const UNBOUNDED_BYTES: u64 = 1 << 40;
 /// Counters in this process's memory.
 pub struct MemoryStore {
     table: Table,
-    ledgers: Shards<Ledger>,
+    ledgers: Shards<UsageLog>,
     leases: Shards<Leases>,
     budget: Budget,
     seed: Seed,
-    keeps_idle: bool,
+    retains_idle: bool,
     live_evictions: AtomicU64,
     /// Who waits for what is counted here.
     queue_groups: QueueGroups,
     /// One snapshot at a time.
-    snapshotting: std::sync::Mutex<()>,
+    snapshot_lock: std::sync::Mutex<()>,
     /// The highest number of a lease whose key's state is not there any more: no key hands out a lower one.
-    lost_fence: AtomicU64,
+    lost_fence_max: AtomicU64,
 }
 
 /// Where a state of variable size is, or is to be: its shard is locked.
-struct Place<'a, S> {
+struct ShardEntry<'a, S> {
     shards: &'a Shards<S>,
     shard: &'a mut Shard<S>,
     tag: u64,
@@ -117,21 +117,21 @@ impl MemoryStore {
 
     fn new(memory_max: u64, keeps_idle: bool) -> Self {
         // Any kind of state may have all that is not set aside for the other two.
-        let reserved = Budget::reserve(memory_max);
-        let share = Share { reserved, max: memory_max - 2 * reserved };
+        let reserved = Budget::reserved_bytes(memory_max);
+        let share = MemoryShare { bytes_reserved: reserved, bytes_max: memory_max - 2 * reserved };
         let budget = Budget::new(memory_max);
         let (ledgers, leases) = (Shards::new(share, &budget), Shards::new(share, &budget));
         Self {
-            table: Table::new(usize::try_from(share.max).unwrap_or(usize::MAX), &budget),
+            table: Table::new(usize::try_from(share.bytes_max).unwrap_or(usize::MAX), &budget),
             ledgers,
             leases,
             budget,
             seed: Seed::random(),
-            keeps_idle,
+            retains_idle: keeps_idle,
             live_evictions: AtomicU64::new(0),
             queue_groups: QueueGroups::default(),
-            snapshotting: std::sync::Mutex::new(()),
-            lost_fence: AtomicU64::new(0),
+            snapshot_lock: std::sync::Mutex::new(()),
+            lost_fence_max: AtomicU64::new(0),
         }
     }
 
@@ -159,7 +159,7 @@ impl MemoryStore {
             return self.check_observed(charge, now);
         }
         let tag = self.seed.tag(charge);
-        let ask = Ask { now, cost: charge.cost };
+        let ask = TimedCost { now, cost: charge.cost };
         match charge.counter.algorithm() {
             Algorithm::Packed(algorithm) => match algorithm {
                 // A function for each: one for all of them would be slower for every one.
@@ -169,7 +169,7 @@ impl MemoryStore {
                 PackedAlgorithm::FixedWindow(one) => self.decide_packed(tag, one, ask),
                 PackedAlgorithm::SlidingWindow(one) => self.decide_packed(tag, one, ask),
             },
-            Algorithm::Ledger(one) => self.check_ledger(tag, one, ask),
+            Algorithm::UsageLog(one) => self.check_ledger(tag, one, ask),
             Algorithm::Leases(one) => self.check_leases(tag, one, ask),
         }
     }
@@ -186,18 +186,18 @@ impl MemoryStore {
     }
 
     #[inline(never)]
-    fn check_ledger(&self, tag: u64, algorithm: &LedgerAlgorithm, ask: Ask) -> Decision {
-        let charge = |ledger: &mut Ledger| algorithm.charge(ledger, ask);
-        Decision::of_one(self.decide_kept(&self.ledgers, tag, algorithm, ask, charge))
+    fn check_ledger(&self, tag: u64, algorithm: &UsageLogAlgorithm, ask: TimedCost) -> Decision {
+        let charge = |ledger: &mut UsageLog| algorithm.charge(ledger, ask);
+        Decision::of_one(self.decide_sharded(&self.ledgers, tag, algorithm, ask, charge))
     }
 
     #[inline(never)]
-    fn check_leases(&self, tag: u64, algorithm: &Concurrency, ask: Ask) -> Decision {
+    fn check_leases(&self, tag: u64, algorithm: &Concurrency, ask: TimedCost) -> Decision {
         let charge = |leases: &mut Leases| {
-            let grant = self.above_lost(algorithm.grant(leases, ask.now));
-            leases.hold(grant, ask.cost, ask.now);
+            let grant = self.raise_above_lost_fence(algorithm.next_grant(leases, ask.now));
+            leases.acquire(grant, ask.cost, ask.now);
         };
-        Decision::of_one(self.decide_kept(&self.leases, tag, algorithm, ask, charge))
+        Decision::of_one(self.decide_sharded(&self.leases, tag, algorithm, ask, charge))
     }
 
     /// Gives back what a plan charged: the newest units of each key, no more than it used. Leases are
@@ -211,15 +211,15 @@ impl MemoryStore {
         if charge.cost == 0 {
             return;
         }
-        let (tag, ask) = (self.seed.tag(charge), Ask { now, cost: charge.cost });
+        let (tag, ask) = (self.seed.tag(charge), TimedCost { now, cost: charge.cost });
         match charge.counter.algorithm() {
             Algorithm::Packed(algorithm) => {
                 self.update_packed(tag, |state| algorithm.refund(state, ask));
             }
-            Algorithm::Ledger(algorithm) => {
+            Algorithm::UsageLog(algorithm) => {
                 let shard = &mut self.ledgers.lock(shard_of(tag));
-                if shard.holds(tag) {
-                    self.update_kept(Place { shards: &self.ledgers, shard, tag }, now, |ledger| {
+                if shard.contains(tag) {
+                    self.update_sharded(ShardEntry { shards: &self.ledgers, shard, tag }, now, |ledger| {
                         algorithm.refund(ledger, ask);
                         ((), now.saturating_add(algorithm.reset_after(ledger, now)))
                     });
@@ -244,7 +244,7 @@ impl MemoryStore {
                 Algorithm::Packed(PackedAlgorithm::LeakyBucket(_)) => true,
                 Algorithm::Packed(one @ (PackedAlgorithm::Gcra(_) | PackedAlgorithm::TokenBucket(_))) => {
                     let free_ns = |at: Timestamp, after: Nanos| u128::from(at.as_nanos()) + after.get();
-                    let state = self.read(self.seed.tag(charge)).state;
+                    let state = self.read_packed(self.seed.tag(charge)).state;
                     free_ns(at, outcome.reset_after) == free_ns(now, one.reset_after(&state, now))
                 }
                 _ => false,
@@ -252,32 +252,32 @@ impl MemoryStore {
             if is_all_given_back {
                 self.refund_newest(charge, now);
             } else {
-                let charged_at = ChargedAt::of(&Plan::of_one(*charge), &[*outcome], at);
-                self.refund_counted(charge, charged_at.counts_from(algorithm), now);
+                let charged_at = ChargedAt::from_outcomes(&Plan::of_one(*charge), &[*outcome], at);
+                self.refund_charged_from(charge, charged_at.counted_from(algorithm), now);
             }
         }
     }
 
     /// As [`refund`](Self::refund) of a plan that is known to have been charged at an instant: nothing is taken from what was
     /// charged later.
-    pub(crate) fn refund_as_of(&self, plan: &Plan<'_>, charged_at: ChargedAt, now: Timestamp) {
+    pub(crate) fn refund_charged_at(&self, plan: &Plan<'_>, charged_at: ChargedAt, now: Timestamp) {
         for charge in plan.charges() {
-            self.refund_counted(charge, charged_at.counts_from(charge.counter.algorithm()), now);
+            self.refund_charged_from(charge, charged_at.counted_from(charge.counter.algorithm()), now);
         }
     }
 
     /// As [`refund`](Self::refund) of a plan of one charge, whose units are known to count from an instant on.
-    pub(crate) fn refund_counted(&self, charge: &Charge<'_>, from: Timestamp, now: Timestamp) {
-        let (tag, ask) = (self.seed.tag(charge), Ask { now, cost: charge.cost });
+    pub(crate) fn refund_charged_from(&self, charge: &Charge<'_>, from: Timestamp, now: Timestamp) {
+        let (tag, ask) = (self.seed.tag(charge), TimedCost { now, cost: charge.cost });
         match charge.counter.algorithm() {
             _ if charge.cost == 0 => {}
             Algorithm::Packed(algorithm) => {
                 self.update_packed(tag, |state| algorithm.refund_charged(state, ask, from));
             }
-            Algorithm::Ledger(algorithm) => {
+            Algorithm::UsageLog(algorithm) => {
                 let shard = &mut self.ledgers.lock(shard_of(tag));
-                if shard.holds(tag) {
-                    self.update_kept(Place { shards: &self.ledgers, shard, tag }, now, |ledger| {
+                if shard.contains(tag) {
+                    self.update_sharded(ShardEntry { shards: &self.ledgers, shard, tag }, now, |ledger| {
                         algorithm.refund_charged(ledger, ask, from);
                         ((), now.saturating_add(algorithm.reset_after(ledger, now)))
                     });
@@ -292,9 +292,9 @@ impl MemoryStore {
         for charge in plan.charges() {
             let tag = self.seed.tag(charge);
             match charge.counter.algorithm() {
-                Algorithm::Packed(_) => self.update_packed(tag, |state| *state = Packed::NEVER_SEEN),
-                Algorithm::Ledger(_) => self.forget_kept(&self.ledgers, tag),
-                Algorithm::Leases(_) => self.forget_kept(&self.leases, tag),
+                Algorithm::Packed(_) => self.update_packed(tag, |state| *state = PackedState::NEVER_SEEN),
+                Algorithm::UsageLog(_) => self.remove_sharded(&self.ledgers, tag),
+                Algorithm::Leases(_) => self.remove_sharded(&self.leases, tag),
             }
         }
     }
@@ -306,65 +306,65 @@ impl MemoryStore {
     /// What the store holds and had to give up.
     pub fn stats(&self) -> MemoryStats {
         MemoryStats {
-            bytes_used: self.budget.used().saturating_sub(self.ledgers.spare() + self.leases.spare()),
-            bytes_max: self.budget.max(),
+            bytes_used: self.budget.bytes_used().saturating_sub(self.ledgers.bytes_spare() + self.leases.bytes_spare()),
+            bytes_max: self.budget.bytes_max(),
             live_evictions: self.live_evictions.load(Ordering::Relaxed),
         }
     }
 
-    fn decide_kept<A>(
+    fn decide_sharded<A>(
         &self,
         shards: &Shards<A::State>,
         tag: u64,
         algorithm: &A,
-        ask: Ask,
+        ask: TimedCost,
         charge: impl FnOnce(&mut A::State),
     ) -> Outcome
     where
-        A: Counting<State: Kept>,
+        A: LimitAlgorithm<State: ShardedState>,
     {
         let shard = &mut shards.lock(shard_of(tag));
-        let ruling = Ruling::alone(shard.with(tag, |state| algorithm.weigh(state, ask)));
-        self.settle_kept(Place { shards, shard, tag }, algorithm, ask, ruling, charge)
+        let ruling = ChargeDecision::of_one(shard.with_state(tag, |state| algorithm.outcome_kind(state, ask)));
+        self.charge_sharded(ShardEntry { shards, shard, tag }, algorithm, ask, ruling, charge)
     }
 
     /// The grant with a number that no state had handed out which is not there any more. Its shard is locked.
-    fn above_lost(&self, grant: Grant) -> Grant {
-        let least = Fence::new(self.lost_fence.load(Ordering::Relaxed).saturating_add(1));
-        Grant { fence: grant.fence.max(least), ..grant }
+    fn raise_above_lost_fence(&self, grant: Grant) -> Grant {
+        let least = FencingToken::new(self.lost_fence_max.load(Ordering::Relaxed).saturating_add(1));
+        Grant { fencing_token: grant.fencing_token.max(least), ..grant }
     }
 
     /// Charges a state as the ruling demands, and reports.
-    fn settle_kept<A>(
+    fn charge_sharded<A>(
         &self,
-        place: Place<'_, A::State>,
+        place: ShardEntry<'_, A::State>,
         algorithm: &A,
-        ask: Ask,
-        ruling: Ruling,
+        ask: TimedCost,
+        ruling: ChargeDecision,
         charge: impl FnOnce(&mut A::State),
     ) -> Outcome
     where
-        A: Counting<State: Kept>,
+        A: LimitAlgorithm<State: ShardedState>,
     {
-        if !algorithm.is_charged(ask, ruling.fate) {
-            return place.shard.with(place.tag, |state| algorithm.report(state, ask, ruling));
+        if !algorithm.is_charged(ask, ruling.decision) {
+            return place.shard.with_state(place.tag, |state| algorithm.outcome(state, ask, ruling));
         }
-        self.update_kept(place, ask.now, |state| {
+        self.update_sharded(place, ask.now, |state| {
             charge(state);
-            let outcome = algorithm.report(state, ask, ruling);
+            let outcome = algorithm.outcome(state, ask, ruling);
             (outcome, ask.now.saturating_add(outcome.reset_after))
         })
     }
 
     /// Changes a state; `change` says what it has to say and when the state is to be idle.
-    fn update_kept<S: Kept, R>(
+    fn update_sharded<S: ShardedState, R>(
         &self,
-        place: Place<'_, S>,
+        place: ShardEntry<'_, S>,
         now: Timestamp,
         change: impl FnOnce(&mut S) -> (R, Timestamp),
     ) -> R {
-        let Place { shards, shard, tag } = place;
-        let mut room = self.room(now);
+        let ShardEntry { shards, shard, tag } = place;
+        let mut room = self.eviction_context(now);
         let answer = shards.update(shard, tag, &mut room, change);
         if room.live_evictions > 0 {
             self.live_evictions.fetch_add(room.live_evictions, Ordering::Relaxed);
@@ -372,24 +372,24 @@ impl MemoryStore {
         answer
     }
 
-    fn forget_kept<S: Kept>(&self, shards: &Shards<S>, tag: u64) {
+    fn remove_sharded<S: ShardedState>(&self, shards: &Shards<S>, tag: u64) {
         let mut shard = shards.lock(shard_of(tag));
-        shards.forget(&mut shard, tag, &mut self.room(Timestamp::from_nanos(0)));
+        shards.remove(&mut shard, tag, &mut self.eviction_context(Timestamp::from_nanos(0)));
     }
 
-    fn room(&self, now: Timestamp) -> shards::Room<'_> {
-        shards::Room {
+    fn eviction_context(&self, now: Timestamp) -> shards::EvictionContext<'_> {
+        shards::EvictionContext {
             budget: &self.budget,
             now: self.idle_before(now),
             live_evictions: 0,
-            lost_fence: &self.lost_fence,
+            lost_fence_max: &self.lost_fence_max,
         }
     }
 
     /// States that ended before this instant may be dropped.
     #[inline]
     fn idle_before(&self, now: Timestamp) -> Timestamp {
-        if self.keeps_idle { Timestamp::from_nanos(0) } else { now }
+        if self.retains_idle { Timestamp::from_nanos(0) } else { now }
     }
 }
 

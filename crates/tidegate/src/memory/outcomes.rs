@@ -7,14 +7,14 @@ use smallvec::SmallVec;
 use tidegate_core::Outcome;
 
 /// Most plans have one or two charges.
-type Few = SmallVec<[Outcome; 2]>;
+type OutcomeVec = SmallVec<[Outcome; 2]>;
 
 /// One outcome per charge of a plan, in its order. Reads as a slice; two of them need no allocation.
 ///
 /// A store makes them by collecting.
 #[derive(Clone, Default, PartialEq, Eq)]
 #[must_use]
-pub struct Outcomes(Few);
+pub struct Outcomes(OutcomeVec);
 
 /// The outcomes of a plan, by value.
 #[derive(Clone, Debug)]

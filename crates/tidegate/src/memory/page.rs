@@ -16,7 +16,7 @@
 //! for the odd one, which both locks the page and proves that what it read still holds. Words are written with
 //! release and read with acquire order: who sees a word of a write also sees the odd version before it.
 
-use tidegate_core::{Packed, Timestamp};
+use tidegate_core::{PackedState, Timestamp};
 
 use crate::sync::{AtomicU64, Ordering, pause};
 
@@ -35,7 +35,7 @@ const COUNT_MAX: u64 = if cfg!(loom) { 2 } else { 156 };
 /// Groups looked at for a state to give up when all are live.
 const SAMPLE_GROUPS: usize = 2;
 /// A page that changed during so many copies is locked for the next one.
-const COPIES_IN_VAIN_MAX: u32 = 4;
+const COPY_ATTEMPTS_MAX: u32 = 4;
 
 const VERSION: usize = 0;
 const COUNT: usize = 1;
@@ -54,18 +54,18 @@ pub(super) struct Version(u64);
 
 /// A slot of a page, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slot(usize);
+pub(super) struct PageSlot(usize);
 
 /// What was found where a new key could live.
-pub(super) enum Room {
+pub(super) enum SlotSearch {
     /// A slot, free or with a state that no longer matters.
-    Slot(Slot),
+    Usable(PageSlot),
     /// Only live states; of a sample of them this one is nearest its reset.
-    Full { nearest_reset: Slot },
+    Full { nearest_reset: PageSlot },
 }
 
 /// A page that this thread alone may write, until dropped.
-pub(super) struct Locked<'a> {
+pub(super) struct LockedPage<'a> {
     page: Page<'a>,
     version: u64,
 }
@@ -85,21 +85,21 @@ impl<'a> Page<'a> {
 
     /// Whether nobody wrote since `version` was taken.
     #[inline(always)]
-    pub(super) fn is_still(self, version: Version) -> bool {
+    pub(super) fn is_unchanged(self, version: Version) -> bool {
         self.words[VERSION].load(Ordering::Relaxed) == version.0
     }
 
     /// Where `tag` is.
     #[inline(always)]
-    pub(super) fn find(self, tag: u64) -> Option<Slot> {
-        let first = slot(home(tag), home_lane(tag));
+    pub(super) fn find(self, tag: u64) -> Option<PageSlot> {
+        let first = slot(home_group(tag), home_lane(tag));
         if self.tag(first) == tag { Some(first) } else { self.find_elsewhere(tag) }
     }
 
     /// Where `tag` is, if not where a search for it begins.
     #[inline(never)]
-    fn find_elsewhere(self, tag: u64) -> Option<Slot> {
-        let mut group = home(tag);
+    fn find_elsewhere(self, tag: u64) -> Option<PageSlot> {
+        let mut group = home_group(tag);
         for _ in 0..GROUPS {
             // Without a branch per lane: which lane it is cannot be predicted.
             let (mut hits, mut frees) = (0_u32, 0_u32);
@@ -114,24 +114,24 @@ impl<'a> Page<'a> {
             if frees != 0 {
                 return None;
             }
-            group = next(group);
+            group = next_group(group);
         }
         None
     }
 
     /// Locks the page if nobody wrote since `version` was taken.
     #[inline(always)]
-    pub(super) fn lock_unchanged(self, version: Version) -> Option<Locked<'a>> {
+    pub(super) fn lock_unchanged(self, version: Version) -> Option<LockedPage<'a>> {
         let locked = version.0 + 1;
         self.words[VERSION]
             .compare_exchange(version.0, locked, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
             // Not `then_some`: a lock that was never taken would be dropped, and so released.
-            .then(|| Locked { page: self, version: locked })
+            .then(|| LockedPage { page: self, version: locked })
     }
 
     /// Locks the page.
-    pub(super) fn lock(self) -> Locked<'a> {
+    pub(super) fn lock(self) -> LockedPage<'a> {
         let mut step = 0;
         loop {
             if let Some(locked) = self.version().and_then(|version| self.lock_unchanged(version)) {
@@ -142,19 +142,19 @@ impl<'a> Page<'a> {
     }
 
     /// Copies all keys and states as they are at one instant over what is in `held`.
-    pub(super) fn copy_to(self, held: &mut Vec<(u64, Packed)>) {
-        let copy = |held: &mut Vec<(u64, Packed)>| {
+    pub(super) fn copy_to(self, held: &mut Vec<(u64, PackedState)>) {
+        let copy = |held: &mut Vec<(u64, PackedState)>| {
             held.clear();
-            held.extend((0..SLOTS).map(Slot).filter_map(|slot| match self.tag(slot) {
+            held.extend((0..SLOTS).map(PageSlot).filter_map(|slot| match self.tag(slot) {
                 0 => None,
                 tag => Some((tag, self.state(slot))),
             }));
         };
         let mut step = 0;
-        for _ in 0..COPIES_IN_VAIN_MAX {
+        for _ in 0..COPY_ATTEMPTS_MAX {
             if let Some(version) = self.version() {
                 copy(held);
-                if self.is_still(version) {
+                if self.is_unchanged(version) {
                     return;
                 }
             }
@@ -167,37 +167,37 @@ impl<'a> Page<'a> {
     }
 
     #[inline(always)]
-    pub(super) fn state(self, slot: Slot) -> Packed {
+    pub(super) fn state(self, slot: PageSlot) -> PackedState {
         let [_, first, second] = self.slot(slot);
-        Packed::from_words([first.load(Ordering::Acquire), second.load(Ordering::Acquire)])
+        PackedState::from_words([first.load(Ordering::Acquire), second.load(Ordering::Acquire)])
     }
 
     #[inline(always)]
-    fn tag(self, slot: Slot) -> u64 {
+    fn tag(self, slot: PageSlot) -> u64 {
         self.slot(slot)[0].load(Ordering::Acquire)
     }
 
     #[inline(always)]
-    fn slot(self, Slot(number): Slot) -> &'a [AtomicU64; SLOT_WORDS] {
+    fn slot(self, PageSlot(number): PageSlot) -> &'a [AtomicU64; SLOT_WORDS] {
         &self.words[HEADER_WORDS..].as_chunks().0[number]
     }
 }
 
-impl Locked<'_> {
+impl LockedPage<'_> {
     /// Where `tag` is.
-    pub(super) fn find(&self, tag: u64) -> Option<Slot> {
+    pub(super) fn find(&self, tag: u64) -> Option<PageSlot> {
         self.page.find(tag)
     }
 
     /// The state in `slot`.
     #[inline]
-    pub(super) fn state(&self, slot: Slot) -> Packed {
+    pub(super) fn state(&self, slot: PageSlot) -> PackedState {
         self.page.state(slot)
     }
 
     /// Writes a state to a slot that holds its tag.
     #[inline]
-    pub(super) fn set_state(&mut self, slot: Slot, state: Packed) {
+    pub(super) fn set_state(&mut self, slot: PageSlot, state: PackedState) {
         let [_, first, second] = self.page.slot(slot);
         let words = state.to_words();
         first.store(words[0], Ordering::Release);
@@ -206,10 +206,10 @@ impl Locked<'_> {
 
     /// A slot for `tag`, which the page does not hold. States that are idle at `now` are overwritten, those in
     /// `taken` are left alone.
-    pub(super) fn room_for(&self, tag: u64, now: Timestamp, taken: &[Slot]) -> Room {
+    pub(super) fn find_slot_for(&self, tag: u64, now: Timestamp, taken: &[PageSlot]) -> SlotSearch {
         let may_grow = self.count() < COUNT_MAX;
-        let mut nearest_reset: Option<(Packed, Slot)> = None;
-        let mut group = home(tag);
+        let mut nearest_reset: Option<(PackedState, PageSlot)> = None;
+        let mut group = home_group(tag);
         for groups_seen in 1..=GROUPS {
             let mut free = None;
             for slot in lanes(group, tag) {
@@ -221,7 +221,7 @@ impl Locked<'_> {
                 } else {
                     let state = self.state(slot);
                     if state.is_idle_at(now) {
-                        return Room::Slot(slot);
+                        return SlotSearch::Usable(slot);
                     }
                     if nearest_reset.is_none_or(|(least, _)| state < least) {
                         nearest_reset = Some((state, slot));
@@ -230,28 +230,28 @@ impl Locked<'_> {
             }
             match (free, nearest_reset) {
                 // Past a group with a free slot no search would look.
-                (Some(free), None) => return Room::Slot(free),
-                (Some(free), Some(_)) if may_grow => return Room::Slot(free),
-                (Some(_), Some((_, slot))) => return Room::Full { nearest_reset: slot },
+                (Some(free), None) => return SlotSearch::Usable(free),
+                (Some(free), Some(_)) if may_grow => return SlotSearch::Usable(free),
+                (Some(_), Some((_, slot))) => return SlotSearch::Full { nearest_reset: slot },
                 (None, Some((_, slot))) if groups_seen >= SAMPLE_GROUPS && !may_grow => {
-                    return Room::Full { nearest_reset: slot };
+                    return SlotSearch::Full { nearest_reset: slot };
                 }
-                _ => group = next(group),
+                _ => group = next_group(group),
             }
         }
         // Every slot is live or taken; a plan takes fewer than there are.
         let nearest_reset = nearest_reset.map_or(slot(group, 0), |(_, slot)| slot);
-        Room::Full { nearest_reset }
+        SlotSearch::Full { nearest_reset }
     }
 
     /// Whether `slot` holds another key than `tag` whose state still matters at `now`.
-    pub(super) fn displaces_live(&self, slot: Slot, tag: u64, now: Timestamp) -> bool {
+    pub(super) fn would_evict_live(&self, slot: PageSlot, tag: u64, now: Timestamp) -> bool {
         let held = self.page.tag(slot);
         held != 0 && held != tag && !self.state(slot).is_idle_at(now)
     }
 
     /// Puts a key into a slot, over whatever is there.
-    pub(super) fn put(&mut self, slot: Slot, tag: u64, state: Packed) {
+    pub(super) fn put(&mut self, slot: PageSlot, tag: u64, state: PackedState) {
         if self.page.tag(slot) == 0 {
             self.set_header(COUNT, self.count() + 1);
         }
@@ -281,9 +281,9 @@ impl Locked<'_> {
     }
 
     /// Empties the page and hands over what was in it.
-    pub(super) fn take_all(&mut self) -> Vec<(u64, Packed)> {
+    pub(super) fn take_all(&mut self) -> Vec<(u64, PackedState)> {
         let mut held = Vec::with_capacity(SLOTS);
-        for slot in (0..SLOTS).map(Slot) {
+        for slot in (0..SLOTS).map(PageSlot) {
             let tag = self.page.tag(slot);
             if tag != 0 {
                 held.push((tag, self.state(slot)));
@@ -296,13 +296,13 @@ impl Locked<'_> {
     }
 
     /// Adds a key that is not there to a page that has a free slot.
-    pub(super) fn add(&mut self, tag: u64, state: Packed) {
-        let mut group = home(tag);
+    pub(super) fn add(&mut self, tag: u64, state: PackedState) {
+        let mut group = home_group(tag);
         for _ in 0..GROUPS {
             if let Some(free) = lanes(group, tag).find(|slot| self.page.tag(*slot) == 0) {
                 return self.put(free, tag, state);
             }
-            group = next(group);
+            group = next_group(group);
         }
     }
 
@@ -319,7 +319,7 @@ impl Locked<'_> {
     }
 }
 
-impl Drop for Locked<'_> {
+impl Drop for LockedPage<'_> {
     #[inline]
     fn drop(&mut self) {
         self.page.words[VERSION].store(self.version + 1, Ordering::Release);
@@ -328,7 +328,7 @@ impl Drop for Locked<'_> {
 
 /// The group where a search for `tag` begins. Uses bits that choose the page only in very large tables.
 #[inline]
-fn home(tag: u64) -> usize {
+fn home_group(tag: u64) -> usize {
     #[allow(clippy::cast_possible_truncation, reason = "below GROUPS")]
     return (((tag >> 32) * GROUPS as u64) >> 32) as usize;
 }
@@ -341,16 +341,16 @@ fn home_lane(tag: u64) -> usize {
 }
 
 /// The slots of a group, from the lane that `tag` would like best.
-fn lanes(group: usize, tag: u64) -> impl Iterator<Item = Slot> {
+fn lanes(group: usize, tag: u64) -> impl Iterator<Item = PageSlot> {
     (0..GROUP_SLOTS).map(move |step| slot(group, (home_lane(tag) + step) % GROUP_SLOTS))
 }
 
 #[inline(always)]
-fn slot(group: usize, lane: usize) -> Slot {
-    Slot(group * GROUP_SLOTS + lane)
+fn slot(group: usize, lane: usize) -> PageSlot {
+    PageSlot(group * GROUP_SLOTS + lane)
 }
 
 #[inline]
-fn next(group: usize) -> usize {
+fn next_group(group: usize) -> usize {
     if group + 1 == GROUPS { 0 } else { group + 1 }
 }

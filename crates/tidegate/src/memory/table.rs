@@ -17,7 +17,7 @@ mod walk;
 use tidegate_core::Timestamp;
 
 use super::budget::Budget;
-use super::page::{Locked, PAGE_BYTES, PAGE_WORDS, Page};
+use super::page::{LockedPage, PAGE_BYTES, PAGE_WORDS, Page};
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock, zeroed_u32, zeroed_u64};
 
 /// Pages at the start: enough that a few hot keys on many cores rarely meet on one page's lock.
@@ -33,21 +33,21 @@ const PAGES_MAX: u32 = 1 << 31;
 pub(super) struct Table {
     words: Box<[AtomicU64]>,
     /// Words before the first one at the start of a cache line.
-    skipped: usize,
+    alignment_words: usize,
     directory: Box<[AtomicU32]>,
     /// The bits of an address that the directory looks at.
     mask: AtomicU64,
     /// Pages in use. Changed under `growing` only.
     pages: AtomicU32,
     pages_max: u32,
-    growing: Mutex<()>,
+    growth_lock: Mutex<()>,
 }
 
 /// Whether a page has room, or can get it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pressure {
+pub(super) enum PagePressure {
     /// There is room, or it was not tried to make some.
-    Bearable,
+    Normal,
     /// It was tried: memory is used up and every state of the page is live.
     Exhausted,
 }
@@ -73,16 +73,16 @@ impl Table {
         };
         let table = Self {
             words,
-            skipped,
+            alignment_words: skipped,
             directory,
             mask: AtomicU64::new(u64::from(pages_min) - 1),
             pages: AtomicU32::new(pages_min),
             pages_max,
-            growing: Mutex::new(()),
+            growth_lock: Mutex::new(()),
         };
         // Without these there is no table, so a store is never so small that they are not there.
-        if !budget.take_for_pages(pages_min as usize * (PAGE_BYTES + size_of::<u32>())) {
-            budget.take_always(u64::from(pages_min) * (PAGE_BYTES + size_of::<u32>()) as u64);
+        if !budget.try_take_for_pages(pages_min as usize * (PAGE_BYTES + size_of::<u32>())) {
+            budget.take_unchecked(u64::from(pages_min) * (PAGE_BYTES + size_of::<u32>()) as u64);
         }
         for page in 0..pages_min {
             table.directory[page as usize].store(page, Ordering::Release);
@@ -101,7 +101,7 @@ impl Table {
 
     #[inline(always)]
     pub(super) fn page(&self, page: u32) -> Page<'_> {
-        let start = self.skipped + page as usize * PAGE_WORDS;
+        let start = self.alignment_words + page as usize * PAGE_WORDS;
         match self.words[start..].first_chunk() {
             Some(words) => Page::new(words),
             None => unreachable!("page {page} is beyond the {} reserved ones", self.pages_max),
@@ -114,17 +114,17 @@ impl Table {
     }
 
     /// Whether no page can be added.
-    pub(super) fn is_at_max(&self, budget: &Budget) -> bool {
-        self.pages.load(Ordering::Relaxed) == self.pages_max || !budget.has_for_pages(PAGE_BYTES)
+    pub(super) fn is_at_capacity(&self, budget: &Budget) -> bool {
+        self.pages.load(Ordering::Relaxed) == self.pages_max || !budget.has_room_for_pages(PAGE_BYTES)
     }
 
     /// Makes room in the full page of `tag`: by forgetting what is idle if that is enough, else by splitting it.
     #[cold]
-    pub(super) fn relieve(&self, tag: u64, now: Timestamp, budget: &Budget) -> Pressure {
-        let growing = lock(&self.growing);
+    pub(super) fn make_room(&self, tag: u64, now: Timestamp, budget: &Budget) -> PagePressure {
+        let growing = lock(&self.growth_lock);
         let mut page = self.page(self.page_of(tag)).lock();
         if !page.is_full() {
-            return Pressure::Bearable;
+            return PagePressure::Normal;
         }
         if page.may_hold_idle(now) {
             let held = page.take_all();
@@ -133,23 +133,23 @@ impl Table {
             let kept = live.map(|(tag, state)| page.add(tag, state)).count();
             // A page that is full again at once would be relieved for every new key.
             if before - kept >= before.div_ceil(8) {
-                return Pressure::Bearable;
+                return PagePressure::Normal;
             }
         }
-        let deep_enough = 1 << page.depth() < self.entries() || self.deepen(budget);
+        let deep_enough = 1 << page.depth() < self.directory_entries() || self.double_directory(budget);
         if deep_enough
             && self.pages.load(Ordering::Acquire) < self.pages_max
-            && budget.take_for_pages(PAGE_BYTES)
+            && budget.try_take_for_pages(PAGE_BYTES)
         {
             self.split(&mut page, tag);
-            return Pressure::Bearable;
+            return PagePressure::Normal;
         }
         drop(growing);
-        if page.is_full() { Pressure::Exhausted } else { Pressure::Bearable }
+        if page.is_full() { PagePressure::Exhausted } else { PagePressure::Normal }
     }
 
     /// Moves the keys whose next address bit is set to a new page. `growing` is held.
-    fn split<'a>(&'a self, page: &mut Locked<'a>, tag: u64) {
+    fn split<'a>(&'a self, page: &mut LockedPage<'a>, tag: u64) {
         let new_number = self.pages.load(Ordering::Acquire);
         let mut new_page = self.page(new_number).lock();
         let bit = 1 << page.depth();
@@ -160,16 +160,16 @@ impl Table {
             side.add(tag, state);
         }
         let first = address(tag) & (bit - 1) | bit;
-        for entry in (first..self.entries()).step_by(2 * bit) {
+        for entry in (first..self.directory_entries()).step_by(2 * bit) {
             self.directory[entry].store(new_number, Ordering::Release);
         }
         self.pages.store(new_number + 1, Ordering::Release);
     }
 
     /// Looks at one more bit of every address. `growing` is held.
-    fn deepen(&self, budget: &Budget) -> bool {
-        let entries = self.entries();
-        if 2 * entries > self.directory.len() || !budget.take_for_pages(entries * size_of::<u32>()) {
+    fn double_directory(&self, budget: &Budget) -> bool {
+        let entries = self.directory_entries();
+        if 2 * entries > self.directory.len() || !budget.try_take_for_pages(entries * size_of::<u32>()) {
             return false;
         }
         for entry in 0..entries {
@@ -181,7 +181,7 @@ impl Table {
     }
 
     /// Entries of the directory in use.
-    fn entries(&self) -> usize {
+    fn directory_entries(&self) -> usize {
         address(self.mask.load(Ordering::Acquire)) + 1
     }
 }

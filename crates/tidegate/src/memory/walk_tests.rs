@@ -11,12 +11,12 @@ const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000);
 const MEMORY_MAX: u64 = 64 << 20;
 
 /// A store of one counter.
-struct Subject {
+struct WalkFixture {
     store: MemoryStore,
     counter: Counter,
 }
 
-impl Subject {
+impl WalkFixture {
     fn new(limit: &str) -> Self {
         let counter = Counter::new("walk", 0, limit.parse().unwrap());
         Self { store: MemoryStore::bounded(MEMORY_MAX), counter }
@@ -39,9 +39,9 @@ impl Subject {
 }
 
 #[test]
-fn a_walk_over_pages_that_are_split_misses_no_key_and_sees_the_newest_last() {
+fn a_walk_misses_no_key_while_pages_split_and_sees_the_newest_state_last() {
     const KEYS: u64 = 20_000;
-    let subject = Subject::new("{algorithm: fixed_window, limit: 1000000, per: 1h}");
+    let subject = WalkFixture::new("{algorithm: fixed_window, limit: 1000000, per: 1h}");
     (0..KEYS).for_each(|key| subject.charge(key));
     let mut seen = HashMap::new();
     let (mut entries, mut next_key) = (0, KEYS);
@@ -69,11 +69,11 @@ fn a_walk_over_pages_that_are_split_misses_no_key_and_sees_the_newest_last() {
 }
 
 #[test]
-fn a_walk_over_ledgers_of_which_some_are_removed_misses_none_of_the_others() {
+fn a_walk_misses_no_ledger_while_others_are_removed() {
     const KEYS: u64 = 200_000;
     // Every third key is removed at some time during the walk, in no particular order.
     let is_removed = |key: u64| key.is_multiple_of(3);
-    let subject = Subject::new("{algorithm: sliding_log, limit: 10, per: 1h}");
+    let subject = WalkFixture::new("{algorithm: sliding_log, limit: 10, per: 1h}");
     (0..KEYS).for_each(|key| subject.charge(key));
     let mut seen: HashMap<u64, u64> = HashMap::new();
     let mut step = 0;

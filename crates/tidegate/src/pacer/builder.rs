@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use tidegate_core::{Rate, WINDOW_NS_MAX};
 
-use super::error::{Kind, PacerError};
+use super::error::{PacerErrorKind, PacerError};
 use super::schedule::Schedule;
-use super::shape::{COLD_FACTOR_TERM_MAX, ColdFactor, Shape};
+use super::shape::{COLD_FACTOR_TERM_MAX, ColdFactor, PacerShape};
 use super::{IntoRate, Pacer};
-use crate::part::Part;
+use crate::part::BuilderValue;
 use crate::sync::Mutex;
 use crate::{Clock, SystemClock};
 
@@ -36,7 +36,7 @@ pub struct PacerBuilder<C = SystemClock> {
     burst: Option<Duration>,
     warm_up: Option<Duration>,
     cold_factor: Option<ColdFactor>,
-    clock: Part<C>,
+    clock: BuilderValue<C>,
 }
 
 impl PacerBuilder {
@@ -46,7 +46,7 @@ impl PacerBuilder {
             burst: None,
             warm_up: None,
             cold_factor: None,
-            clock: Part::Made(SystemClock::new),
+            clock: BuilderValue::Default(SystemClock::new),
         }
     }
 }
@@ -96,22 +96,22 @@ impl<C> PacerBuilder<C> {
             burst: self.burst,
             warm_up: self.warm_up,
             cold_factor: self.cold_factor,
-            clock: Part::Given(clock),
+            clock: BuilderValue::Set(clock),
         }
     }
 
-    fn shape(&self) -> Result<Shape, PacerError> {
+    fn shape(&self) -> Result<PacerShape, PacerError> {
         match (self.warm_up, self.burst, self.cold_factor) {
-            (Some(_), Some(_), _) => Err(PacerError(Kind::BurstAndWarmUp)),
-            (None, _, Some(_)) => Err(PacerError(Kind::ColdFactorAlone)),
+            (Some(_), Some(_), _) => Err(PacerError(PacerErrorKind::BurstAndWarmUp)),
+            (None, _, Some(_)) => Err(PacerError(PacerErrorKind::ColdFactorAlone)),
             (None, burst, None) => {
-                let burst_ns = nanos(burst.unwrap_or(BURST_DEFAULT)).ok_or(PacerError(Kind::BurstTooLong))?;
-                Ok(Shape::Bursty { burst_ns })
+                let burst_ns = nanos(burst.unwrap_or(BURST_DEFAULT)).ok_or(PacerError(PacerErrorKind::BurstTooLong))?;
+                Ok(PacerShape::Bursty { burst_ns })
             }
             (Some(period), None, factor) => {
                 let in_range = nanos(period).filter(|period_ns| *period_ns > 0);
-                let warm_up_ns = in_range.ok_or(PacerError(Kind::WarmUpOutOfRange))?;
-                Ok(Shape::WarmingUp { warm_up_ns, cold_factor: checked(factor.unwrap_or_default())? })
+                let warm_up_ns = in_range.ok_or(PacerError(PacerErrorKind::WarmUpOutOfRange))?;
+                Ok(PacerShape::WarmingUp { warm_up_ns, cold_factor: check_cold_factor(factor.unwrap_or_default())? })
             }
         }
     }
@@ -121,8 +121,8 @@ impl<C: Clock> PacerBuilder<C> {
     /// The pacer, if all it was given is in range and goes together.
     pub fn build(self) -> Result<Pacer<C>, PacerError> {
         let shape = self.shape()?;
-        let rate = self.rate.ok_or(PacerError(Kind::NoRate))??;
-        let clock = self.clock.get();
+        let rate = self.rate.ok_or(PacerError(PacerErrorKind::NoRate))??;
+        let clock = self.clock.into_value();
         let schedule = Mutex::new(Schedule::new(shape, rate, clock.now()));
         Ok(Pacer { schedule, clock })
     }
@@ -132,12 +132,12 @@ fn nanos(span: Duration) -> Option<u64> {
     u64::try_from(span.as_nanos()).ok().filter(|span_ns| *span_ns <= SPAN_NS_MAX)
 }
 
-fn checked(factor: ColdFactor) -> Result<ColdFactor, PacerError> {
+fn check_cold_factor(factor: ColdFactor) -> Result<ColdFactor, PacerError> {
     let ColdFactor { numerator, denominator } = factor;
     let terms = 1..=COLD_FACTOR_TERM_MAX;
     if terms.contains(&numerator) && terms.contains(&denominator) && numerator >= denominator {
         Ok(factor)
     } else {
-        Err(PacerError(Kind::ColdFactorOutOfRange(factor)))
+        Err(PacerError(PacerErrorKind::ColdFactorOutOfRange(factor)))
     }
 }

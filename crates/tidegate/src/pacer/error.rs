@@ -8,10 +8,10 @@ use super::shape::{COLD_FACTOR_TERM_MAX, ColdFactor};
 
 /// Why there is no pacer, or no other rate for it. Says what is wrong and gives a hint at what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PacerError(pub(super) Kind);
+pub struct PacerError(pub(super) PacerErrorKind);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PacerErrorKind {
     NoRate,
     ZeroRate,
     Rate { text: String, error: LimitError },
@@ -25,28 +25,28 @@ pub(super) enum Kind {
 impl fmt::Display for PacerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::NoRate => f.write_str("there is no rate (hint: add one, for example `.rate(\"5/s\")`)"),
-            Kind::ZeroRate => f.write_str(
+            PacerErrorKind::NoRate => f.write_str("there is no rate (hint: add one, for example `.rate(\"5/s\")`)"),
+            PacerErrorKind::ZeroRate => f.write_str(
                 "a rate of 0 would never hand out a permit (hint: the slowest is 1 per 10 years)",
             ),
-            Kind::Rate { text, error } => write!(f, "in rate `{text}`: {error}"),
-            Kind::BurstTooLong => {
+            PacerErrorKind::Rate { text, error } => write!(f, "in rate `{text}`: {error}"),
+            PacerErrorKind::BurstTooLong => {
                 f.write_str("a burst of more than 10 years is too long (hint: Guava's is 1 second)")
             }
-            Kind::WarmUpOutOfRange => f.write_str(
+            PacerErrorKind::WarmUpOutOfRange => f.write_str(
                 "a warm-up takes 1 ns to 10 years (hint: for a pacer that is never cold, leave the warm-up out; \
                  with `.max_burst_seconds(0)` it keeps nothing either)",
             ),
-            Kind::ColdFactorOutOfRange(ColdFactor { numerator, denominator }) => write!(
+            PacerErrorKind::ColdFactorOutOfRange(ColdFactor { numerator, denominator }) => write!(
                 f,
                 "a cold factor of {numerator}/{denominator} is out of range (hint: it is at least 1, and numerator \
                  and denominator are 1 to {COLD_FACTOR_TERM_MAX})"
             ),
-            Kind::BurstAndWarmUp => f.write_str(
+            PacerErrorKind::BurstAndWarmUp => f.write_str(
                 "a pacer that warms up has no burst: what it keeps is slower to get (hint: leave out either \
                  the warm-up or the burst)",
             ),
-            Kind::ColdFactorAlone => {
+            PacerErrorKind::ColdFactorAlone => {
                 f.write_str("a cold factor means nothing without a warm-up (hint: add `.warm_up(...)`)")
             }
         }
@@ -56,7 +56,7 @@ impl fmt::Display for PacerError {
 impl std::error::Error for PacerError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.0 {
-            Kind::Rate { error, .. } => Some(error),
+            PacerErrorKind::Rate { error, .. } => Some(error),
             _ => None,
         }
     }

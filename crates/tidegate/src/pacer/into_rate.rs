@@ -2,7 +2,7 @@
 
 use tidegate_core::Rate;
 
-use super::error::{Kind, PacerError};
+use super::error::{PacerErrorKind, PacerError};
 
 /// A rate, or the text of one.
 pub trait IntoRate {
@@ -12,13 +12,13 @@ pub trait IntoRate {
 
 impl IntoRate for Rate {
     fn into_rate(self) -> Result<Rate, PacerError> {
-        if self.limit() == 0 { Err(PacerError(Kind::ZeroRate)) } else { Ok(self) }
+        if self.limit() == 0 { Err(PacerError(PacerErrorKind::ZeroRate)) } else { Ok(self) }
     }
 }
 
 impl IntoRate for &str {
     fn into_rate(self) -> Result<Rate, PacerError> {
-        let wrong = |error| PacerError(Kind::Rate { text: self.to_owned(), error });
+        let wrong = |error| PacerError(PacerErrorKind::Rate { text: self.to_owned(), error });
         self.parse::<Rate>().map_err(wrong)?.into_rate()
     }
 }

@@ -20,7 +20,7 @@ mod shape;
 pub use builder::PacerBuilder;
 pub use error::PacerError;
 pub use into_rate::IntoRate;
-pub use paced::Paced;
+pub use paced::Permits;
 pub use shape::{COLD_FACTOR_TERM_MAX, ColdFactor};
 
 use std::time::Duration;
@@ -30,7 +30,7 @@ use tidegate_core::Rate;
 use crate::blocking::block_on;
 use crate::sync::{Mutex, lock};
 use crate::{Refused, SystemClock, Timer};
-use held::Held;
+use held::ReservationGuard;
 use schedule::Schedule;
 
 /// Hands out permits at a steady rate; callers wait for theirs.
@@ -123,39 +123,39 @@ impl<C: Timer> Pacer<C> {
     ///
     /// Zero permits wait for nothing and take nothing. There is no limit to how many can be asked for; those who
     /// come after more than two million years' worth wait no longer than that.
-    pub async fn acquire(&self, permits: u64) -> Result<Paced, Refused> {
+    pub async fn acquire(&self, permits: u64) -> Result<Permits, Refused> {
         if permits == 0 {
-            return Ok(Paced::NOT);
+            return Ok(Permits::IMMEDIATE);
         }
         Ok(self.reserve(permits).wait().await)
     }
 
     /// As [`acquire`](Self::acquire), if that waits no longer than `max_wait`. Otherwise it is refused at once, and takes
     /// nothing.
-    pub async fn acquire_within(&self, permits: u64, max_wait: Duration) -> Result<Paced, Refused> {
+    pub async fn acquire_within(&self, permits: u64, max_wait: Duration) -> Result<Permits, Refused> {
         if permits == 0 {
-            return Ok(Paced::NOT);
+            return Ok(Permits::IMMEDIATE);
         }
         Ok(self.reserve_within(permits, max_wait)?.wait().await)
     }
 
     /// As [`acquire`](Self::acquire), with the thread at hand.
-    pub fn acquire_blocking(&self, permits: u64) -> Result<Paced, Refused> {
+    pub fn acquire_blocking(&self, permits: u64) -> Result<Permits, Refused> {
         block_on(self.acquire(permits))
     }
 
     /// As [`acquire_within`](Self::acquire_within), with the thread at hand.
-    pub fn acquire_within_blocking(&self, permits: u64, max_wait: Duration) -> Result<Paced, Refused> {
+    pub fn acquire_within_blocking(&self, permits: u64, max_wait: Duration) -> Result<Permits, Refused> {
         block_on(self.acquire_within(permits, max_wait))
     }
 
     /// Takes the permits if they are there. Otherwise it is refused, and takes nothing. Never waits.
-    pub fn try_acquire(&self, permits: u64) -> Result<Paced, Refused> {
+    pub fn try_acquire(&self, permits: u64) -> Result<Permits, Refused> {
         if permits == 0 {
-            return Ok(Paced::NOT);
+            return Ok(Permits::IMMEDIATE);
         }
-        self.reserve_within(permits, Duration::ZERO)?.keep();
-        Ok(Paced::NOT)
+        self.reserve_within(permits, Duration::ZERO)?.use_now();
+        Ok(Permits::IMMEDIATE)
     }
 
     /// Changes the rate from now on.
@@ -176,19 +176,19 @@ impl<C: Timer> Pacer<C> {
 
     // The clock is read under the lock, so that who comes first is served first.
 
-    fn reserve(&self, permits: u64) -> Held<'_, C> {
+    fn reserve(&self, permits: u64) -> ReservationGuard<'_, C> {
         let mut schedule = lock(&self.schedule);
         let now = self.clock.now();
-        Held::new(self, schedule.reserve(permits, now), now)
+        ReservationGuard::new(self, schedule.reserve(permits, now), now)
     }
 
-    fn reserve_within(&self, permits: u64, max_wait: Duration) -> Result<Held<'_, C>, Refused> {
+    fn reserve_within(&self, permits: u64, max_wait: Duration) -> Result<ReservationGuard<'_, C>, Refused> {
         let mut schedule = lock(&self.schedule);
         let now = self.clock.now();
         let would_wait = schedule.wait(now);
         if would_wait.get() > max_wait.as_nanos() {
             return Err(Refused::TooLong { wait: Some(would_wait) });
         }
-        Ok(Held::new(self, schedule.reserve(permits, now), now))
+        Ok(ReservationGuard::new(self, schedule.reserve(permits, now), now))
     }
 }

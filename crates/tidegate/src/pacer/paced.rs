@@ -6,14 +6,14 @@ use tidegate_core::Nanos;
 
 /// Permits that a [`Pacer`](super::Pacer) handed out, after a wait. They are used up: there is nothing to give back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Paced {
+pub struct Permits {
     waited: Nanos,
 }
 
-impl Paced {
-    pub(super) const NOT: Self = Self { waited: Nanos::ZERO };
+impl Permits {
+    pub(super) const IMMEDIATE: Self = Self { waited: Nanos::ZERO };
 
-    pub(super) fn after(waited: Nanos) -> Self {
+    pub(super) fn after_wait(waited: Nanos) -> Self {
         Self { waited }
     }
 

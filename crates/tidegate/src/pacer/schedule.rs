@@ -2,7 +2,7 @@
 
 use tidegate_core::{Nanos, Rate, Timestamp};
 
-use super::shape::{Scale, Shape, Taken};
+use super::shape::{TickScale, PacerShape, StoredPermits};
 
 /// When the next caller may go, and what is kept until then.
 ///
@@ -16,34 +16,34 @@ use super::shape::{Scale, Shape, Taken};
 /// or more.
 #[derive(Debug)]
 pub(super) struct Schedule {
-    shape: Shape,
+    shape: PacerShape,
     rate: Rate,
-    scale: Scale,
-    state: State,
+    scale: TickScale,
+    state: ScheduleState,
     /// How many reservations and changes of rate there were, less those that were given back.
-    turn: u64,
+    revision: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct State {
+struct ScheduleState {
     /// The instant at which all that was handed out is paid for.
     next_free: u128,
-    kept: u128,
+    stored: u128,
 }
 
 /// Permits that were taken, and when they may be used.
 #[derive(Debug)]
-pub(super) struct Reservation {
+pub(super) struct PermitReservation {
     pub wait: Nanos,
-    turn: u64,
-    before: State,
+    revision: u64,
+    state_before: ScheduleState,
 }
 
 impl Schedule {
-    pub(super) fn new(shape: Shape, rate: Rate, now: Timestamp) -> Self {
-        let scale = shape.scale(rate);
-        let state = State { next_free: ticks(now, &scale), kept: shape.kept_at_start(&scale) };
-        Self { shape, rate, scale, state, turn: 0 }
+    pub(super) fn new(shape: PacerShape, rate: Rate, now: Timestamp) -> Self {
+        let scale = shape.at_rate(rate);
+        let state = ScheduleState { next_free: ticks(now, &scale), stored: shape.stored_at_start(&scale) };
+        Self { shape, rate, scale, state, revision: 0 }
     }
 
     pub(super) fn rate(&self) -> Rate {
@@ -57,29 +57,29 @@ impl Schedule {
     }
 
     /// Takes the permits: first what is kept, then new ones.
-    pub(super) fn reserve(&mut self, permits: u64, now: Timestamp) -> Reservation {
+    pub(super) fn reserve(&mut self, permits: u64, now: Timestamp) -> PermitReservation {
         let before = self.state;
         let wait = self.wait(now);
-        self.keep_what_nobody_took(now);
+        self.store_unused(now);
         let asked = u128::from(permits).saturating_mul(self.scale.ticks_per_permit);
-        let from_kept = asked.min(self.state.kept);
+        let from_kept = asked.min(self.state.stored);
         let fresh = asked - from_kept;
-        let of_kept = Taken { taken: from_kept, of_kept: self.state.kept };
+        let of_kept = StoredPermits { taken: from_kept, stored: self.state.stored };
         let cost = fresh.saturating_add(self.scale.cost(of_kept));
-        self.state.kept -= from_kept;
+        self.state.stored -= from_kept;
         self.state.next_free = self.state.next_free.saturating_add(cost);
-        self.turn += 1;
-        Reservation { wait, turn: self.turn, before }
+        self.revision += 1;
+        PermitReservation { wait, revision: self.revision, state_before: before }
     }
 
     /// Undoes a reservation that nobody built on: if it was the last, all is as if it had not been.
     ///
     /// Those before it can be undone after it, for the turn goes back as well; no two reservations that are still
     /// held ever have the same turn, because all others that are held have smaller ones.
-    pub(super) fn give_back(&mut self, reservation: &Reservation) {
-        if reservation.turn == self.turn {
-            self.state = reservation.before;
-            self.turn -= 1;
+    pub(super) fn undo(&mut self, reservation: &PermitReservation) {
+        if reservation.revision == self.revision {
+            self.state = reservation.state_before;
+            self.revision -= 1;
         }
     }
 
@@ -87,50 +87,50 @@ impl Schedule {
     /// same share of the most that can be, which is the same time. So is the time since it was last looked at: a
     /// pause counts the same at any rate, and the change need not know what time it is.
     pub(super) fn set_rate(&mut self, rate: Rate) {
-        let new = self.shape.scale(rate);
-        let change = Change { old: &self.scale, new: &new };
-        self.state = State {
+        let new = self.shape.at_rate(rate);
+        let change = TickConversion { old: &self.scale, new: &new };
+        self.state = ScheduleState {
             next_free: change.rounded_up(self.state.next_free),
-            kept: change.rounded_down(self.state.kept).min(new.kept_max),
+            stored: change.rounded_down(self.state.stored).min(new.stored_max),
         };
         (self.rate, self.scale) = (rate, new);
-        self.turn += 1;
+        self.revision += 1;
     }
 
-    fn keep_what_nobody_took(&mut self, now: Timestamp) {
+    fn store_unused(&mut self, now: Timestamp) {
         let now = ticks(now, &self.scale);
         if let Some(idle @ 1..) = now.checked_sub(self.state.next_free) {
-            let kept = self.state.kept + self.scale.gained(idle);
-            self.state = State { next_free: now, kept: kept.min(self.scale.kept_max) };
+            let kept = self.state.stored + self.scale.stored_during(idle);
+            self.state = ScheduleState { next_free: now, stored: kept.min(self.scale.stored_max) };
         }
     }
 }
 
 /// Below 2^64 * 2^52.
-fn ticks(at: Timestamp, scale: &Scale) -> u128 {
+fn ticks(at: Timestamp, scale: &TickScale) -> u128 {
     u128::from(at.as_nanos()) * scale.ticks_per_ns
 }
 
 /// From ticks of one scale to ticks of another.
-struct Change<'a> {
-    old: &'a Scale,
-    new: &'a Scale,
+struct TickConversion<'a> {
+    old: &'a TickScale,
+    new: &'a TickScale,
 }
 
-impl Change<'_> {
+impl TickConversion<'_> {
     fn rounded_down(&self, ticks: u128) -> u128 {
-        let (whole, _) = self.whole_and_rest(ticks);
+        let (whole, _) = self.quotient_and_remainder(ticks);
         whole
     }
 
     fn rounded_up(&self, ticks: u128) -> u128 {
-        let (whole, rest) = self.whole_and_rest(ticks);
+        let (whole, rest) = self.quotient_and_remainder(ticks);
         whole.saturating_add(u128::from(rest > 0))
     }
 
     /// Whole new ticks, and what is left over. Whole nanoseconds are taken apart from the rest of one, which times
     /// the new scale is below 2^104.
-    fn whole_and_rest(&self, ticks: u128) -> (u128, u128) {
+    fn quotient_and_remainder(&self, ticks: u128) -> (u128, u128) {
         let (old, new) = (self.old.ticks_per_ns, self.new.ticks_per_ns);
         let (ns, rest) = (ticks / old, ticks % old * new);
         (ns.saturating_mul(new).saturating_add(rest / old), rest % old)

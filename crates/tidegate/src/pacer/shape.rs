@@ -64,7 +64,7 @@ pub const COLD_FACTOR_TERM_MAX: u32 = 1_000;
 /// below 2^59, and a and b are at most 1,000. So L * S < 2^99, a tick is at least 2^-52 ns, and the largest
 /// products are 8 * b * b * L * P < 2^122 and 2 * (a+b) * (a+5b) * L * P < 2^124.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Shape {
+pub(super) enum PacerShape {
     /// Keeps permits for so long and hands them out at once.
     Bursty { burst_ns: u64 },
     /// Keeps permits, and the more it keeps the longer each takes.
@@ -73,78 +73,78 @@ pub(super) enum Shape {
 
 /// A shape at a rate, in ticks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scale {
+pub(super) struct TickScale {
     pub ticks_per_ns: u128,
     pub ticks_per_permit: u128,
     /// The most that is kept.
-    pub kept_max: u128,
+    pub stored_max: u128,
     /// How long it takes to keep that, and what comes of each part of that time: `gain / gain_of`.
-    fills_in: u128,
-    gain: u128,
-    gain_of: u128,
+    fill_ticks: u128,
+    gain_numerator: u128,
+    gain_denominator: u128,
     /// Beyond it, permits are cold.
     threshold: u128,
-    price: Price,
+    stored_cost: StoredCost,
 }
 
 /// Kept permits that are handed out.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Taken {
+pub(super) struct StoredPermits {
     pub taken: u128,
-    pub of_kept: u128,
+    pub stored: u128,
 }
 
 /// What kept permits cost.
 #[derive(Clone, Copy, Debug)]
-enum Price {
-    Nothing,
+enum StoredCost {
+    Free,
     /// What new ones cost, and on top of it `excess / divisor` times the difference of the squares of how far beyond
     /// the threshold it was before and after: (c-1)/(2Y), where Y is the range beyond the threshold.
-    AtLeastAsNew {
+    WarmUp {
         excess: u128,
         divisor: u128,
     },
 }
 
-impl Shape {
+impl PacerShape {
     /// What is kept at the start: a pacer that warms up starts cold, a bursty one with nothing.
-    pub(super) fn kept_at_start(&self, scale: &Scale) -> u128 {
+    pub(super) fn stored_at_start(&self, scale: &TickScale) -> u128 {
         match self {
             Self::Bursty { .. } => 0,
-            Self::WarmingUp { .. } => scale.kept_max,
+            Self::WarmingUp { .. } => scale.stored_max,
         }
     }
 
-    pub(super) fn scale(&self, rate: Rate) -> Scale {
+    pub(super) fn at_rate(&self, rate: Rate) -> TickScale {
         let limit = u128::from(rate.limit());
         let window = u128::from(rate.window_ns());
         match *self {
             Self::Bursty { burst_ns } => {
                 let burst = u128::from(burst_ns) * limit;
-                Scale {
+                TickScale {
                     ticks_per_ns: limit,
                     ticks_per_permit: window,
-                    kept_max: burst,
-                    fills_in: burst,
-                    gain: 1,
-                    gain_of: 1,
+                    stored_max: burst,
+                    fill_ticks: burst,
+                    gain_numerator: 1,
+                    gain_denominator: 1,
                     threshold: 0,
-                    price: Price::Nothing,
+                    stored_cost: StoredCost::Free,
                 }
             }
             Self::WarmingUp { warm_up_ns, cold_factor } => {
                 let (a, b) = (u128::from(cold_factor.numerator), u128::from(cold_factor.denominator));
                 let part = u128::from(warm_up_ns) * limit;
                 let ticks = 2 * (a + b);
-                Scale {
+                TickScale {
                     ticks_per_ns: limit * ticks,
                     ticks_per_permit: window * ticks,
-                    kept_max: part * (a + 5 * b),
-                    fills_in: part * ticks,
-                    gain: a + 5 * b,
-                    gain_of: ticks,
+                    stored_max: part * (a + 5 * b),
+                    fill_ticks: part * ticks,
+                    gain_numerator: a + 5 * b,
+                    gain_denominator: ticks,
                     threshold: part * (a + b),
-                    price: Price::AtLeastAsNew {
+                    stored_cost: StoredCost::WarmUp {
                         excess: a.saturating_sub(b),
                         divisor: 2 * b * (part * 4 * b),
                     },
@@ -154,15 +154,15 @@ impl Shape {
     }
 }
 
-impl Scale {
+impl TickScale {
     /// What so many idle ticks add to what is kept. Rounded down, by less than a tick.
-    pub(super) fn gained(&self, idle: u128) -> u128 {
-        if idle < self.fills_in { idle * self.gain / self.gain_of } else { self.kept_max }
+    pub(super) fn stored_during(&self, idle: u128) -> u128 {
+        if idle < self.fill_ticks { idle * self.gain_numerator / self.gain_denominator } else { self.stored_max }
     }
 
     /// How long it takes to hand out kept permits: the area of the picture, rounded up once, by less than a tick.
-    pub(super) fn cost(&self, Taken { taken, of_kept: kept }: Taken) -> u128 {
-        let Price::AtLeastAsNew { excess, divisor } = self.price else { return 0 };
+    pub(super) fn cost(&self, StoredPermits { taken, stored: kept }: StoredPermits) -> u128 {
+        let StoredCost::WarmUp { excess, divisor } = self.stored_cost else { return 0 };
         let beyond = kept.saturating_sub(self.threshold);
         let beyond_after = (kept - taken).saturating_sub(self.threshold);
         // The part above 1 is a trapezoid, as wide as the cold permits taken.

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use super::deadline::Deadlines;
-use super::heartbeat::{HEARTBEAT, Heartbeat};
-use super::runtime::{TaskRuntime, no_thread};
+use super::heartbeat::{HEARTBEAT_SCRIPT, Heartbeat};
+use super::runtime::{TaskRuntime, thread_error};
 use super::script::SCRIPT;
 use super::servers::Servers;
 use super::{ConnectError, RedisSettings, RedisStore};
 
 /// Positions of the scripts in [`SCRIPTS`].
-pub(super) const DECIDES: usize = 0;
-pub(super) const BEATS: usize = 1;
-const SCRIPTS: [&str; 2] = [SCRIPT, HEARTBEAT];
+pub(super) const DECISION_SCRIPT_INDEX: usize = 0;
+pub(super) const HEARTBEAT_SCRIPT_INDEX: usize = 1;
+const SCRIPTS: [&str; 2] = [SCRIPT, HEARTBEAT_SCRIPT];
 
 /// What a store is made of.
-pub(super) struct Parts {
+pub(super) struct StoreParts {
     pub settings: RedisSettings,
     pub runtime: TaskRuntime,
     pub deadlines: Arc<Deadlines>,
@@ -39,18 +39,18 @@ impl RedisStore {
         settings: impl TryInto<RedisSettings, Error: Into<ConnectError>>,
     ) -> Result<Self, ConnectError> {
         let settings = settings.try_into().map_err(Into::into)?;
-        let (runtime, deadlines) = start(&settings)?;
+        let (runtime, deadlines) = start_threads(&settings)?;
         let connecting = {
             let settings = settings.clone();
             async move {
                 let servers = Servers::connect(&settings, &SCRIPTS).await?;
                 let heartbeat = Heartbeat::new(&settings.namespace);
-                heartbeat.beat(&servers).await;
+                heartbeat.send(&servers).await;
                 Ok((servers, heartbeat))
             }
         };
         let (servers, heartbeat) = runtime.run(connecting, &settings).await?;
-        Ok(Self::of(Parts { settings, runtime, deadlines, servers, heartbeat }))
+        Ok(Self::from_parts(StoreParts { settings, runtime, deadlines, servers, heartbeat }))
     }
 
     /// Connects in the background, so that a program can start while Redis is away. The store is given by
@@ -74,19 +74,19 @@ impl RedisStore {
         settings: impl TryInto<RedisSettings, Error: Into<ConnectError>>,
     ) -> Result<Self, ConnectError> {
         let settings = settings.try_into().map_err(Into::into)?;
-        let (runtime, deadlines) = start(&settings)?;
+        let (runtime, deadlines) = start_threads(&settings)?;
         let (servers, heartbeat) = {
             let _entered = runtime.handle.enter();
             let servers = Servers::connect_lazy(&settings, &SCRIPTS)?;
             let heartbeat = Heartbeat::new(&settings.namespace);
             (servers, heartbeat)
         };
-        Ok(Self::of(Parts { settings, runtime, deadlines, servers, heartbeat }))
+        Ok(Self::from_parts(StoreParts { settings, runtime, deadlines, servers, heartbeat }))
     }
 }
 
-fn start(settings: &RedisSettings) -> Result<(TaskRuntime, Arc<Deadlines>), ConnectError> {
+fn start_threads(settings: &RedisSettings) -> Result<(TaskRuntime, Arc<Deadlines>), ConnectError> {
     let runtime = TaskRuntime::new(settings)?;
-    let deadlines = Deadlines::start().map_err(|error| no_thread(settings, &error))?;
+    let deadlines = Deadlines::start().map_err(|error| thread_error(settings, &error))?;
     Ok((runtime, Arc::new(deadlines)))
 }

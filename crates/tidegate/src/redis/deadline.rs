@@ -23,66 +23,66 @@ const THREAD_NAME: &str = "tidegate-timer";
 const FAR_FUTURE: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// The deadlines of one store. Its thread ends when this is dropped.
-pub(super) struct Deadlines(Arc<Shared>);
+pub(super) struct Deadlines(Arc<DeadlineQueue>);
 
 /// The deadline passed before the future was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Elapsed;
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct DeadlineQueue {
+    state: Mutex<DeadlineState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct DeadlineState {
     /// Futures by their deadline. The number tells futures with the same deadline apart.
-    waiting: BTreeMap<Place, Waker>,
+    wakers: BTreeMap<TimerKey, Waker>,
     next_number: u64,
-    thread: Thread,
-    owner: Owner,
+    thread_state: ThreadState,
+    run_state: RunState,
 }
 
-type Place = (Instant, u64);
+type TimerKey = (Instant, u64);
 
 /// What the thread does.
 #[derive(Clone, Copy, Default)]
-enum Thread {
+enum ThreadState {
     /// It looks at `waiting` again before it sleeps.
     #[default]
     Awake,
-    Until(Instant),
-    UntilNotified,
+    SleepingUntil(Instant),
+    Idle,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Owner {
+enum RunState {
     #[default]
-    Alive,
-    Gone,
+    Running,
+    Stopping,
 }
 
 impl Deadlines {
     /// Starts the thread.
     pub(super) fn start() -> io::Result<Self> {
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<DeadlineQueue>::default();
         let of_thread = shared.clone();
         thread::Builder::new().name(THREAD_NAME.to_owned()).spawn(move || of_thread.run())?;
         Ok(Self(shared))
     }
 
     /// The deadline of what may take so long from now on.
-    pub(super) fn after(budget: Duration) -> Instant {
+    pub(super) fn deadline_after(budget: Duration) -> Instant {
         let now = Instant::now();
         now.checked_add(budget).unwrap_or(now + FAR_FUTURE)
     }
 
     /// What a future comes to, if it does by the deadline.
-    pub(super) async fn by<F: Future>(&self, deadline: Instant, future: F) -> Result<F::Output, Elapsed> {
+    pub(super) async fn timeout_at<F: Future>(&self, deadline: Instant, future: F) -> Result<F::Output, Elapsed> {
         // A task that has used up its turn would not see an answer that is there, and the deadline may have passed.
         let mut future = pin!(tokio::task::unconstrained(future));
-        let mut alarm = Alarm { shared: &self.0, deadline, place: None };
+        let mut alarm = DeadlineTimer { shared: &self.0, deadline, key: None };
         poll_fn(move |context| match future.as_mut().poll(context) {
             Poll::Ready(output) => Poll::Ready(Ok(output)),
             Poll::Pending => alarm.poll(context).map(|()| Err(Elapsed)),
@@ -93,36 +93,36 @@ impl Deadlines {
 
 impl Drop for Deadlines {
     fn drop(&mut self) {
-        self.0.lock().owner = Owner::Gone;
+        self.0.lock().run_state = RunState::Stopping;
         self.0.changed.notify_one();
     }
 }
 
 /// Wakes a future at its deadline.
-struct Alarm<'a> {
-    shared: &'a Shared,
+struct DeadlineTimer<'a> {
+    shared: &'a DeadlineQueue,
     deadline: Instant,
     /// Where it waits, once it does.
-    place: Option<Place>,
+    key: Option<TimerKey>,
 }
 
-impl Alarm<'_> {
+impl DeadlineTimer<'_> {
     fn poll(&mut self, context: &Context<'_>) -> Poll<()> {
         if Instant::now() >= self.deadline {
             return Poll::Ready(());
         }
         let mut state = self.shared.lock();
-        let place = *self.place.get_or_insert_with(|| {
+        let place = *self.key.get_or_insert_with(|| {
             state.next_number += 1;
             (self.deadline, state.next_number)
         });
-        let replaced = match state.waiting.get_mut(&place) {
+        let replaced = match state.wakers.get_mut(&place) {
             Some(waker) if waker.will_wake(context.waker()) => None,
             Some(waker) => Some(std::mem::replace(waker, context.waker().clone())),
             None => {
-                state.waiting.insert(place, context.waker().clone());
-                if state.thread.sleeps_beyond(self.deadline) {
-                    state.thread = Thread::Awake;
+                state.wakers.insert(place, context.waker().clone());
+                if state.thread_state.sleeps_beyond(self.deadline) {
+                    state.thread_state = ThreadState::Awake;
                     self.shared.changed.notify_one();
                 }
                 None
@@ -135,22 +135,22 @@ impl Alarm<'_> {
     }
 }
 
-impl Drop for Alarm<'_> {
+impl Drop for DeadlineTimer<'_> {
     fn drop(&mut self) {
-        let Some(place) = self.place else { return };
-        let removed = self.shared.lock().waiting.remove(&place);
+        let Some(place) = self.key else { return };
+        let removed = self.shared.lock().wakers.remove(&place);
         drop(removed);
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl DeadlineQueue {
+    fn lock(&self) -> MutexGuard<'_, DeadlineState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn run(&self) {
         let mut state = self.lock();
-        while state.owner == Owner::Alive {
+        while state.run_state == RunState::Running {
             let now = Instant::now();
             let due = state.take_due(now);
             if !due.is_empty() {
@@ -159,27 +159,27 @@ impl Shared {
                 state = self.lock();
                 continue;
             }
-            state = match state.waiting.first_key_value().map(|(&(deadline, _), _)| deadline) {
+            state = match state.wakers.first_key_value().map(|(&(deadline, _), _)| deadline) {
                 None => {
-                    state.thread = Thread::UntilNotified;
+                    state.thread_state = ThreadState::Idle;
                     self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
                 }
                 Some(deadline) => {
-                    state.thread = Thread::Until(deadline);
+                    state.thread_state = ThreadState::SleepingUntil(deadline);
                     let left = deadline.saturating_duration_since(now);
                     self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
                 }
             };
-            state.thread = Thread::Awake;
+            state.thread_state = ThreadState::Awake;
         }
     }
 }
 
-impl State {
+impl DeadlineState {
     /// The futures whose deadline has passed.
     fn take_due(&mut self, now: Instant) -> Vec<Waker> {
         let mut due = Vec::new();
-        while let Some(first) = self.waiting.first_entry()
+        while let Some(first) = self.wakers.first_entry()
             && first.key().0 <= now
         {
             due.push(first.remove());
@@ -188,12 +188,12 @@ impl State {
     }
 }
 
-impl Thread {
+impl ThreadState {
     fn sleeps_beyond(self, deadline: Instant) -> bool {
         match self {
             Self::Awake => false,
-            Self::Until(wakes) => deadline < wakes,
-            Self::UntilNotified => true,
+            Self::SleepingUntil(wakes) => deadline < wakes,
+            Self::Idle => true,
         }
     }
 }

@@ -16,19 +16,19 @@ use std::sync::{Arc, Mutex};
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
-use tidegate_core::algorithm::Counting;
-use tidegate_core::{Algorithm, Ask, Nanos, Role, Timestamp, Verdict};
+use tidegate_core::algorithm::LimitAlgorithm;
+use tidegate_core::{Algorithm, TimedCost, Nanos, Role, Timestamp, OutcomeKind};
 
-use shard::{Entry, GoodFor, Known, Shard, heap_bytes};
+use shard::{DenyEntry, UsableFor, CachedState, DenyShard, heap_bytes};
 
-use super::order::{KeyName, Order, OrderCharge};
-use super::script::{KeyState, outcomes_of};
+use super::plan::{KeyName, RedisPlan, RedisCharge};
+use super::script::{KeyState, preview_outcomes};
 use crate::store::Reply;
 use crate::sync::lock;
 use tidegate_core::DenyCache as Caching;
 
 /// For how long a state is good: what others gave back, reset or raised is seen after it.
-pub(super) const KEPT_NS_MAX: u64 = 1_000_000_000;
+pub(super) const ENTRY_AGE_NS_MAX: u64 = 1_000_000_000;
 /// Keys for which something is kept, in all shards.
 pub(super) const ENTRIES_MAX: usize = 65_536;
 /// A state that takes more is not kept: it would crowd out many others, and to copy it takes time.
@@ -37,7 +37,7 @@ const SHARDS: usize = 64;
 
 /// States that denied.
 pub(super) struct DenyCache {
-    shards: Box<[Mutex<Shard>]>,
+    shards: Box<[Mutex<DenyShard>]>,
     hasher: RandomState,
     /// How many there are in all shards, so that nobody looks for one while there are none.
     entries: AtomicUsize,
@@ -45,47 +45,47 @@ pub(super) struct DenyCache {
 
 /// When a state was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SeenAt {
+pub(super) struct ReplyTime {
     /// By the time of Redis.
-    pub at: Timestamp,
+    pub server_time: Timestamp,
     /// By this process's clock, the last instant before which it cannot have been.
-    pub sent: Timestamp,
+    pub sent_at: Timestamp,
 }
 
 /// What was seen before a plan was charged: a state for each of its charges.
 #[derive(Clone, Copy)]
-pub(super) struct Before<'a> {
+pub(super) struct StatesBefore<'a> {
     pub states: &'a [KeyState],
-    pub seen: SeenAt,
+    pub reply_time: ReplyTime,
 }
 
 /// Whether the denials of a plan may be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Denials {
-    Kept,
-    NotKept,
+pub(super) enum DenialCaching {
+    Enabled,
+    Disabled,
 }
 
-impl SeenAt {
+impl ReplyTime {
     /// The latest time that it can be for Redis when this process's clock shows `now`.
-    pub(super) fn latest(self, now: Timestamp) -> Timestamp {
-        self.at.saturating_add(Nanos::new(self.passed_ns(now).into()))
+    pub(super) fn latest_server_time(self, now: Timestamp) -> Timestamp {
+        self.server_time.saturating_add(Nanos::new(self.elapsed_ns(now).into()))
     }
 
-    fn passed_ns(self, now: Timestamp) -> u64 {
-        now.as_nanos().saturating_sub(self.sent.as_nanos())
+    fn elapsed_ns(self, now: Timestamp) -> u64 {
+        now.as_nanos().saturating_sub(self.sent_at.as_nanos())
     }
 }
 
-impl Denials {
+impl DenialCaching {
     /// Denials are kept of plans of which a charge may be denied from memory. Plans that count denied attempts have to be
     /// counted where they are counted, and what holds leases is given back at any time.
-    pub(super) fn of(order: &Order) -> Self {
-        let is_known = |charge: &OrderCharge| {
+    pub(super) fn for_plan(order: &RedisPlan) -> Self {
+        let is_known = |charge: &RedisCharge| {
             !charge.algorithm.counts_denied() && !matches!(charge.algorithm, Algorithm::Leases(_))
         };
-        let is_kept = order.charges.iter().any(may_deny) && order.charges.iter().all(is_known);
-        if is_kept { Self::Kept } else { Self::NotKept }
+        let is_kept = order.charges.iter().any(is_cacheable) && order.charges.iter().all(is_known);
+        if is_kept { Self::Enabled } else { Self::Disabled }
     }
 }
 
@@ -101,89 +101,89 @@ impl DenyCache {
     }
 
     /// Keeps what denied a plan: a state for each of its charges. What was seen later by Redis' time stays.
-    pub(super) fn keep(&self, charges: &[OrderCharge], states: &[KeyState], seen: SeenAt) {
+    pub(super) fn insert_denial(&self, charges: &[RedisCharge], states: &[KeyState], seen: ReplyTime) {
         for (charge, state) in charges.iter().zip(states) {
             if heap_bytes(Some(state)) <= STATE_HEAP_BYTES_MAX {
                 let state = Some(Arc::new(state.clone()));
-                let good_for = GoodFor::Denials;
-                self.enter(&charge.key, Entry { number: 0, seen, state, good_for, given_back: None });
+                let good_for = UsableFor::Denials;
+                self.insert(&charge.key, DenyEntry { sequence: 0, reply_time: seen, state, usable_for: good_for, refunded_at: None });
             }
         }
     }
 
     /// Forgets what is known of a plan's keys, for one of them was admitted.
-    pub(super) fn forget(&self, charges: &[OrderCharge]) {
+    pub(super) fn forget(&self, charges: &[RedisCharge]) {
         if self.len() == 0 {
             return;
         }
         for charge in charges {
-            self.in_shard(&charge.key, |shard| shard.forget(&charge.key));
+            self.with_shard(&charge.key, |shard| shard.forget(&charge.key));
         }
     }
 
     /// Forgets what is known of a key, for units of it may have come back.
     pub(super) fn forget_key(&self, key: &KeyName) {
         if self.len() > 0 {
-            self.in_shard(key, |shard| shard.forget(key));
+            self.with_shard(key, |shard| shard.forget(key));
         }
     }
 
     /// Forgets what was seen of a plan's keys before Redis gave units back or forgot them: a reply from before that may
     /// come after it.
-    pub(super) fn given_back(&self, charges: &[OrderCharge], seen: SeenAt) {
+    pub(super) fn record_refund(&self, charges: &[RedisCharge], seen: ReplyTime) {
         for charge in charges {
-            let (good_for, given_back) = (GoodFor::Reports, Some(seen.at));
-            self.enter(&charge.key, Entry { number: 0, seen, state: None, good_for, given_back });
+            let (good_for, given_back) = (UsableFor::ReportOnly, Some(seen.server_time));
+            self.insert(&charge.key, DenyEntry { sequence: 0, reply_time: seen, state: None, usable_for: good_for, refunded_at: given_back });
         }
     }
 
     /// Keeps what was seen before a plan was charged that was [given back](Self::given_back) at that time, to say what
     /// remains. What was seen in between is not to be believed.
-    pub(super) fn restore(&self, charges: &[OrderCharge], before: Before<'_>, given_back: Timestamp) {
+    pub(super) fn restore(&self, charges: &[RedisCharge], before: StatesBefore<'_>, given_back: Timestamp) {
         for (charge, state) in charges.iter().zip(before.states) {
             if heap_bytes(Some(state)) <= STATE_HEAP_BYTES_MAX {
-                self.in_shard(&charge.key, |shard| {
-                    shard.restore(&charge.key, state, before.seen, given_back);
+                self.with_shard(&charge.key, |shard| {
+                    shard.restore(&charge.key, state, before.reply_time, given_back);
                 });
             }
         }
     }
 
     /// The denial of a plan, if it is known that Redis would deny it now because of a charge that may be denied from memory.
-    pub(super) fn denial(&self, order: &Order, now: Timestamp) -> Option<Reply> {
+    pub(super) fn cached_denial(&self, order: &RedisPlan, now: Timestamp) -> Option<Reply> {
         if self.len() == 0 {
             return None;
         }
-        let mut known: SmallVec<[Known; 2]> = SmallVec::new();
-        let mut verdict = Verdict::Allowed;
+        let mut known: SmallVec<[CachedState; 2]> = SmallVec::new();
+        let mut verdict = OutcomeKind::Allowed;
         for charge in &order.charges {
-            let key = self.in_shard(&charge.key, |shard| shard.known(&charge.key, now))?;
-            if may_deny(charge)
-                && key.good_for == GoodFor::Denials
-                && weigh(charge, &key.state, key.latest)? == Verdict::Denied
+            let key = self.with_shard(&charge.key, |shard| shard.get(&charge.key, now))?;
+            if is_cacheable(charge)
+                && key.usable_for == UsableFor::Denials
+                && weigh(charge, &key.state, key.latest_server_time)? == OutcomeKind::Denied
             {
-                verdict = Verdict::Denied;
+                verdict = OutcomeKind::Denied;
             }
             known.push(key);
         }
-        if verdict == Verdict::Allowed {
+        if verdict == OutcomeKind::Allowed {
             return None;
         }
         // That the plan is denied is all that one charge has to know of the others.
-        let outcome = |(charge, key): (&OrderCharge, &Known)| {
-            outcomes_of(slice::from_ref(charge), slice::from_ref(&*key.state), key.latest, Verdict::Denied)
+        let outcome = |(charge, key): (&RedisCharge, &CachedState)| {
+            preview_outcomes(slice::from_ref(charge), slice::from_ref(&*key.state), key.latest_server_time, OutcomeKind::Denied)
         };
         let outcomes = order.charges.iter().zip(&known).flat_map(outcome).collect();
-        let at = known.iter().map(|key| key.latest).max()?;
-        Some(Reply::decided(at, outcomes))
+        let at = known.iter().map(|key| key.latest_server_time).max()?;
+        Some(Reply::new(at, outcomes))
     }
 
-    fn enter(&self, key: &KeyName, entry: Entry) {
-        self.in_shard(key, |shard| shard.enter(key, entry));
+    fn insert(&self, key: &KeyName, entry: DenyEntry) {
+        self.with_shard(key, |shard| shard.insert(key, entry));
     }
 
     /// What is done to the shard of a key is counted.
-    fn in_shard<T>(&self, key: &KeyName, act: impl FnOnce(&mut Shard) -> T) -> T {
+    fn with_shard<T>(&self, key: &KeyName, act: impl FnOnce(&mut DenyShard) -> T) -> T {
         let number = std::hash::BuildHasher::hash_one(&self.hasher, key.as_slice());
         let mut shard = lock(&self.shards[usize::try_from(number % SHARDS as u64).unwrap_or(0)]);
         let before = shard.by_key.len();
@@ -199,16 +199,16 @@ impl DenyCache {
 }
 
 /// Whether a charge may be what a plan is denied for from memory.
-fn may_deny(charge: &OrderCharge) -> bool {
+fn is_cacheable(charge: &RedisCharge) -> bool {
     charge.role == Role::Enforced && charge.deny_cache == Caching::On
 }
 
 /// What a limit says of a charge; none if the state is not one of its own.
-fn weigh(charge: &OrderCharge, state: &KeyState, now: Timestamp) -> Option<Verdict> {
-    let ask = Ask { now, cost: charge.cost };
+fn weigh(charge: &RedisCharge, state: &KeyState, now: Timestamp) -> Option<OutcomeKind> {
+    let ask = TimedCost { now, cost: charge.cost };
     match (&charge.algorithm, state) {
-        (Algorithm::Packed(algorithm), KeyState::Packed(state)) => Some(algorithm.weigh(state, ask)),
-        (Algorithm::Ledger(algorithm), KeyState::Ledger(state)) => Some(algorithm.weigh(state, ask)),
+        (Algorithm::Packed(algorithm), KeyState::Packed(state)) => Some(algorithm.outcome_kind(state, ask)),
+        (Algorithm::UsageLog(algorithm), KeyState::Ledger(state)) => Some(algorithm.outcome_kind(state, ask)),
         _ => None,
     }
 }

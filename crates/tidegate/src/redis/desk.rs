@@ -14,196 +14,196 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::batch::Batch;
-use super::connect::DECIDES;
-use super::deny_cache::{Denials, DenyCache, SeenAt};
-use super::order::Order;
+use super::connect::DECISION_SCRIPT_INDEX;
+use super::deny_cache::{DenialCaching, DenyCache, ReplyTime};
+use super::plan::RedisPlan;
 use super::runtime::OwnRuntime;
-use super::script::Seen;
+use super::script::PlanReply;
 use super::servers::{ServerId, Servers};
-use super::stats::Counters;
-use crate::{Clock, StoreFailure, SystemClock};
+use super::stats::StoreCounters;
+use crate::{Clock, StoreError, SystemClock};
 
 /// Orders that wait for one server at most; of more it is known that they would not be answered in time.
-pub(super) const ORDERS_WAITING_MAX: usize = 16_384;
+pub(super) const PLANS_WAITING_MAX: usize = 16_384;
 /// Orders that are sent in one go at most. Redis does nothing else meanwhile, so this bounds for how long.
-pub(super) const ORDERS_PER_SEND_MAX: usize = 512;
+pub(super) const PLANS_PER_BATCH_MAX: usize = 512;
 /// What is sent to one server before it has answered: one that Redis works on, and one that is on its way.
-pub(super) const SENDS_IN_FLIGHT_MAX: usize = 2;
+pub(super) const BATCHES_IN_FLIGHT_MAX: usize = 2;
 
 /// Where the orders for one server wait.
-pub(super) struct Desk {
-    waiting: mpsc::Sender<Box<Job>>,
+pub(super) struct Batcher {
+    queue: mpsc::Sender<Box<PendingPlan>>,
 }
 
 /// An order, and who waits for what becomes of it.
-pub(super) struct Job {
-    pub order: Order,
-    pub ticket: Ticket,
+pub(super) struct PendingPlan {
+    pub plan: RedisPlan,
+    pub reply_to: ReplyTo,
 }
 
 /// Some of them. Each is half a kilobyte, and handed on and sorted on its way to Redis.
 #[allow(clippy::vec_box, reason = "moving them costs more than one allocation each")]
-pub(super) type Jobs = Vec<Box<Job>>;
+pub(super) type PendingPlans = Vec<Box<PendingPlan>>;
 
 /// Who waits for what becomes of an order.
-pub(super) struct Ticket {
+pub(super) struct ReplyTo {
     /// Where its keys are in a cluster.
     pub slot: u16,
-    pub likeness: Likeness,
+    pub batch_key: BatchKey,
     /// After this it is not sent any more.
     pub deadline: Instant,
-    pub denials: Denials,
-    pub edges: Edges,
-    pub answer: oneshot::Sender<Answer>,
+    pub denial_caching: DenialCaching,
+    pub calendar_time: CalendarTime,
+    pub sender: oneshot::Sender<PlanResult>,
 }
 
 /// Orders with equal limits can be said to Redis in few words if they stand side by side, and in fewer if their keys are
 /// equal too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Likeness {
+pub(super) struct BatchKey {
     pub limits: u64,
     pub keys: u64,
 }
 
 /// Around which time the windows of calendars are worked out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Edges {
+pub(super) enum CalendarTime {
     /// What is thought to be the server's.
-    AroundNow,
+    Estimated,
     /// What the server said that it is, after it was asked with others in vain.
-    Around(Timestamp),
+    Reported(Timestamp),
 }
 
 /// What becomes of an order.
-pub(super) type Answer = Result<Answered, Unanswered>;
+pub(super) type PlanResult = Result<TimedReply, PlanFailure>;
 
 /// What Redis said.
 #[derive(Debug)]
-pub(super) struct Answered {
-    pub seen: Seen,
-    pub when: SeenAt,
+pub(super) struct TimedReply {
+    pub reply: PlanReply,
+    pub time: ReplyTime,
 }
 
 /// Why Redis said nothing.
 #[derive(Clone, Debug)]
-pub(super) struct Unanswered {
-    pub why: StoreFailure,
-    pub effect: Effect,
+pub(super) struct PlanFailure {
+    pub error: StoreError,
+    pub effect: PossibleEffect,
 }
 
 /// Whether an order that was not answered may have changed anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
-    Nothing,
+pub(super) enum PossibleEffect {
+    None,
     Unknown,
 }
 
 /// What clerks need besides orders.
 #[derive(Clone)]
-pub(super) struct Office {
+pub(super) struct BatchContext {
     pub servers: Arc<Servers>,
     pub deny_cache: Arc<DenyCache>,
-    pub counters: Arc<Counters>,
+    pub counters: Arc<StoreCounters>,
     pub clock: SystemClock,
     /// The store's own runtime, if it has one. It runs until what waits at the desks is answered.
     pub _own_runtime: Option<Arc<OwnRuntime>>,
 }
 
-impl Desk {
+impl Batcher {
     /// A desk for orders to a server. Its clerks go when it is dropped and what waited is answered.
-    pub(super) fn open(runtime: &Handle, office: &Office, server: ServerId) -> Self {
-        let (waiting, jobs) = mpsc::channel(ORDERS_WAITING_MAX);
+    pub(super) fn spawn(runtime: &Handle, office: &BatchContext, server: ServerId) -> Self {
+        let (waiting, jobs) = mpsc::channel(PLANS_WAITING_MAX);
         let jobs = Arc::new(Mutex::new(jobs));
-        for _ in 0..SENDS_IN_FLIGHT_MAX {
-            let clerk = Clerk { office: office.clone(), server, jobs: jobs.clone(), last_seen: None };
-            runtime.spawn(clerk.serve());
+        for _ in 0..BATCHES_IN_FLIGHT_MAX {
+            let clerk = BatchWorker { context: office.clone(), server, queue: jobs.clone(), last_reply_time: None };
+            runtime.spawn(clerk.run());
         }
-        Self { waiting }
+        Self { queue: waiting }
     }
 
     /// Puts an order in line.
-    pub(super) fn put(&self, job: Box<Job>) {
-        let (job, why) = match self.waiting.try_send(job) {
+    pub(super) fn enqueue(&self, job: Box<PendingPlan>) {
+        let (job, why) = match self.queue.try_send(job) {
             Ok(()) => return,
-            Err(TrySendError::Full(job)) => (job, StoreFailure::Overloaded),
+            Err(TrySendError::Full(job)) => (job, StoreError::Overloaded),
             // The clerks serve for as long as there is a desk, unless their runtime is dropped.
-            Err(TrySendError::Closed(job)) => (job, StoreFailure::RuntimeGone),
+            Err(TrySendError::Closed(job)) => (job, StoreError::RuntimeGone),
         };
-        job.ticket.answer(Err(Unanswered::unasked(why)));
+        job.reply_to.send(Err(PlanFailure::not_sent(why)));
     }
 }
 
-impl Ticket {
-    pub(super) fn answer(self, answer: Answer) {
+impl ReplyTo {
+    pub(super) fn send(self, answer: PlanResult) {
         // Nobody may be listening any more, which is none of ours: whoever has to know listens to the end.
-        let _ = self.answer.send(answer);
+        let _ = self.sender.send(answer);
     }
 }
 
-impl Unanswered {
+impl PlanFailure {
     /// Redis was not asked.
-    pub(super) fn unasked(why: StoreFailure) -> Self {
-        Self { why, effect: Effect::Nothing }
+    pub(super) fn not_sent(why: StoreError) -> Self {
+        Self { error: why, effect: PossibleEffect::None }
     }
 }
 
 /// One of those who ask and answer.
-struct Clerk {
-    office: Office,
+struct BatchWorker {
+    context: BatchContext,
     server: ServerId,
-    jobs: Arc<Mutex<mpsc::Receiver<Box<Job>>>>,
+    queue: Arc<Mutex<mpsc::Receiver<Box<PendingPlan>>>>,
     /// What time it was for the server when it last answered.
-    last_seen: Option<SeenAt>,
+    last_reply_time: Option<ReplyTime>,
 }
 
-impl Clerk {
-    async fn serve(mut self) {
+impl BatchWorker {
+    async fn run(mut self) {
         let mut again = Vec::new();
         loop {
             let mut jobs = std::mem::take(&mut again);
-            if jobs.is_empty() && self.take(&mut jobs).await == Taken::NobodyWillCome {
+            if jobs.is_empty() && self.receive(&mut jobs).await == BatchQueueState::Closed {
                 return;
             }
-            again = self.ask(jobs).await;
+            again = self.send_batch(jobs).await;
         }
     }
 
     /// Takes all that waits, as soon as something does.
-    async fn take(&self, jobs: &mut Jobs) -> Taken {
-        let mut waiting = self.jobs.lock().await;
-        if waiting.recv_many(jobs, ORDERS_PER_SEND_MAX).await == 0 {
-            return Taken::NobodyWillCome;
+    async fn receive(&self, jobs: &mut PendingPlans) -> BatchQueueState {
+        let mut waiting = self.queue.lock().await;
+        if waiting.recv_many(jobs, PLANS_PER_BATCH_MAX).await == 0 {
+            return BatchQueueState::Closed;
         }
         // Those who are about to ask at this very moment, often because they were just answered together, go along.
         tokio::task::yield_now().await;
-        while jobs.len() < ORDERS_PER_SEND_MAX
+        while jobs.len() < PLANS_PER_BATCH_MAX
             && let Ok(job) = waiting.try_recv()
         {
             jobs.push(job);
         }
-        Taken::Some
+        BatchQueueState::Open
     }
 
     /// Asks for all of them and answers: those that have to be asked once more are left.
-    async fn ask(&mut self, jobs: Jobs) -> Jobs {
-        let Office { servers, deny_cache, counters, clock, .. } = &self.office;
+    async fn send_batch(&mut self, jobs: PendingPlans) -> PendingPlans {
+        let BatchContext { servers, deny_cache, counters, clock, .. } = &self.context;
         let sent = clock.now();
-        let servers_time = self.last_seen.map_or(sent, |seen| seen.latest(sent));
-        let batch = Batch::gather(jobs, Instant::now(), servers_time);
+        let servers_time = self.last_reply_time.map_or(sent, |seen| seen.latest_server_time(sent));
+        let batch = Batch::from_pending(jobs, Instant::now(), servers_time);
         if batch.is_empty() {
             return Vec::new();
         }
-        batch.count(counters);
-        let replies = servers.send(self.server, batch.commands(servers.sha(DECIDES))).await;
-        let (again, at) = batch.answer(replies, sent, deny_cache);
-        counters.rounds_answered.add(usize::from(at.is_some()));
-        self.last_seen = at.map(|at| SeenAt { at, sent }).or(self.last_seen);
+        batch.count_in(counters);
+        let replies = servers.send(self.server, batch.commands(servers.sha(DECISION_SCRIPT_INDEX))).await;
+        let (again, at) = batch.complete(replies, sent, deny_cache);
+        counters.pipelines_answered.add(usize::from(at.is_some()));
+        self.last_reply_time = at.map(|at| ReplyTime { server_time: at, sent_at: sent }).or(self.last_reply_time);
         again
     }
 }
 
 #[derive(PartialEq, Eq)]
-enum Taken {
-    Some,
-    NobodyWillCome,
+enum BatchQueueState {
+    Open,
+    Closed,
 }

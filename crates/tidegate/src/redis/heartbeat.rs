@@ -14,25 +14,25 @@ use redis::Value;
 use tidegate_core::Timestamp;
 use tokio::runtime::Handle;
 
-use super::connect::BEATS;
-use super::servers::{Sent, Servers};
-use super::ticking::Due;
+use super::connect::HEARTBEAT_SCRIPT_INDEX;
+use super::servers::{SlotCommand, Servers};
+use super::tick::PeriodicTimer;
 use crate::sync::lock;
 
 /// The script that says so.
-pub(super) const HEARTBEAT: &str = include_str!("lua/heartbeat.lua");
+pub(super) const HEARTBEAT_SCRIPT: &str = include_str!("lua/heartbeat.lua");
 
 /// How often at least.
-const EVERY: Duration = Duration::from_secs(2);
+const INTERVAL: Duration = Duration::from_secs(2);
 /// How much sooner by chance, so that a fleet that was started together does not beat together.
-const SOONER_MAX: Duration = Duration::from_millis(400);
+const JITTER_MAX: Duration = Duration::from_millis(400);
 /// How often until the first is answered: a store that connects in the background may be found at any moment.
-const EVERY_AT_FIRST: Duration = Duration::from_millis(200);
+const INTERVAL_BEFORE_FIRST_REPLY: Duration = Duration::from_millis(200);
 /// For how long who was heard of is taken to be there.
-const KEPT_US: u64 = 10_000_000;
+const LIVE_FOR_US: u64 = 10_000_000;
 
 /// How many of the last answers are looked at: those of ten seconds, for as long as who was heard of is taken to be there.
-const HEARD_MAX: usize = 6;
+const RECENT_COUNTS_MAX: usize = 6;
 
 /// How many processes there are, as far as is known.
 pub(super) struct Heartbeat {
@@ -41,30 +41,30 @@ pub(super) struct Heartbeat {
     /// What this process is known by.
     id: Box<str>,
     random: RandomState,
-    due: Due,
-    beating: Mutex<Beating>,
+    timer: PeriodicTimer,
+    state: Mutex<BeatState>,
 }
 
 /// What the last beats came to.
 #[derive(Default)]
-struct Beating {
-    heard: Heard,
+struct BeatState {
+    recent_counts: RecentCounts,
     /// How many were started.
-    turns: u64,
-    is_under_way: bool,
+    beats_started: u64,
+    is_running: bool,
 }
 
 /// The last answers, however long ago that was.
 #[derive(Default)]
-struct Heard([u32; HEARD_MAX]);
+struct RecentCounts([u32; RECENT_COUNTS_MAX]);
 
-impl Heard {
+impl RecentCounts {
     fn is_empty(&self) -> bool {
         self.0[0] == 0
     }
 
     /// Adds one, and gives the largest of them.
-    fn add(&mut self, count: u32) -> u32 {
+    fn push_and_max(&mut self, count: u32) -> u32 {
         self.0.rotate_right(1);
         self.0[0] = count;
         self.0.into_iter().fold(1, u32::max)
@@ -80,8 +80,8 @@ impl Heartbeat {
             key: format!("{namespace}:1nodes").into(),
             id: id.into(),
             random,
-            due: Due::default(),
-            beating: Mutex::default(),
+            timer: PeriodicTimer::default(),
+            state: Mutex::default(),
         })
     }
 
@@ -91,43 +91,43 @@ impl Heartbeat {
 
     /// Says that this process is there if that is due: every two seconds, and sooner until the first is answered.
     pub(super) fn tick(self: &Arc<Self>, now: Timestamp, servers: &Arc<Servers>, runtime: &Handle) {
-        let mut beating = lock(&self.beating);
-        let is_first = beating.turns == 0 && beating.heard.is_empty();
+        let mut beating = lock(&self.state);
+        let is_first = beating.beats_started == 0 && beating.recent_counts.is_empty();
         let pause = || self.pause(&beating);
-        if !(self.due.is_due(now, pause) || is_first) || beating.is_under_way {
+        if !(self.timer.is_due(now, pause) || is_first) || beating.is_running {
             return;
         }
-        beating.turns += 1;
-        beating.is_under_way = true;
+        beating.beats_started += 1;
+        beating.is_running = true;
         drop(beating);
         let (heartbeat, servers) = (self.clone(), Arc::downgrade(servers));
         runtime.spawn(async move {
             if let Some(servers) = servers.upgrade() {
-                heartbeat.beat(&servers).await;
+                heartbeat.send(&servers).await;
             }
-            lock(&heartbeat.beating).is_under_way = false;
+            lock(&heartbeat.state).is_running = false;
         });
     }
 
-    fn pause(&self, beating: &Beating) -> Duration {
-        if beating.heard.is_empty() {
-            return EVERY_AT_FIRST;
+    fn pause(&self, beating: &BeatState) -> Duration {
+        if beating.recent_counts.is_empty() {
+            return INTERVAL_BEFORE_FIRST_REPLY;
         }
         let sooner_ns =
-            self.random.hash_one(beating.turns) % u64::try_from(SOONER_MAX.as_nanos()).unwrap_or(1);
-        EVERY - Duration::from_nanos(sooner_ns)
+            self.random.hash_one(beating.beats_started) % u64::try_from(JITTER_MAX.as_nanos()).unwrap_or(1);
+        INTERVAL - Duration::from_nanos(sooner_ns)
     }
 
     /// Says that this process is there. If it does not get through, what was known last stays.
-    pub(super) async fn beat(&self, servers: &Servers) {
-        let place = servers.place(self.key.as_bytes());
+    pub(super) async fn send(&self, servers: &Servers) {
+        let place = servers.locate(self.key.as_bytes());
         let mut command = redis::cmd("EVALSHA");
-        command.arg(servers.sha(BEATS)).arg(1).arg(&*self.key).arg(&*self.id).arg(KEPT_US);
-        let mut replies = servers.send(place.server, vec![Sent { slot: place.slot, command }]).await;
+        command.arg(servers.sha(HEARTBEAT_SCRIPT_INDEX)).arg(1).arg(&*self.key).arg(&*self.id).arg(LIVE_FOR_US);
+        let mut replies = servers.send(place.server, vec![SlotCommand { slot: place.slot, command }]).await;
         if let Some(Ok(Value::Int(count))) = replies.pop()
             && let Ok(count) = u32::try_from(count)
         {
-            let known = lock(&self.beating).heard.add(count);
+            let known = lock(&self.state).recent_counts.push_and_max(count);
             self.live_nodes.store(known, Ordering::Relaxed);
         }
     }
@@ -135,16 +135,16 @@ impl Heartbeat {
 
 #[cfg(test)]
 mod tests {
-    use super::Heard;
+    use super::RecentCounts;
 
     #[test]
-    fn who_is_gone_is_forgotten_after_a_while_and_not_at_once() {
-        let mut heard = Heard::default();
-        assert_eq!([1, 3, 4].map(|count| heard.add(count)), [1, 3, 4]);
+    fn a_lost_node_is_forgotten_after_several_replies() {
+        let mut heard = RecentCounts::default();
+        assert_eq!([1, 3, 4].map(|count| heard.push_and_max(count)), [1, 3, 4]);
         // Redis has lost its data.
-        assert_eq!([1, 2, 3].map(|count| heard.add(count)), [4, 4, 4]);
-        assert_eq!([3, 3, 3].map(|count| heard.add(count)), [4, 4, 3]);
-        assert_eq!(heard.add(7), 7);
-        assert_eq!(Heard::default().add(0), 1);
+        assert_eq!([1, 2, 3].map(|count| heard.push_and_max(count)), [4, 4, 4]);
+        assert_eq!([3, 3, 3].map(|count| heard.push_and_max(count)), [4, 4, 3]);
+        assert_eq!(heard.push_and_max(7), 7);
+        assert_eq!(RecentCounts::default().push_and_max(0), 1);
     }
 }

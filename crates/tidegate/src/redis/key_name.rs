@@ -13,7 +13,7 @@ use std::fmt::Write;
 use ring::digest;
 use tidegate_core::{Charge, KeyForm, KeyValue, key_values};
 
-use super::order::KeyName;
+use super::plan::KeyName;
 
 /// The version of the format of states.
 const STATE_VERSION: u8 = b'1';
@@ -23,12 +23,12 @@ const ENTITY_BYTES_MAX: usize = 24;
 const DIGEST_BYTES: usize = 16;
 
 /// Everyone: the entity of a limit that has no key.
-const EVERYONE: u8 = b'*';
+const NO_KEY: u8 = b'*';
 /// What an entity begins with that is not shown.
-const HASHED: u8 = b'#';
+const HASHED_PREFIX: u8 = b'#';
 /// What stands between values, and for one that is missing: characters that are not shown as they are.
-const BETWEEN: u8 = b'|';
-const ABSENT: u8 = b'!';
+const VALUE_SEPARATOR: u8 = b'|';
+const ABSENT_VALUE: u8 = b'!';
 
 const BASE64_URL: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -40,7 +40,7 @@ pub(super) fn key_name(namespace: &str, charge: &Charge<'_>) -> KeyName {
     let entity_at = name.len();
     if write_entity(charge, &mut name).is_none() {
         name.truncate(entity_at);
-        name.push(HASHED);
+        name.push(HASHED_PREFIX);
         let digest = digest::digest(&digest::SHA256, charge.key);
         write_base64(&digest.as_ref()[..DIGEST_BYTES], &mut name);
     }
@@ -68,7 +68,7 @@ pub(super) fn after_hash_tag(name: &[u8]) -> &[u8] {
 fn write_entity(charge: &Charge<'_>, name: &mut KeyName) -> Option<()> {
     let start = name.len();
     match charge.counter.key_form() {
-        _ if charge.key.is_empty() => name.push(EVERYONE),
+        _ if charge.key.is_empty() => name.push(NO_KEY),
         KeyForm::Plain => write_value(charge.key, name)?,
         KeyForm::Values => write_values(charge.key, name)?,
         KeyForm::Secret => return None,
@@ -81,11 +81,11 @@ fn write_values(key: &[u8], name: &mut KeyName) -> Option<()> {
     let mut bytes_read = 0;
     for value in key_values(key) {
         if bytes_read > 0 {
-            name.push(BETWEEN);
+            name.push(VALUE_SEPARATOR);
         }
         bytes_read += match value {
             KeyValue::Absent => {
-                name.push(ABSENT);
+                name.push(ABSENT_VALUE);
                 1
             }
             KeyValue::Text(text) => {
@@ -128,7 +128,7 @@ mod tests {
     use super::after_hash_tag;
 
     #[test]
-    fn the_counter_is_what_follows_the_tag() {
+    fn the_counter_follows_the_hash_tag() {
         assert_eq!(after_hash_tag(b"tg:1{user}Zm9v"), b"Zm9v");
         assert_eq!(after_hash_tag(b"tg"), b"");
     }

@@ -14,11 +14,11 @@ mod connect;
 mod deadline;
 mod deny_cache;
 mod desk;
-mod giving_back;
+mod refunds;
 mod heartbeat;
 mod key_name;
 mod leasing;
-mod order;
+mod plan;
 mod runtime;
 mod script;
 mod servers;
@@ -28,9 +28,9 @@ mod stats;
 mod store;
 #[cfg(test)]
 mod testing;
-mod ticking;
+mod tick;
 mod url;
-mod watching;
+mod watch;
 
 pub use runtime::StoreRuntime;
 pub use servers::{
@@ -40,7 +40,7 @@ pub use servers::{
 pub use settings::{ClientCertificate, RedisSettings};
 pub use stats::{FailureCounts, StoreStats};
 pub use store::RedisStore;
-pub use ticking::StoreTicks;
+pub use tick::StoreTicks;
 pub use url::{StoreUrl, UrlError};
 
 /// A [`Limiter`](crate::Limiter) whose counters are in Redis.

@@ -36,7 +36,7 @@ pub(super) struct TaskRuntime {
 
 /// A runtime of the store's own. Its thread ends when this is dropped.
 pub(super) struct OwnRuntime {
-    _end: oneshot::Sender<()>,
+    _stop_on_drop: oneshot::Sender<()>,
 }
 
 impl TaskRuntime {
@@ -44,11 +44,11 @@ impl TaskRuntime {
         match settings.runtime {
             StoreRuntime::Current => match Handle::try_current() {
                 Ok(handle) => Ok(Self { handle, own: None }),
-                Err(_) => Err(no_runtime(settings, "there is no tokio runtime on this thread")),
+                Err(_) => Err(runtime_error(settings, "there is no tokio runtime on this thread")),
             },
             StoreRuntime::Own => {
                 let (handle, own) = OwnRuntime::start().map_err(|error| {
-                    no_runtime(settings, &format!("a runtime of its own cannot be started ({error})"))
+                    runtime_error(settings, &format!("a runtime of its own cannot be started ({error})"))
                 })?;
                 Ok(Self { handle, own: Some(own) })
             }
@@ -65,7 +65,7 @@ impl TaskRuntime {
             return future.await;
         }
         let task = self.handle.spawn(future);
-        task.await.unwrap_or_else(|_| Err(no_runtime(settings, "the runtime has ended")))
+        task.await.unwrap_or_else(|_| Err(runtime_error(settings, "the runtime has ended")))
     }
 }
 
@@ -78,18 +78,18 @@ impl OwnRuntime {
             // Nothing is ever sent: this ends when the sender is dropped.
             let _ = runtime.block_on(ended);
         })?;
-        Ok((handle, Self { _end: end }))
+        Ok((handle, Self { _stop_on_drop: end }))
     }
 }
 
 /// A thread of the store could not be started.
-pub(super) fn no_thread(settings: &RedisSettings, error: &io::Error) -> ConnectError {
+pub(super) fn thread_error(settings: &RedisSettings, error: &io::Error) -> ConnectError {
     let what = format!("a thread cannot be started ({error})");
     let hint = "the system limits the number of threads: see `ulimit -u`";
     ConnectError::new(ConnectErrorKind::NoRuntime, &settings.url, what, hint)
 }
 
-fn no_runtime(settings: &RedisSettings, what: &str) -> ConnectError {
+fn runtime_error(settings: &RedisSettings, what: &str) -> ConnectError {
     let hint = "connect within `#[tokio::main]`, `Runtime::block_on` or after `Handle::enter`; or let the store have a \
                 runtime of its own: `settings.runtime = StoreRuntime::Own`";
     ConnectError::new(ConnectErrorKind::NoRuntime, &settings.url, what, hint)

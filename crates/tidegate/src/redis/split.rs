@@ -5,82 +5,82 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate_core::{Op, Outcome, Timestamp, Verdict};
+use tidegate_core::{Op, Outcome, Timestamp, OutcomeKind};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-use super::deny_cache::Denials;
-use super::desk::{Answer, Answered, Effect, Unanswered};
-use super::giving_back::{GivenBack, UnderWay, give_back};
-use super::leasing::{Unclaimed, holds_leases};
-use super::order::{Order, OrderCharge};
-use super::script::{Seen, counts_from, outcomes_of};
-use super::servers::Place;
-use super::store::{Asking, Inner, Patience};
-use crate::store::split::{Part, SplitPlan, all, decide};
+use super::deny_cache::DenialCaching;
+use super::desk::{PlanResult, TimedReply, PossibleEffect, PlanFailure};
+use super::refunds::{PartRefund, RefundGuard, spawn_refund};
+use super::leasing::{ReleaseOnDrop, holds_leases};
+use super::plan::{RedisPlan, RedisCharge};
+use super::script::{PlanReply, counts_from, preview_outcomes};
+use super::servers::KeyLocation;
+use super::store::{PendingReply, RedisInner, PlanBudget};
+use crate::store::split::{SplitPart, SplitPlan, all_ok, decide};
 use crate::store::{LeaseReply, Reply};
-use crate::{Outcomes, StoreFailure};
+use crate::{Outcomes, StoreError};
 
 /// A plan in several slots or servers.
-pub(super) struct Split {
-    pub inner: Arc<Inner>,
-    pub order: Order,
-    pub parts: Vec<Part<Place>>,
-    pub patience: Patience,
+pub(super) struct RedisSplitPlan {
+    pub inner: Arc<RedisInner>,
+    pub plan: RedisPlan,
+    pub parts: Vec<SplitPart<KeyLocation>>,
+    pub budget: PlanBudget,
 }
 
-impl Split {
+impl RedisSplitPlan {
     /// Decides the plan; changes nothing if it is only looked at.
-    pub(super) fn decide(self) -> JoinHandle<Result<(Reply, Unclaimed), StoreFailure>> {
-        let asked = self.ask();
-        let under_way = UnderWay::begin(&self.inner);
+    pub(super) fn decide(self) -> JoinHandle<Result<(Reply, ReleaseOnDrop), StoreError>> {
+        let asked = self.send_parts();
+        let under_way = RefundGuard::new(&self.inner);
         // It goes on whether or not anybody waits for it: what was charged for nothing has to be given back.
         self.inner.runtime.clone().spawn(async move {
-            let reply = decide(&self, answers(asked).await).await?;
+            let reply = decide(&self, collect_results(asked).await).await?;
             // The lease is given back if the caller does not take it.
             let releases = match reply.lease {
-                LeaseReply::Held(_) => self.parts.iter().filter_map(|part| self.release(part)).collect(),
+                LeaseReply::Held(_) => self.parts.iter().filter_map(|part| self.part_release(part)).collect(),
                 _ => Vec::new(),
             };
-            Ok((reply, Unclaimed::new(under_way, releases)))
+            Ok((reply, ReleaseOnDrop::new(under_way, releases)))
         })
     }
 
     /// Does to each part what can be done to each for itself.
-    pub(super) fn change(self) -> JoinHandle<Result<(), StoreFailure>> {
-        let asked = self.ask();
-        self.inner.runtime.spawn(async move { all_answered(asked).await.map(drop) })
+    pub(super) fn apply(self) -> JoinHandle<Result<(), StoreError>> {
+        let asked = self.send_parts();
+        self.inner.runtime.spawn(async move { all_replies(asked).await.map(drop) })
     }
 
     /// Puts an order for each part, now.
-    pub(super) fn ask(&self) -> Vec<Asking> {
-        self.inner.office.counters.splits.add(1);
+    pub(super) fn send_parts(&self) -> Vec<PendingReply> {
+        self.inner.context.counters.splits.add(1);
         // What is to be learned from a denial is known when all parts are.
-        let patience = Patience { denials: Denials::NotKept, ..self.patience };
-        let ask = |part: &Part<Place>| self.inner.put(part.place, self.part(part, self.order.op), patience);
+        let patience = PlanBudget { denial_caching: DenialCaching::Disabled, ..self.budget };
+        let ask = |part: &SplitPart<KeyLocation>| self.inner.enqueue(part.location, self.part_plan(part, self.plan.op), patience);
         self.parts.iter().map(ask).collect()
     }
 
-    fn part(&self, part: &Part<Place>, op: Op) -> Order {
+    fn part_plan(&self, part: &SplitPart<KeyLocation>, op: Op) -> RedisPlan {
         // All may turn out to be denied because one part is, and then the states say what that means for each.
-        Order::keeping_states(op, self.charges(part).cloned().collect()).owned_by(self.order.owner)
+        RedisPlan::with_states(op, self.charges(part).cloned().collect()).with_owner(self.plan.owner)
     }
 
-    pub(super) fn charges<'a>(&'a self, part: &'a Part<Place>) -> impl Iterator<Item = &'a OrderCharge> {
-        part.positions.iter().filter_map(|position| self.order.charges.get(*position))
+    pub(super) fn charges<'a>(&'a self, part: &'a SplitPart<KeyLocation>) -> impl Iterator<Item = &'a RedisCharge> {
+        part.positions.iter().filter_map(|position| self.plan.charges.get(*position))
     }
 
     /// The charges of a part that was admitted, but for those that stay or are released. One that only looked on and did
     /// not fit took less than its cost, so it stays.
-    fn refunded(&self, part: &Part<Place>, seen: &Seen) -> Charges {
+    fn refundable_charges(&self, part: &SplitPart<KeyLocation>, seen: &PlanReply) -> PartCharges {
         let states = seen.states.as_deref().unwrap_or(&[]);
         let charges = self.charges(part).zip(states).zip(&seen.outcomes);
-        let is_refunded = |charge: &OrderCharge, outcome: &Outcome| {
-            outcome.verdict == Verdict::Allowed && !charge.algorithm.counts_denied() && !holds_leases(charge)
+        let is_refunded = |charge: &RedisCharge, outcome: &Outcome| {
+            outcome.kind == OutcomeKind::Allowed && !charge.algorithm.counts_denied() && !holds_leases(charge)
         };
         charges
             .filter(|((charge, _), outcome)| is_refunded(charge, outcome))
-            .map(|((charge, state), _)| OrderCharge {
+            .map(|((charge, state), _)| RedisCharge {
                 counts_from: Some(counts_from(charge, state, seen.at)),
                 ..charge.clone()
             })
@@ -88,62 +88,62 @@ impl Split {
     }
 }
 
-impl SplitPlan for Split {
-    type Place = Place;
-    type Answer = Answered;
-    type Failure = Unanswered;
-    type GivingBack = Vec<JoinHandle<()>>;
+impl SplitPlan for RedisSplitPlan {
+    type Location = KeyLocation;
+    type PartReply = TimedReply;
+    type PartError = PlanFailure;
+    type PendingRefund = Vec<JoinHandle<()>>;
 
-    fn parts(&self) -> &[Part<Place>] {
+    fn parts(&self) -> &[SplitPart<KeyLocation>] {
         &self.parts
     }
 
-    fn decided(&self, _: &Part<Place>, answer: &Answered) -> (Verdict, Timestamp) {
-        (answer.seen.admitted, answer.seen.at)
+    fn part_decision(&self, _: &SplitPart<KeyLocation>, answer: &TimedReply) -> (OutcomeKind, Timestamp) {
+        (answer.reply.admitted, answer.reply.at)
     }
 
-    fn outcomes(&self, part: &Part<Place>, answer: &Answered, fate: Verdict) -> Outcomes {
-        let seen = &answer.seen;
-        if fate == Verdict::Allowed {
+    fn outcomes(&self, part: &SplitPart<KeyLocation>, answer: &TimedReply, fate: OutcomeKind) -> Outcomes {
+        let seen = &answer.reply;
+        if fate == OutcomeKind::Allowed {
             return seen.outcomes.clone();
         }
-        let charges: Charges = self.charges(part).cloned().collect();
+        let charges: PartCharges = self.charges(part).cloned().collect();
         let states = seen.states.as_deref().unwrap_or(&[]);
         match seen.admitted {
-            Verdict::Denied => {
-                if self.patience.denials == Denials::Kept {
-                    self.inner.office.deny_cache.keep(&charges, states, answer.when);
+            OutcomeKind::Denied => {
+                if self.budget.denial_caching == DenialCaching::Enabled {
+                    self.inner.context.deny_cache.insert_denial(&charges, states, answer.time);
                 }
                 seen.outcomes.clone()
             }
-            Verdict::Allowed => outcomes_of(&charges, states, seen.at, Verdict::Denied),
+            OutcomeKind::Allowed => preview_outcomes(&charges, states, seen.at, OutcomeKind::Denied),
         }
     }
 
-    async fn one_lease(&self, answers: &[Answered]) -> Result<LeaseReply, StoreFailure> {
-        Ok(self.lease_of(answers).await?.map_or(LeaseReply::None, LeaseReply::Held))
+    async fn merge_leases(&self, answers: &[TimedReply]) -> Result<LeaseReply, StoreError> {
+        Ok(self.merge_leases(answers).await?.map_or(LeaseReply::None, LeaseReply::Held))
     }
 
     /// Gives back what a part was charged for nothing, but for what counts denied attempts. A part that was denied was charged
     /// nothing. Of a part that did not answer only leases are given back: a release does nothing where there is none.
-    fn give_back(&self, part: &Part<Place>, answer: Result<&Answered, &Unanswered>) -> Vec<JoinHandle<()>> {
+    fn refund_part(&self, part: &SplitPart<KeyLocation>, answer: Result<&TimedReply, &PlanFailure>) -> Vec<JoinHandle<()>> {
         let (refund, release) = match answer {
-            Ok(answer) if self.order.op.charges() && answer.seen.admitted == Verdict::Allowed => {
-                let order = Order::new(Op::Refund { charged_at: None }, self.refunded(part, &answer.seen));
+            Ok(answer) if self.plan.op.charges() && answer.reply.admitted == OutcomeKind::Allowed => {
+                let order = RedisPlan::new(Op::Refund { charged_at: None }, self.refundable_charges(part, &answer.reply));
                 // Denials are kept only of plans of which every charge is refunded, so there is a state for each.
-                let states = answer.seen.states.clone().filter(|_| self.patience.denials == Denials::Kept);
-                let before = states.map(|states| (states, answer.when));
-                let refund = GivenBack { place: part.place, order, before };
-                (Some(refund).filter(|refund| !refund.order.charges.is_empty()), self.release(part))
+                let states = answer.reply.states.clone().filter(|_| self.budget.denial_caching == DenialCaching::Enabled);
+                let before = states.map(|states| (states, answer.time));
+                let refund = PartRefund { location: part.location, plan: order, before };
+                (Some(refund).filter(|refund| !refund.plan.charges.is_empty()), self.part_release(part))
             }
-            Err(Unanswered { effect: Effect::Unknown, .. }) => (None, self.release(part)),
+            Err(PlanFailure { effect: PossibleEffect::Unknown, .. }) => (None, self.part_release(part)),
             _ => (None, None),
         };
-        [refund, release].into_iter().flatten().map(|part| give_back(&self.inner, part)).collect()
+        [refund, release].into_iter().flatten().map(|part| spawn_refund(&self.inner, part)).collect()
     }
 
-    async fn given_back(&self, parts: Vec<Vec<JoinHandle<()>>>) {
-        let _ = timeout_at(self.patience.just_before(Instant::now()), async {
+    async fn finish_refunds(&self, parts: Vec<Vec<JoinHandle<()>>>) {
+        let _ = timeout_at(self.budget.before_deadline(Instant::now()), async {
             for part in parts.into_iter().flatten() {
                 let _ = part.await;
             }
@@ -151,27 +151,27 @@ impl SplitPlan for Split {
         .await;
     }
 
-    fn failure(&self, failure: &Unanswered) -> StoreFailure {
-        failure.why.clone()
+    fn store_error(&self, failure: &PlanFailure) -> StoreError {
+        failure.error.clone()
     }
 }
 
-type Charges = SmallVec<[OrderCharge; 2]>;
+type PartCharges = SmallVec<[RedisCharge; 2]>;
 
 /// What each part was answered.
-async fn answers(asked: Vec<Asking>) -> Vec<Answer> {
-    let mut answers: Vec<Answer> = Vec::with_capacity(asked.len());
+async fn collect_results(asked: Vec<PendingReply>) -> Vec<PlanResult> {
+    let mut answers: Vec<PlanResult> = Vec::with_capacity(asked.len());
     for asking in asked {
-        let lost = Unanswered::unasked(StoreFailure::RuntimeGone);
+        let lost = PlanFailure::not_sent(StoreError::RuntimeGone);
         answers.push(asking.await.unwrap_or(Err(lost)));
     }
     answers
 }
 
 /// What all parts were answered, or why one was not.
-pub(super) async fn all_answered(asked: Vec<Asking>) -> Result<Vec<Answered>, StoreFailure> {
-    all(answers(asked).await).map_err(|answers| {
+pub(super) async fn all_replies(asked: Vec<PendingReply>) -> Result<Vec<TimedReply>, StoreError> {
+    all_ok(collect_results(asked).await).map_err(|answers| {
         let unanswered = answers.into_iter().find_map(Result::err);
-        unanswered.map_or(StoreFailure::TimedOut, |unanswered| unanswered.why)
+        unanswered.map_or(StoreError::TimedOut, |unanswered| unanswered.error)
     })
 }

@@ -3,18 +3,18 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::servers::ServersStats;
-use crate::StoreFailure;
+use crate::StoreError;
 
 /// What a [`RedisStore`](super::RedisStore) has done so far. All numbers but those that say otherwise only grow.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StoreStats {
     /// Plans, or parts of plans that were split, that were put into calls.
-    pub orders: u64,
+    pub plans: u64,
     /// Calls of the script that they were put into.
     pub calls: u64,
     /// Rounds, pipelines of calls, that brought an answer.
-    pub rounds_answered: u64,
+    pub pipelines_answered: u64,
     /// Orders that went along with another one in the same call that has the same keys and limits.
     pub coalesced: u64,
     /// Denials from memory.
@@ -59,12 +59,12 @@ impl FailureCounts {
     /// Each with the reason that metrics know it by, as [`StoreFailure::as_str`] has it.
     pub fn by_reason(&self) -> [(&'static str, u64); 6] {
         [
-            (StoreFailure::TimedOut.as_str(), self.timed_out),
-            (StoreFailure::Away.as_str(), self.away),
-            (StoreFailure::Overloaded.as_str(), self.overloaded),
+            (StoreError::TimedOut.as_str(), self.timed_out),
+            (StoreError::BreakerOpen.as_str(), self.away),
+            (StoreError::Overloaded.as_str(), self.overloaded),
             ("refused", self.refused),
             ("unreadable", self.unreadable),
-            (StoreFailure::RuntimeGone.as_str(), self.runtime_gone),
+            (StoreError::RuntimeGone.as_str(), self.runtime_gone),
         ]
     }
 
@@ -76,10 +76,10 @@ impl FailureCounts {
 
 /// The numbers while they are counted.
 #[derive(Default)]
-pub(super) struct Counters {
-    pub orders: Count,
+pub(super) struct StoreCounters {
+    pub plans: Count,
     pub calls: Count,
-    pub rounds_answered: Count,
+    pub pipelines_answered: Count,
     pub coalesced: Count,
     pub deny_cache_hits: Count,
     pub splits: Count,
@@ -97,21 +97,21 @@ pub(super) struct Counters {
 #[derive(Default)]
 pub(super) struct Count(AtomicU64);
 
-impl Counters {
+impl StoreCounters {
     /// A question was not answered.
-    pub(super) fn failed(&self, failure: &StoreFailure) {
+    pub(super) fn count_failure(&self, failure: &StoreError) {
         let count = match failure {
-            StoreFailure::TimedOut => &self.timed_out,
-            StoreFailure::Away => &self.away,
-            StoreFailure::Overloaded => &self.overloaded,
-            StoreFailure::Refused(_) => &self.refused,
-            StoreFailure::Unreadable(_) => &self.unreadable,
-            StoreFailure::RuntimeGone => &self.runtime_gone,
+            StoreError::TimedOut => &self.timed_out,
+            StoreError::BreakerOpen => &self.away,
+            StoreError::Overloaded => &self.overloaded,
+            StoreError::Refused(_) => &self.refused,
+            StoreError::Unreadable(_) => &self.unreadable,
+            StoreError::RuntimeGone => &self.runtime_gone,
         };
         count.add(1);
     }
 
-    pub(super) fn failures(&self) -> FailureCounts {
+    pub(super) fn failure_counts(&self) -> FailureCounts {
         FailureCounts {
             timed_out: self.timed_out.get(),
             away: self.away.get(),

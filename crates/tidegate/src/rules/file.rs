@@ -26,7 +26,7 @@ pub(crate) struct RulesFile {
 #[derive(Debug)]
 pub(crate) struct FileRule {
     pub rule: Rule,
-    pub at: RuleSpans,
+    pub spans: RuleSpans,
 }
 
 /// Where the parts of a rule stand; of lists, one for each of the rule's, or none where nobody will ask.

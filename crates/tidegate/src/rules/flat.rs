@@ -1,9 +1,9 @@
 //! A file of names and values, such as settings are: read with the same YAML, positions and messages as rules.
 
 use super::diagnostic::Diagnostic;
-use super::load::{ReadFile, add_text};
+use super::load::{InputFile, add_source_text};
 use super::reader::Reader;
-use super::yaml::{self, Kind, Node, shown};
+use super::yaml::{self, NodeKind, Node, printable};
 use super::{FileId, Report, Span};
 
 /// A file that is one mapping of names to a value or a list of values each, and what is wrong with it.
@@ -34,7 +34,7 @@ pub struct FlatField {
     /// The name.
     pub name: String,
     /// Where the name stands.
-    pub at: Span,
+    pub span: Span,
     /// One value, or all of a list. Of one that could not be read, which is said already, there are none.
     pub values: Vec<FlatValue>,
 }
@@ -45,7 +45,7 @@ pub struct FlatValue {
     /// The text.
     pub text: String,
     /// Where it stands.
-    pub at: Span,
+    pub span: Span,
 }
 
 impl FlatFile {
@@ -54,19 +54,19 @@ impl FlatFile {
     /// at the [end](Self::finish). No message shows what stands behind a name that is one of the `secrets`.
     pub fn read(name: &str, bytes: &[u8], secrets: &[&str]) -> Result<Self, Report> {
         let mut report = Report::default();
-        let read = ReadFile { name: name.to_owned(), content: Ok(bytes.to_owned()) };
-        let Some(file) = add_text(&mut report, &read) else { return Err(report) };
+        let read = InputFile { name: name.to_owned(), content: Ok(bytes.to_owned()) };
+        let Some(file) = add_source_text(&mut report, &read) else { return Err(report) };
         let text = report.text(file);
         let nothing = |line: &str| line.trim_start().is_empty() || line.trim_start().starts_with('#');
         if text.lines().all(nothing) {
             return Ok(Self { report, file, root: None, fields: Vec::new() });
         }
         let root = yaml::read(&mut report, file);
-        report.show_as(file, &masked(&text, secrets));
+        report.replace_text(file, &mask_secrets(&text, secrets));
         let Some(root) = root else { return Err(report) };
         let mut reader = Reader::new(&mut report);
         let Some(mapping) = reader.mapping(&root) else { return Err(report) };
-        let fields = mapping.iter().map(|(key, value)| field(&mut reader, key, value)).collect();
+        let fields = mapping.iter().map(|(key, value)| flat_field(&mut reader, key, value)).collect();
         Ok(Self { report, file, root: Some(root), fields })
     }
 
@@ -76,7 +76,7 @@ impl FlatFile {
     }
 
     /// Takes note of something that is wrong with the file. The code is a few words that do not change.
-    pub fn refuse(&mut self, code: &'static str, at: Span, message: impl Into<String>, hint: Option<&str>) {
+    pub fn add_error(&mut self, code: &'static str, at: Span, message: impl Into<String>, hint: Option<&str>) {
         let found = Diagnostic::error(code, at, message);
         self.report.push(match hint {
             Some(hint) => found.hint(hint),
@@ -87,27 +87,27 @@ impl FlatFile {
     /// All that is wrong with it, if anything is.
     pub fn finish(mut self) -> Result<(), Report> {
         if let Some(root) = &self.root {
-            self.report.name_fields(self.file, root);
+            self.report.fill_field_paths(self.file, root);
         }
         self.report.sort();
         if self.report.has_errors() { Err(self.report) } else { Ok(()) }
     }
 }
 
-fn field(reader: &mut Reader<'_>, key: &Node, value: &Node) -> FlatField {
+fn flat_field(reader: &mut Reader<'_>, key: &Node, value: &Node) -> FlatField {
     let name = key.text().unwrap_or_default().to_owned();
     let values = match &value.kind {
-        Kind::Seq(items) => items.iter().filter_map(|item| one(reader, &name, item)).collect(),
-        _ => one(reader, &name, value).into_iter().collect(),
+        NodeKind::Seq(items) => items.iter().filter_map(|item| flat_value(reader, &name, item)).collect(),
+        _ => flat_value(reader, &name, value).into_iter().collect(),
     };
-    FlatField { name, at: key.span, values }
+    FlatField { name, span: key.span, values }
 }
 
-fn one(reader: &mut Reader<'_>, name: &str, node: &Node) -> Option<FlatValue> {
+fn flat_value(reader: &mut Reader<'_>, name: &str, node: &Node) -> Option<FlatValue> {
     match node.text() {
-        Some(text) => Some(FlatValue { text: text.to_owned(), at: node.span }),
+        Some(text) => Some(FlatValue { text: text.to_owned(), span: node.span }),
         None => {
-            let hint = format!("give `{}` a value, or leave it out", shown(name));
+            let hint = format!("give `{}` a value, or leave it out", printable(name));
             reader.wrong_type_hint(node, "a value", hint);
             None
         }
@@ -116,12 +116,12 @@ fn one(reader: &mut Reader<'_>, name: &str, node: &Node) -> Option<FlatValue> {
 
 /// The text with stars for what stands behind these names: the rest of the line, and the lines after it that are further in or of a list.
 /// It goes by lines and not by the tree, for a file that cannot be read has none.
-fn masked(text: &str, secrets: &[&str]) -> String {
+fn mask_secrets(text: &str, secrets: &[&str]) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut hiding = false;
     for line in text.split_inclusive('\n') {
         hiding &= line.starts_with([' ', '-', '\t', '\n', '\r']);
-        let open = if hiding { 0 } else { value_of_any(line, secrets).unwrap_or(line.len()) };
+        let open = if hiding { 0 } else { secret_value_start(line, secrets).unwrap_or(line.len()) };
         hiding |= open < line.len();
         shown.push_str(&line[..open]);
         for c in line[open..].chars() {
@@ -136,7 +136,7 @@ fn masked(text: &str, secrets: &[&str]) -> String {
 }
 
 /// Where the value of one of these names begins in a line.
-fn value_of_any(line: &str, names: &[&str]) -> Option<usize> {
+fn secret_value_start(line: &str, names: &[&str]) -> Option<usize> {
     let value_of = |name: &&str| {
         let after = line.find(*name)? + name.len();
         let rest = line[after..].trim_start_matches(['"', '\'', ' ', '\t']);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_comments_says_nothing() {
+    fn a_file_of_comments_has_no_fields() {
         let file = FlatFile::read("app.yaml", b"# port: 80\n\n", &[]).unwrap();
         assert!(file.fields().is_empty() && file.finish().is_ok());
     }

@@ -7,7 +7,7 @@ use tidegate_core::text::did_you_mean;
 
 use super::diagnostic::{Diagnostic, Report};
 use super::file::{FileRule, RulesFile, Spanned};
-use super::yaml::shown;
+use super::yaml::printable;
 use super::{Span, lint};
 
 /// The domains of these files, in the order in which the files name them.
@@ -16,7 +16,7 @@ pub(super) fn join(report: &mut Report, files: Vec<RulesFile>) -> Vec<Domain> {
     let mut places: HashMap<Box<str>, usize> = HashMap::new();
     for file in files {
         match places.get(&file.domain.value) {
-            Some(at) => add(report, &mut joined[*at], file),
+            Some(at) => merge_file(report, &mut joined[*at], file),
             None => {
                 places.insert(file.domain.value.clone(), joined.len());
                 joined.push(file);
@@ -33,9 +33,9 @@ pub(super) fn join(report: &mut Report, files: Vec<RulesFile>) -> Vec<Domain> {
 }
 
 /// Adds a file to the first of its domain.
-fn add(report: &mut Report, first: &mut RulesFile, mut next: RulesFile) {
-    if first.lookup == Lookup::Levels && next.lookup == Lookup::Levels {
-        let message = format!("domain `{}` has a file already", shown(&next.domain.value));
+fn merge_file(report: &mut Report, first: &mut RulesFile, mut next: RulesFile) {
+    if first.lookup == Lookup::DescriptorTree && next.lookup == Lookup::DescriptorTree {
+        let message = format!("domain `{}` has a file already", printable(&next.domain.value));
         let found = Diagnostic::error("duplicate-domain", next.domain.span, message);
         let found = found.related(first.domain.span, "the first");
         report.push(
@@ -43,8 +43,8 @@ fn add(report: &mut Report, first: &mut RulesFile, mut next: RulesFile) {
         );
         return;
     }
-    if (first.lookup == Lookup::Levels) != (next.lookup == Lookup::Levels) {
-        let message = format!("domain `{}` has files of both kinds", shown(&next.domain.value));
+    if (first.lookup == Lookup::DescriptorTree) != (next.lookup == Lookup::DescriptorTree) {
+        let message = format!("domain `{}` has files of both kinds", printable(&next.domain.value));
         let found = Diagnostic::error("contradiction", next.domain.span, message);
         report.push(
             found
@@ -55,7 +55,7 @@ fn add(report: &mut Report, first: &mut RulesFile, mut next: RulesFile) {
     match (&first.apply, &next.apply) {
         (Some(one), Some(other)) if one.value != other.value => {
             let message =
-                format!("the files of domain `{}` apply their rules differently", shown(&next.domain.value));
+                format!("the files of domain `{}` apply their rules differently", printable(&next.domain.value));
             let found = Diagnostic::error("contradiction", other.span, message);
             report.push(found.related(one.span, "here").hint("say it once, or the same everywhere"));
         }
@@ -78,24 +78,24 @@ fn domain(file: RulesFile) -> Domain {
 
 fn check(report: &mut Report, file: &RulesFile) {
     let pools = file.pools.iter().map(|pool| Spanned { value: &*pool.value.name, span: pool.span });
-    let pools = once(report, "pool", pools);
-    let names = file.rules.iter().map(|rule| Spanned { value: &*rule.rule.name, span: rule.at.name });
-    let names = once(report, "rule", names);
+    let pools = check_unique_names(report, "pool", pools);
+    let names = file.rules.iter().map(|rule| Spanned { value: &*rule.rule.name, span: rule.spans.name });
+    let names = check_unique_names(report, "rule", names);
     let mut was = HashMap::new();
     for rule in &file.rules {
         check_was(report, rule, &names, &mut was);
         check_replaces(report, rule, &names);
         for (pool, at) in rule.pools() {
             if !pools.contains_key(pool) {
-                let hint = meant(report, pool, &pools).unwrap_or_else(|| match file.lookup {
-                    Lookup::Levels => {
+                let hint = suggest_name(report, pool, &pools).unwrap_or_else(|| match file.lookup {
+                    Lookup::DescriptorTree => {
                         "files with descriptors have no pools; use a `signal`, or native rules".to_owned()
                     }
                     Lookup::Conditions => {
-                        format!("add it to the file: `pools: {{ {}: 1000 per second }}`", shown(pool))
+                        format!("add it to the file: `pools: {{ {}: 1000 per second }}`", printable(pool))
                     }
                 });
-                let message = format!("there is no pool `{}`", shown(pool));
+                let message = format!("there is no pool `{}`", printable(pool));
                 report.push(Diagnostic::error("unknown-pool", at, message).hint(hint));
             }
         }
@@ -103,7 +103,7 @@ fn check(report: &mut Report, file: &RulesFile) {
 }
 
 /// Where each name stands; that it stands once is checked.
-fn once<'a>(
+fn check_unique_names<'a>(
     report: &mut Report,
     what: &str,
     names: impl Iterator<Item = Spanned<&'a str>>,
@@ -113,7 +113,7 @@ fn once<'a>(
         match seen.get(name.value) {
             None => _ = seen.insert(name.value, name.span),
             Some(first) => {
-                let message = format!("two {what}s are named `{}`", shown(name.value));
+                let message = format!("two {what}s are named `{}`", printable(name.value));
                 let found = Diagnostic::error("duplicate-name", name.span, message).label("again here");
                 report.push(found.related(*first, "first here").hint("choose another name"));
             }
@@ -129,11 +129,11 @@ fn check_was<'a>(
     names: &HashMap<&str, Span>,
     was: &mut HashMap<&'a str, Span>,
 ) {
-    for (name, at) in rule.rule.was.iter().zip(&rule.at.was) {
-        let message = format!("the name `{}` is in use", shown(name));
+    for (name, at) in rule.rule.was.iter().zip(&rule.spans.was) {
+        let message = format!("the name `{}` is in use", printable(name));
         let found = Diagnostic::error("name-in-use", *at, message);
         if let Some(used) = names.get(&**name) {
-            let hint = if *used == rule.at.name {
+            let hint = if *used == rule.spans.name {
                 "a rule was called something else before; leave `was` out"
             } else {
                 "two rules cannot have the same counters; leave `was` out, or rename the other rule"
@@ -146,13 +146,13 @@ fn check_was<'a>(
 }
 
 fn check_replaces(report: &mut Report, rule: &FileRule, names: &HashMap<&str, Span>) {
-    for (name, at) in rule.rule.replaces.iter().zip(&rule.at.replaces) {
+    for (name, at) in rule.rule.replaces.iter().zip(&rule.spans.replaces) {
         if *name == rule.rule.name {
             let found = Diagnostic::error("replaces-itself", *at, "a rule cannot replace itself");
             report.push(found.hint("name the rules that do not apply where this one does"));
         } else if !names.contains_key(&**name) {
-            let hint = meant(report, name, names).unwrap_or_else(|| "name a rule of this domain".to_owned());
-            let message = format!("there is no rule `{}`", shown(name));
+            let hint = suggest_name(report, name, names).unwrap_or_else(|| "name a rule of this domain".to_owned());
+            let message = format!("there is no rule `{}`", printable(name));
             report.push(Diagnostic::error("unknown-rule", *at, message).hint(hint));
         }
     }
@@ -160,9 +160,9 @@ fn check_replaces(report: &mut Report, rule: &FileRule, names: &HashMap<&str, Sp
 
 /// A hint at the name that was meant. Not worked out for errors that are not kept, nor among more names than anybody
 /// wrote by hand: files may have a hundred thousand rules, and as many errors.
-fn meant(report: &Report, name: &str, known: &HashMap<&str, Span>) -> Option<String> {
+fn suggest_name(report: &Report, name: &str, known: &HashMap<&str, Span>) -> Option<String> {
     const NAMES_COMPARED_MAX: usize = 1_000;
-    if report.keeps_no_more_errors() || known.len() > NAMES_COMPARED_MAX {
+    if report.has_max_errors() || known.len() > NAMES_COMPARED_MAX {
         return None;
     }
     let mut known: Vec<&str> = known.keys().copied().collect();

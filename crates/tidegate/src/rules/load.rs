@@ -2,7 +2,7 @@
 
 mod paths;
 
-pub(super) use paths::{ReadFile, read_all};
+pub(super) use paths::{InputFile, read_files};
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub const BYTES_MAX: usize = 256 << 20;
 /// Rules that can be used.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Loaded {
+pub struct LoadedRules {
     /// The domains, in the order in which the files name them.
     pub domains: Vec<Domain>,
     /// Warnings, maybe.
@@ -30,96 +30,96 @@ pub struct Loaded {
 }
 
 /// The rules of one file, which messages call `name`.
-pub fn parse(name: &str, text: &str) -> Result<Loaded, Report> {
-    let mut loading = Loading::default();
-    loading.add(&ReadFile { name: name.to_owned(), content: Ok(text.into()) });
+pub fn parse(name: &str, text: &str) -> Result<LoadedRules, Report> {
+    let mut loading = RulesLoader::default();
+    loading.add(&InputFile { name: name.to_owned(), content: Ok(text.into()) });
     loading.finish()
 }
 
 /// The rules of all these files, and of the `*.yaml` and `*.yml` files right in these directories, in the order of
 /// their names. Files of one domain add up. Hidden files and directories in a directory are left out; a link to a
 /// file is a file.
-pub fn load(paths: &[PathBuf]) -> Result<Loaded, Report> {
-    load_read(&read_all(paths))
+pub fn load(paths: &[PathBuf]) -> Result<LoadedRules, Report> {
+    load_files(&read_files(paths))
 }
 
 /// The rules of files that were read.
-pub(super) fn load_read(files: &[ReadFile]) -> Result<Loaded, Report> {
-    let mut loading = Loading::default();
+pub(super) fn load_files(files: &[InputFile]) -> Result<LoadedRules, Report> {
+    let mut loading = RulesLoader::default();
     for file in files {
         loading.add(file);
     }
     if files.is_empty() {
-        let none = Diagnostic::of_file("no-files", FileId(0), "there are no files to read");
-        refuse(&mut loading.report, "", none);
+        let none = Diagnostic::file_error("no-files", FileId(0), "there are no files to read");
+        add_file_error(&mut loading.report, "", none);
     }
     loading.finish()
 }
 
 /// What was read so far.
 #[derive(Default)]
-struct Loading {
+struct RulesLoader {
     report: Report,
     files: Vec<RulesFile>,
     /// Of every file that is one, in their order.
     trees: Vec<(FileId, Node)>,
 }
 
-impl Loading {
+impl RulesLoader {
     /// Reads a file's text, whatever kind of rules it holds.
-    fn add(&mut self, file: &ReadFile) {
-        let Some(file) = add_text(&mut self.report, file) else { return };
+    fn add(&mut self, file: &InputFile) {
+        let Some(file) = add_source_text(&mut self.report, file) else { return };
         let Some(root) = yaml::read(&mut self.report, file) else { return };
         let mut reader = Reader::new(&mut self.report);
-        self.files.extend(of_any_kind(&mut reader, &root));
+        self.files.extend(read_rules_file(&mut reader, &root));
         self.trees.push((file, root));
     }
 
-    fn finish(mut self) -> Result<Loaded, Report> {
+    fn finish(mut self) -> Result<LoadedRules, Report> {
         let domains = join::join(&mut self.report, self.files);
         for (file, root) in &self.trees {
-            self.report.name_fields(*file, root);
+            self.report.fill_field_paths(*file, root);
         }
         self.report.sort();
         if self.report.has_errors() {
             return Err(self.report);
         }
-        Ok(Loaded { domains, report: self.report })
+        Ok(LoadedRules { domains, report: self.report })
     }
 }
 
 /// The text of a file, if it was read, is text and not too long. What is wrong with it is in the report then.
-pub(super) fn add_text(report: &mut Report, ReadFile { name, content }: &ReadFile) -> Option<FileId> {
+pub(super) fn add_source_text(report: &mut Report, InputFile { name, content }: &InputFile) -> Option<FileId> {
     let bytes = match content {
         Ok(bytes) => bytes,
-        Err(unread) => return refuse(report, name, (**unread).clone()),
+        Err(unread) => return add_file_error(report, name, (**unread).clone()),
     };
     if bytes.len() > FILE_BYTES_MAX {
         let message = format!("the file has more than {FILE_BYTES_MAX} bytes");
-        let found = Diagnostic::of_file("file-too-large", FileId(0), message);
-        return refuse(report, name, found.hint("split it into several"));
+        let found = Diagnostic::file_error("file-too-large", FileId(0), message);
+        return add_file_error(report, name, found.hint("split it into several"));
     }
     match str::from_utf8(bytes) {
         Ok(text) => Some(report.add_source(name, text)),
         Err(error) => {
             let at = error.valid_up_to();
             let message = format!("the file is not UTF-8: byte {at} (0x{:02x}) is not", bytes[at]);
-            let found = Diagnostic::of_file("not-utf-8", FileId(0), message);
-            refuse(report, name, found.hint("save it as UTF-8"))
+            let found = Diagnostic::file_error("not-utf-8", FileId(0), message);
+            add_file_error(report, name, found.hint("save it as UTF-8"))
         }
     }
 }
 
 /// Notes what is wrong with a file that is not read.
-fn refuse(report: &mut Report, name: &str, found: Diagnostic) -> Option<FileId> {
+fn add_file_error(report: &mut Report, name: &str, found: Diagnostic) -> Option<FileId> {
     let file = report.add_source(name, "");
     report.push(Diagnostic { file, ..found });
     None
 }
 
 /// What a file says. The kind is told by its fields; this is the one place that knows the kinds.
-fn of_any_kind(reader: &mut Reader<'_>, root: &Node) -> Option<RulesFile> {
-    if envoy::is_one(root) {
+fn read_rules_file(reader: &mut Reader<'_>, root: &Node) -> Option<RulesFile> {
+    if envoy::is_envoy_file(root) {
         return envoy::read(reader, root);
     }
     native::read(reader, root)

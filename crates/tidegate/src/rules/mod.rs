@@ -35,19 +35,19 @@ mod yaml;
 
 pub use crate::engine::Answer;
 pub use diagnostic::{Colour, DIAGNOSTICS_MAX, Diagnostic, Related, Report, Severity};
-pub use expectations::{RuleTests, STEP_TIMES_MAX, TESTS_REQUESTS_MAX, TestResult, TestResults, TestVerdict};
+pub use expectations::{RuleTests, STEP_TIMES_MAX, TESTS_REQUESTS_MAX, TestResult, TestResults, TestStatus};
 pub use flat::{FlatField, FlatFile, FlatValue};
-pub use load::{BYTES_MAX, FILES_MAX, Loaded, load, parse};
+pub use load::{BYTES_MAX, FILES_MAX, LoadedRules, load, parse};
 pub use native::{LIMITS_PER_RULE_MAX, NAME_BYTES_MAX};
 pub use owned_request::{OwnedDescriptor, OwnedRequest};
 pub use reloader::{Reload, Reloader};
 pub use schema::schema;
-pub use source::{Polled, Source};
+pub use source::{SourceUpdate, Source};
 pub use span::{FileId, Span};
 pub use tidegate_core::rules::{
-    Action, Apply, Asked, Attribute, CompiledLimit, Condition, CostFrom, DenyCache, Descriptor, Domain,
-    DomainRules, Elastic, ElasticBy, Entries, Entry, Fate, Key, KeyPart, Level, LimitAnswer, LimitId, Limits,
-    Lookup, Margin, Missing, NotALevel, OVERRIDE_RULE, OnStoreFailure, Pattern, Pool, Request, RequestLimit,
-    Rule, RuleLimit, Ruleset, RulesetError, Signal, Tiers, Unit,
+    Action, Apply, KeyStatus, Attribute, CompiledLimit, Condition, CostSource, DenyCache, Descriptor, Domain,
+    CompiledDomain, Elastic, ElasticSource, EntryPatterns, Entry, AnswerKind, KeySpec, KeyPart, Level, LimitAnswer, LimitId, RuleLimits,
+    Lookup, Margin, OnMissingKey, ParseLevelError, REQUEST_LIMIT_RULE, OnStoreFailure, Pattern, Pool, Request, RequestLimit,
+    Rule, RuleLimit, Ruleset, RulesetError, Signal, Tiers, TimeUnit,
 };
 pub use yaml::{DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX};

@@ -22,7 +22,7 @@ pub struct OwnedDescriptor {
 
 impl OwnedRequest {
     /// A copy of a request, without its domain.
-    pub fn of(request: &Request<'_>) -> Self {
+    pub fn from_request(request: &Request<'_>) -> Self {
         let entry = |entry: &Entry<'_>| (entry.key.into(), entry.value.into());
         let descriptor = |one: &Descriptor<'_>| OwnedDescriptor {
             entries: one.entries.iter().map(entry).collect(),
@@ -42,8 +42,8 @@ impl OwnedRequest {
     /// let user = request.lend("api", |request| request.descriptors[0].entries[0].value.to_owned());
     /// assert_eq!(user, "42");
     /// ```
-    pub fn lend<T>(&self, domain: &str, use_it: impl FnOnce(&Request<'_>) -> T) -> T {
-        let entries: Vec<Vec<Entry<'_>>> = self.descriptors.iter().map(OwnedDescriptor::lent).collect();
+    pub fn with_request<T>(&self, domain: &str, use_it: impl FnOnce(&Request<'_>) -> T) -> T {
+        let entries: Vec<Vec<Entry<'_>>> = self.descriptors.iter().map(OwnedDescriptor::borrow_entries).collect();
         let descriptors: Vec<Descriptor<'_>> = self
             .descriptors
             .iter()
@@ -55,7 +55,7 @@ impl OwnedRequest {
 }
 
 impl OwnedDescriptor {
-    fn lent(&self) -> Vec<Entry<'_>> {
+    fn borrow_entries(&self) -> Vec<Entry<'_>> {
         self.entries.iter().map(|(key, value)| Entry { key, value }).collect()
     }
 }

@@ -3,7 +3,7 @@
 use tidegate_core::rules::RulesetError;
 
 use super::diagnostic::Diagnostic;
-use super::{Polled, Report, Source};
+use super::{SourceUpdate, Report, Source};
 use crate::store::Store;
 use crate::{Clock, Engine};
 
@@ -22,7 +22,7 @@ pub enum Reload {
     /// The files are others, and what they say is in force. There may be warnings.
     Replaced(Report),
     /// The files are others, and cannot be used, for these reasons: the rules before go on.
-    Kept(Report),
+    Rejected(Report),
 }
 
 impl<C: Clock, S: Store> Reloader<C, S> {
@@ -40,11 +40,11 @@ impl<C: Clock, S: Store> Reloader<C, S> {
     /// Looks at the files, and puts into force what they say if it changed and can be used. No counter is reset.
     pub fn reload(&mut self) -> Reload {
         match self.source.poll() {
-            Polled::Unchanged => Reload::Unchanged,
-            Polled::Broken(report) => Reload::Kept(report),
-            Polled::Changed(loaded) => match self.engine.replace(loaded.domains) {
+            SourceUpdate::Unchanged => Reload::Unchanged,
+            SourceUpdate::Invalid(report) => Reload::Rejected(report),
+            SourceUpdate::Changed(loaded) => match self.engine.replace(loaded.domains) {
                 Ok(()) => Reload::Replaced(loaded.report),
-                Err(error) => Reload::Kept(refused(&error)),
+                Err(error) => Reload::Rejected(ruleset_report(&error)),
             },
         }
     }
@@ -52,9 +52,9 @@ impl<C: Clock, S: Store> Reloader<C, S> {
 
 /// Rules that were read and do not go together. Files are checked for that while they are read, where it can be said
 /// better.
-fn refused(error: &RulesetError) -> Report {
+fn ruleset_report(error: &RulesetError) -> Report {
     let mut report = Report::default();
     let file = report.add_source("all files together", "");
-    report.push(Diagnostic::of_file("rules-do-not-fit", file, error.to_string()));
+    report.push(Diagnostic::file_error("rules-do-not-fit", file, error.to_string()));
     report
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 
-use super::load::{ReadFile, load_read, read_all};
-use super::{Loaded, Report};
+use super::load::{InputFile, load_files, read_files};
+use super::{LoadedRules, Report};
 
 /// Rules files and directories of them, looked at again whenever somebody asks.
 ///
@@ -41,22 +41,22 @@ use super::{Loaded, Report};
 pub struct Source {
     paths: Vec<PathBuf>,
     /// Nobody can make files that look alike to it.
-    key: [u64; 2],
+    hash_key: [u64; 2],
     /// What there was when somebody asked last.
-    last: Option<Fingerprint>,
+    last_fingerprint: Option<Fingerprint>,
 }
 
 /// What became of files since somebody asked last.
 #[derive(Clone, Debug)]
-pub enum Polled {
+pub enum SourceUpdate {
     /// Nothing. If they were broken then, they are so still.
     Unchanged,
     /// They are others, and can be used. Also, when files were broken and are again as they were before: so whoever
     /// holds the last good ones learns that this is over.
-    Changed(Loaded),
+    Changed(LoadedRules),
     /// They are others, and cannot be used: this is what is wrong with them. It is said once. Whoever holds the last
     /// good ones goes on with them.
-    Broken(Report),
+    Invalid(Report),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Source {
     pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let random = RandomState::new();
         let key = [random.hash_one(1), random.hash_one(2)];
-        Self { paths: paths.into_iter().collect(), key, last: None }
+        Self { paths: paths.into_iter().collect(), hash_key: key, last_fingerprint: None }
     }
 
     /// The files and directories.
@@ -77,27 +77,27 @@ impl Source {
     }
 
     /// Reads the files, and says whether they are others than when this was called last. The first time they are.
-    pub fn poll(&mut self) -> Polled {
-        let files = read_all(&self.paths);
+    pub fn poll(&mut self) -> SourceUpdate {
+        let files = read_files(&self.paths);
         let now = self.fingerprint(&files);
-        if self.last.replace(now) == Some(now) {
-            return Polled::Unchanged;
+        if self.last_fingerprint.replace(now) == Some(now) {
+            return SourceUpdate::Unchanged;
         }
-        match load_read(&files) {
-            Ok(loaded) => Polled::Changed(loaded),
-            Err(report) => Polled::Broken(report),
+        match load_files(&files) {
+            Ok(loaded) => SourceUpdate::Changed(loaded),
+            Err(report) => SourceUpdate::Invalid(report),
         }
     }
 
     /// Of the names and all that is in the files, or why that could not be read.
-    fn fingerprint(&self, files: &[ReadFile]) -> Fingerprint {
-        let mut hasher = SipHasher24::new_with_keys(self.key[0], self.key[1]);
+    fn fingerprint(&self, files: &[InputFile]) -> Fingerprint {
+        let mut hasher = SipHasher24::new_with_keys(self.hash_key[0], self.hash_key[1]);
         // With its length before it, no part can run into the next.
         let mut add = |bytes: &[u8]| {
             hasher.write_usize(bytes.len());
             hasher.write(bytes);
         };
-        for ReadFile { name, content } in files {
+        for InputFile { name, content } in files {
             add(name.as_bytes());
             match content {
                 Ok(bytes) => {

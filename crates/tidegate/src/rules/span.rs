@@ -26,7 +26,7 @@ impl Span {
     }
 
     /// Whether `other` lies within it.
-    pub(super) fn holds(&self, other: &Span) -> bool {
+    pub(super) fn contains(&self, other: &Span) -> bool {
         self.file == other.file && self.start <= other.start && other.end <= self.end
     }
 }

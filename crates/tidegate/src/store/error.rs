@@ -5,11 +5,11 @@ use std::fmt;
 /// Why a store did not answer. What it was asked for may have been charged nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum StoreFailure {
+pub enum StoreError {
     /// Not in time.
     TimedOut,
     /// It has not answered for a while and is not asked, until a probe says that it is back.
-    Away,
+    BreakerOpen,
     /// Too many operations wait for it, so this one was not started.
     Overloaded,
     /// It answered that it cannot: what it said.
@@ -20,12 +20,12 @@ pub enum StoreFailure {
     RuntimeGone,
 }
 
-impl StoreFailure {
+impl StoreError {
     /// Its name in metrics.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::TimedOut => "timed_out",
-            Self::Away => "away",
+            Self::BreakerOpen => "away",
             Self::Overloaded => "overloaded",
             Self::Refused(_) => "refused",
             Self::Unreadable(_) => "unreadable",
@@ -34,11 +34,11 @@ impl StoreFailure {
     }
 }
 
-impl fmt::Display for StoreFailure {
+impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TimedOut => f.write_str("the shared store did not answer in time"),
-            Self::Away => f.write_str("the shared store does not answer, and is asked again when it is back"),
+            Self::BreakerOpen => f.write_str("the shared store does not answer, and is asked again when it is back"),
             Self::Overloaded => f.write_str("too many requests wait for the shared store"),
             Self::Refused(said) => write!(f, "the shared store refused: {said}"),
             Self::Unreadable(key) => write!(
@@ -54,4 +54,4 @@ impl fmt::Display for StoreFailure {
     }
 }
 
-impl std::error::Error for StoreFailure {}
+impl std::error::Error for StoreError {}

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::{
-    Charge, Counter, Limit, Mode, Nanos, OnStoreFailure, Op, Outcome, Plan, Timestamp, Verdict, Wait,
+    Charge, Counter, Limit, Mode, Nanos, OnStoreFailure, Op, Outcome, Plan, Timestamp, OutcomeKind, Wait,
 };
 
-use super::{Ask, LeaseReply, Reply, Response, Spawn, Store, StoreFailure, Watch, mixed};
+use super::{Ask, LeaseReply, Reply, Response, SpawnFn, Store, StoreError, Watch, mixed};
 use crate::Outcomes;
 use crate::memory::MemoryStore;
 
@@ -68,7 +68,7 @@ impl<S: Store> Store for Fallback<S> {
         }
     }
 
-    fn ask_without(&self, ask: &Ask<'_, '_>, _: &StoreFailure) -> Result<Reply, StoreFailure> {
+    fn ask_fallback(&self, ask: &Ask<'_, '_>, _: &StoreError) -> Result<Reply, StoreError> {
         let charges = ask.plan.charges();
         let on_failure = |charge: &Charge<'_>| charge.policy.on_store_failure;
         let is_local = |charge: &Charge<'_>| charge.policy.mode == Mode::Local;
@@ -84,7 +84,7 @@ impl<S: Store> Store for Fallback<S> {
         // A charge that is always counted here has all of its limit.
         let share = |charge: &Charge<'_>| match is_local(charge) {
             true => charge.counter.clone(),
-            false => charge.counter.share_of(nodes),
+            false => charge.counter.node_share(nodes),
         };
         let shares: Vec<Counter> = counted.iter().map(|index| share(&charges[*index])).collect();
         let mut plan = Plan::new();
@@ -94,12 +94,12 @@ impl<S: Store> Store for Fallback<S> {
         }
         let own = self.memory.ask_now(&Ask { op, plan: &plan, ..*ask });
         let mut outcomes: Outcomes =
-            charges.iter().map(|charge| of_unlimited(charge.counter.limit())).collect();
+            charges.iter().map(|charge| unlimited_outcome(charge.counter.limit())).collect();
         for (index, outcome) in counted.into_iter().zip(own.outcomes) {
             let charge = &charges[index];
-            outcomes[index] = if is_local(charge) { outcome } else { until_it_is_back(charge, outcome) };
+            outcomes[index] = if is_local(charge) { outcome } else { retry_when_store_is_back(charge, outcome) };
         }
-        Ok(Reply::decided(own.at, outcomes).with_lease(own.lease))
+        Ok(Reply::new(own.at, outcomes).with_lease(own.lease))
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -121,7 +121,7 @@ impl<S: Store> Store for Fallback<S> {
         }
     }
 
-    fn spawner(&self) -> Option<Spawn> {
+    fn spawner(&self) -> Option<SpawnFn> {
         self.shared.spawner()
     }
 
@@ -137,16 +137,16 @@ impl<S> std::fmt::Debug for Fallback<S> {
 }
 
 /// A share may never admit what the whole limit would: then the request is to be tried again when the store may be back.
-fn until_it_is_back(charge: &Charge<'_>, outcome: Outcome) -> Outcome {
+fn retry_when_store_is_back(charge: &Charge<'_>, outcome: Outcome) -> Outcome {
     let is_too_much = outcome.retry_after == Wait::NEVER && charge.cost <= charge.counter.limit().capacity();
     let retry_after = if is_too_much { Fallback::<()>::RETRY_AFTER } else { outcome.retry_after };
     Outcome { retry_after, ..outcome }
 }
 
 /// The outcome of a limit that is left out.
-fn of_unlimited(limit: &Limit) -> Outcome {
+fn unlimited_outcome(limit: &Limit) -> Outcome {
     Outcome {
-        verdict: Verdict::Allowed,
+        kind: OutcomeKind::Allowed,
         remaining: limit.rate().limit(),
         retry_after: Wait::NONE,
         reset_after: Nanos::ZERO,

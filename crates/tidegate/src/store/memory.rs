@@ -13,31 +13,31 @@ impl MemoryStore {
     pub(crate) fn ask_now(&self, ask: &Ask<'_, '_>) -> Reply {
         let Ask { op, plan, now, .. } = *ask;
         match op {
-            Op::Check => Reply::decided(now, self.check(plan, now)),
-            Op::Peek => Reply::decided(now, self.peek(plan, now)),
-            op => self.ask_rarely(op, ask),
+            Op::Check => Reply::new(now, self.check(plan, now)),
+            Op::Peek => Reply::new(now, self.peek(plan, now)),
+            op => self.ask_uncommon(op, ask),
         }
     }
 
     #[inline(never)]
-    fn ask_rarely(&self, op: Op, ask: &Ask<'_, '_>) -> Reply {
+    fn ask_uncommon(&self, op: Op, ask: &Ask<'_, '_>) -> Reply {
         let Ask { plan, now, .. } = *ask;
         match op {
             Op::Check | Op::Peek => self.ask_now(ask),
-            Op::Deny { counted } => Reply::decided(now, self.deny(plan, now, counted)),
+            Op::Deny { counted } => Reply::new(now, self.deny(plan, now, counted)),
             Op::Acquire { ttl } => {
                 let (outcomes, lease) = self.acquire(plan, now, ttl);
-                Reply::decided(now, outcomes).with_lease(lease.map_or(LeaseReply::None, LeaseReply::Held))
+                Reply::new(now, outcomes).with_lease(lease.map_or(LeaseReply::None, LeaseReply::Held))
             }
             Op::Renew { token, ttl } => {
-                Reply::done(now).with_lease(match self.renew(plan, &token, now, ttl) {
+                Reply::empty(now).with_lease(match self.renew(plan, &token, now, ttl) {
                     Renewal::Renewed(lease) => LeaseReply::Held(lease),
                     Renewal::AlreadyReleased => LeaseReply::AlreadyReleased,
                     Renewal::Expired => LeaseReply::Expired,
                     Renewal::WrongOwner => LeaseReply::WrongOwner,
                 })
             }
-            Op::Release { token } => Reply::done(now).with_lease(match self.release(plan, &token, now) {
+            Op::Release { token } => Reply::empty(now).with_lease(match self.release(plan, &token, now) {
                 Release::Released => LeaseReply::Released,
                 Release::AlreadyReleased => LeaseReply::AlreadyReleased,
                 Release::Expired => LeaseReply::Expired,
@@ -45,14 +45,14 @@ impl MemoryStore {
             }),
             Op::Refund { charged_at } => {
                 match charged_at {
-                    Some(charged_at) => self.refund_as_of(plan, charged_at, now),
+                    Some(charged_at) => self.refund_charged_at(plan, charged_at, now),
                     None => self.refund(plan, now),
                 }
-                Reply::done(now)
+                Reply::empty(now)
             }
             _ => {
                 self.reset(plan);
-                Reply::done(now)
+                Reply::empty(now)
             }
         }
     }

@@ -19,13 +19,13 @@ mod shared;
 pub(crate) mod split;
 mod watch;
 
-pub use error::StoreFailure;
+pub use error::StoreError;
 pub use fallback::Fallback;
 pub use into_store::IntoStore;
 pub use node::NodeStore;
-pub use shared::Shared;
+pub use shared::AsyncStore;
 pub use tidegate_core::{
-    Charge, ChargedAt, Counter, CounterId, DenyCache, Mode, Op, Outcome, Plan, PlanFull, Policy, Role,
+    Charge, ChargedAt, Counter, CounterId, DenyCache, Mode, Op, Outcome, Plan, PlanFull, StorePolicy, Role,
 };
 pub use watch::{PollChanged, Watch};
 
@@ -51,7 +51,7 @@ pub trait Store: Send + Sync {
 
     /// Decides a plan without asking, after the store failed: what each charge's
     /// [`on_store_failure`](tidegate_core::Policy::on_store_failure) says. A store without a [`Fallback`] cannot.
-    fn ask_without(&self, ask: &Ask<'_, '_>, error: &StoreFailure) -> Result<Reply, StoreFailure> {
+    fn ask_fallback(&self, ask: &Ask<'_, '_>, error: &StoreError) -> Result<Reply, StoreError> {
         let _ = ask;
         Err(error.clone())
     }
@@ -86,7 +86,7 @@ pub trait Store: Send + Sync {
     }
 
     /// What runs work to its end whether or not anybody waits for it; none if the store has nothing that could.
-    fn spawner(&self) -> Option<Spawn> {
+    fn spawner(&self) -> Option<SpawnFn> {
         None
     }
 
@@ -114,16 +114,16 @@ pub struct Ask<'a, 'p> {
 #[allow(clippy::large_enum_variant, reason = "memory answers at once, and a box would be an allocation")]
 pub enum Response {
     /// The reply.
-    Now(Result<Reply, StoreFailure>),
+    Now(Result<Reply, StoreError>),
     /// The reply comes later.
-    Later(Later),
+    Later(ReplyFuture),
 }
 
 /// A reply that comes later. It borrows nothing.
-pub type Later = Pin<Box<dyn Future<Output = Result<Reply, StoreFailure>> + Send>>;
+pub type ReplyFuture = Pin<Box<dyn Future<Output = Result<Reply, StoreError>> + Send>>;
 
 /// Runs work to its end.
-pub type Spawn = Box<dyn FnOnce(Pin<Box<dyn Future<Output = ()> + Send>>) + Send>;
+pub type SpawnFn = Box<dyn FnOnce(Pin<Box<dyn Future<Output = ()> + Send>>) + Send>;
 
 /// What a store did.
 #[derive(Clone, Debug)]
@@ -158,13 +158,13 @@ pub enum LeaseReply {
 impl Reply {
     /// A decided plan.
     #[inline]
-    pub fn decided(at: Timestamp, outcomes: Outcomes) -> Self {
+    pub fn new(at: Timestamp, outcomes: Outcomes) -> Self {
         Self { at, outcomes, lease: LeaseReply::None }
     }
 
     /// An operation without outcomes.
-    pub fn done(at: Timestamp) -> Self {
-        Self::decided(at, Outcomes::new())
+    pub fn empty(at: Timestamp) -> Self {
+        Self::new(at, Outcomes::new())
     }
 
     /// The same with what became of a lease.
@@ -175,25 +175,25 @@ impl Reply {
 
     /// Whether it has an outcome for every charge of the plan, if it was to be decided.
     #[inline]
-    pub(crate) fn answers(&self, op: Op, charges: usize) -> bool {
+    pub(crate) fn is_complete_for(&self, op: Op, charges: usize) -> bool {
         !op.decides() || self.outcomes.len() == charges
     }
 
     /// What is wrong with a reply that does not [answer](Self::answers).
     #[cold]
-    pub(crate) fn incomplete() -> StoreFailure {
-        StoreFailure::Refused("it answered for fewer limits than it was asked about".into())
+    pub(crate) fn incomplete_error() -> StoreError {
+        StoreError::Refused("it answered for fewer limits than it was asked about".into())
     }
 
     /// The reply, if it [answers](Self::answers).
-    pub(crate) fn checked(self, ask: &Ask<'_, '_>) -> Result<Self, StoreFailure> {
-        if self.answers(ask.op, ask.plan.charges().len()) { Ok(self) } else { Err(Self::incomplete()) }
+    pub(crate) fn require_complete(self, ask: &Ask<'_, '_>) -> Result<Self, StoreError> {
+        if self.is_complete_for(ask.op, ask.plan.charges().len()) { Ok(self) } else { Err(Self::incomplete_error()) }
     }
 }
 
 impl Response {
     /// The reply, when it is there.
-    pub async fn reply(self) -> Result<Reply, StoreFailure> {
+    pub async fn reply(self) -> Result<Reply, StoreError> {
         match self {
             Self::Now(reply) => reply,
             Self::Later(later) => later.await,
@@ -212,7 +212,7 @@ impl std::fmt::Debug for Response {
 
 impl LeaseReply {
     /// The lease, if it is held.
-    pub fn held(self) -> Option<Lease> {
+    pub fn into_lease(self) -> Option<Lease> {
         match self {
             Self::Held(lease) => Some(lease),
             _ => None,
@@ -222,10 +222,10 @@ impl LeaseReply {
     /// The same, with a lease of another clock as one of the caller's. It was asked for at `asked`, so it ends for its holder no
     /// later than in the store.
     #[must_use]
-    pub(crate) fn by_clock_of(self, asked: Timestamp) -> Self {
+    pub(crate) fn rebased_to(self, asked: Timestamp) -> Self {
         match self {
             Self::Held(lease) => {
-                Self::Held(Lease { since: asked, expires: asked.saturating_add(lease.lasts()), ..lease })
+                Self::Held(Lease { since: asked, expires: asked.saturating_add(lease.ttl()), ..lease })
             }
             other => other,
         }
@@ -260,8 +260,8 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).ask(ask)
     }
 
-    fn ask_without(&self, ask: &Ask<'_, '_>, error: &StoreFailure) -> Result<Reply, StoreFailure> {
-        (**self).ask_without(ask, error)
+    fn ask_fallback(&self, ask: &Ask<'_, '_>, error: &StoreError) -> Result<Reply, StoreError> {
+        (**self).ask_fallback(ask, error)
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -284,7 +284,7 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).watch(plan)
     }
 
-    fn spawner(&self) -> Option<Spawn> {
+    fn spawner(&self) -> Option<SpawnFn> {
         (**self).spawner()
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate_core::{Plan, Timestamp};
 
-use super::{Ask, Fallback, Reply, Response, Spawn, Store, StoreFailure, Watch};
+use super::{Ask, Fallback, Reply, Response, SpawnFn, Store, StoreError, Watch};
 use crate::memory::MemoryStore;
 
 /// Where a node counts: in its own memory, or in a store that a fleet shares. Clones are the same store.
@@ -50,8 +50,8 @@ impl Store for NodeStore {
         }
     }
 
-    fn ask_without(&self, ask: &Ask<'_, '_>, error: &StoreFailure) -> Result<Reply, StoreFailure> {
-        self.get().ask_without(ask, error)
+    fn ask_fallback(&self, ask: &Ask<'_, '_>, error: &StoreError) -> Result<Reply, StoreError> {
+        self.get().ask_fallback(ask, error)
     }
 
     #[inline]
@@ -80,7 +80,7 @@ impl Store for NodeStore {
         self.get().watch(plan)
     }
 
-    fn spawner(&self) -> Option<Spawn> {
+    fn spawner(&self) -> Option<SpawnFn> {
         self.get().spawner()
     }
 

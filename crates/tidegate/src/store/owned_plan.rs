@@ -1,7 +1,7 @@
 //! A plan that outlives the request that it was made for.
 
 use smallvec::SmallVec;
-use tidegate_core::{Charge, Counter, Plan, Policy, Role};
+use tidegate_core::{Charge, Counter, Plan, StorePolicy, Role};
 
 /// A plan that borrows nothing.
 #[derive(Clone, Debug)]
@@ -15,11 +15,11 @@ struct OwnedCharge {
     counter: Counter,
     cost: u64,
     role: Role,
-    policy: Policy,
+    policy: StorePolicy,
 }
 
 impl OwnedPlan {
-    pub(super) fn of(plan: &Plan<'_>) -> Self {
+    pub(super) fn from_plan(plan: &Plan<'_>) -> Self {
         let owned = |charge: &Charge<'_>| OwnedCharge {
             key: SmallVec::from_slice(charge.key),
             counter: charge.counter.clone(),
@@ -31,7 +31,7 @@ impl OwnedPlan {
     }
 
     pub(super) fn plan(&self) -> Plan<'_> {
-        plan_of(self.charges.iter().map(|owned| Charge {
+        plan_from_charges(self.charges.iter().map(|owned| Charge {
             key: &owned.key,
             counter: &owned.counter,
             cost: owned.cost,
@@ -42,7 +42,7 @@ impl OwnedPlan {
 }
 
 /// A plan of charges out of another plan.
-pub(super) fn plan_of<'a>(charges: impl Iterator<Item = Charge<'a>>) -> Plan<'a> {
+pub(super) fn plan_from_charges<'a>(charges: impl Iterator<Item = Charge<'a>>) -> Plan<'a> {
     let mut plan = Plan::new();
     for charge in charges {
         // The other plan has as many charges at least, each on a key of its own.

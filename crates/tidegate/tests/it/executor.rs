@@ -14,32 +14,32 @@ pub struct Task(usize);
 
 /// What a task came to, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Finished<T> {
+pub struct TaskOutput<T> {
     pub at: Timestamp,
     pub output: T,
 }
 
 pub struct Executor<'a, T> {
     clock: ManualClock,
-    tasks: Vec<State<'a, T>>,
+    tasks: Vec<TaskState<'a, T>>,
     runnable: Arc<Mutex<VecDeque<usize>>>,
     finished: Vec<Task>,
     /// The most sleepers that the clock ever had after all runnable tasks were polled.
     pub sleepers_max: usize,
 }
 
-struct State<'a, T> {
+struct TaskState<'a, T> {
     future: Option<Pin<Box<dyn Future<Output = T> + 'a>>>,
-    finished: Option<Finished<T>>,
+    finished: Option<TaskOutput<T>>,
     polls: usize,
 }
 
-struct Wakes {
+struct TaskWaker {
     task: usize,
     runnable: Arc<Mutex<VecDeque<usize>>>,
 }
 
-impl Wake for Wakes {
+impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
         let mut runnable = self.runnable.lock().unwrap();
         if !runnable.contains(&self.task) {
@@ -57,7 +57,7 @@ impl<'a, T> Executor<'a, T> {
     /// Adds a task, which is polled for the first time when tasks are run next.
     pub fn spawn(&mut self, future: impl Future<Output = T> + 'a) -> Task {
         let task = self.tasks.len();
-        self.tasks.push(State { future: Some(Box::pin(future)), finished: None, polls: 0 });
+        self.tasks.push(TaskState { future: Some(Box::pin(future)), finished: None, polls: 0 });
         self.runnable.lock().unwrap().push_back(task);
         Task(task)
     }
@@ -70,13 +70,13 @@ impl<'a, T> Executor<'a, T> {
     /// Polls whoever was woken, until nobody is.
     pub fn run_woken(&mut self) {
         while let Some(task) = self.next_runnable() {
-            let waker = Waker::from(Arc::new(Wakes { task, runnable: self.runnable.clone() }));
+            let waker = Waker::from(Arc::new(TaskWaker { task, runnable: self.runnable.clone() }));
             let state = &mut self.tasks[task];
             let Some(future) = &mut state.future else { continue };
             state.polls += 1;
             if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 state.future = None;
-                state.finished = Some(Finished { at: self.clock.now(), output });
+                state.finished = Some(TaskOutput { at: self.clock.now(), output });
                 self.finished.push(Task(task));
             }
         }
@@ -108,7 +108,7 @@ impl<'a, T> Executor<'a, T> {
         }
     }
 
-    pub fn finished(&self, task: Task) -> Option<&Finished<T>> {
+    pub fn finished(&self, task: Task) -> Option<&TaskOutput<T>> {
         self.tasks[task.0].finished.as_ref()
     }
 
@@ -118,7 +118,7 @@ impl<'a, T> Executor<'a, T> {
     }
 
     /// All that finished, in the order in which they did.
-    pub fn order(&self) -> &[Task] {
+    pub fn completion_order(&self) -> &[Task] {
         &self.finished
     }
 
@@ -126,7 +126,7 @@ impl<'a, T> Executor<'a, T> {
         self.tasks[task.0].polls
     }
 
-    pub fn polls_of_all(&self) -> usize {
+    pub fn total_polls(&self) -> usize {
         self.tasks.iter().map(|state| state.polls).sum()
     }
 

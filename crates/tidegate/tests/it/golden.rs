@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidegate::{Limiter, MEMORY_BYTES_MIN, ManualClock, MemoryStore, Timestamp};
-use tidegate_testing::golden_file::{Answer, GoldenFile};
+use tidegate_testing::golden_file::{GoldenDecision, GoldenFile};
 
 fn limiter(file: &GoldenFile, store: Arc<MemoryStore>) -> Limiter<ManualClock> {
     let builder =
@@ -15,8 +15,8 @@ fn limiter(file: &GoldenFile, store: Arc<MemoryStore>) -> Limiter<ManualClock> {
 }
 
 #[test]
-fn every_store_answers_as_the_files_say() {
-    let files = GoldenFile::all_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden"));
+fn limiters_match_the_golden_files() {
+    let files = GoldenFile::read_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden"));
     assert!(!files.is_empty());
     let stores: [fn() -> MemoryStore; 2] =
         [MemoryStore::unbounded, || MemoryStore::bounded(MEMORY_BYTES_MIN)];
@@ -25,10 +25,10 @@ fn every_store_answers_as_the_files_say() {
             let limiter = limiter(file, Arc::new(store()));
             for request in file.requests() {
                 let now = Timestamp::from_nanos(request.at_us * 1_000);
-                let peeked = Answer::of(&limiter.peek_at("key", request.cost, now));
-                let checked = Answer::of(&limiter.check_at("key", request.cost, now));
+                let peeked = GoldenDecision::from_decision(&limiter.peek_at("key", request.cost, now));
+                let checked = GoldenDecision::from_decision(&limiter.check_at("key", request.cost, now));
                 let at = format!("{:?}: {} {}", file.path, request.at_us, request.cost);
-                assert_eq!(Some(&checked), request.answer.as_ref(), "{at}");
+                assert_eq!(Some(&checked), request.decision.as_ref(), "{at}");
                 assert_eq!(peeked, checked, "peek: {at}");
             }
         }

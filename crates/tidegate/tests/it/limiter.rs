@@ -10,7 +10,7 @@ fn limiter(limits: &[&str], clock: &ManualClock) -> Limiter<ManualClock> {
     builder.clock(clock.clone()).build().unwrap()
 }
 
-fn admitted<C: Clock>(limiter: &Limiter<C>, attempts: u32) -> u32 {
+fn count_admitted<C: Clock>(limiter: &Limiter<C>, attempts: u32) -> u32 {
     (0..attempts).map(|_| u32::from(limiter.check("key", 1).is_allowed())).sum()
 }
 
@@ -19,14 +19,14 @@ fn the_tightest_limit_decides_and_a_denial_charges_none() {
     let clock = ManualClock::at(Timestamp::from_nanos(3_600_000_000_000));
     let limiter =
         limiter(&["2 per second", "{algorithm: fixed_window, limit: 5, per: 1h, name: hourly}"], &clock);
-    assert_eq!(admitted(&limiter, 10), 2);
+    assert_eq!(count_admitted(&limiter, 10), 2);
     let denied = limiter.check("key", 1);
     assert_eq!((denied.decided_by, denied.retry_after.span().unwrap().get()), (0, 500_000_000));
     clock.advance(Duration::from_secs(1));
-    assert_eq!(admitted(&limiter, 10), 2);
+    assert_eq!(count_admitted(&limiter, 10), 2);
     clock.advance(Duration::from_secs(1));
     // Had the eight denials charged the hourly limit, nothing would be left of its five.
-    assert_eq!(admitted(&limiter, 10), 1);
+    assert_eq!(count_admitted(&limiter, 10), 1);
     let denied = limiter.check("key", 1);
     assert_eq!(limiter.limits().nth(denied.decided_by).unwrap().name(), Some("hourly"));
     assert_eq!(denied.retry_after.span().unwrap().as_duration(), Duration::from_secs(3_598));
@@ -39,13 +39,13 @@ fn raising_and_lowering_a_limit_keeps_what_was_used() {
         let clock = ManualClock::at(Timestamp::from_nanos(7_200_000_000_000));
         let limit = |limit: u32| format!("{{algorithm: {algorithm}, limit: {limit}, per: 1h}}");
         let first = limiter(&[&limit(10)], &clock);
-        assert_eq!(admitted(&first, 5), 5);
-        let raised = first.changed([limit(20).as_str()]).unwrap();
+        assert_eq!(count_admitted(&first, 5), 5);
+        let raised = first.with_limits([limit(20).as_str()]).unwrap();
         // Windows keep their counts: 5 of 20 are used. A bucket keeps its share: half of 20 is used.
         let expected = if matches!(algorithm, "gcra" | "token_bucket") { 10 } else { 15 };
-        assert_eq!(admitted(&raised, 30), expected, "{algorithm}");
-        let lowered = raised.changed([limit(2).as_str()]).unwrap();
-        assert_eq!(admitted(&lowered, 5), 0, "{algorithm}");
+        assert_eq!(count_admitted(&raised, 30), expected, "{algorithm}");
+        let lowered = raised.with_limits([limit(2).as_str()]).unwrap();
+        assert_eq!(count_admitted(&lowered, 5), 0, "{algorithm}");
     }
 }
 
@@ -53,35 +53,35 @@ fn raising_and_lowering_a_limit_keeps_what_was_used() {
 fn a_changed_window_is_enforced_beside_the_old_one() {
     let clock = ManualClock::at(Timestamp::from_nanos(86_400_000_000_000));
     let old = limiter(&["{algorithm: fixed_window, limit: 3, per: 1m}"], &clock);
-    assert_eq!(admitted(&old, 3), 3);
-    let new = old.changed(["{algorithm: sliding_log, limit: 5, per: 1h}"]).unwrap();
+    assert_eq!(count_admitted(&old, 3), 3);
+    let new = old.with_limits(["{algorithm: sliding_log, limit: 5, per: 1h}"]).unwrap();
     assert_eq!(new.limits().count(), 2);
-    assert_eq!(admitted(&new, 10), 0, "no fresh window");
+    assert_eq!(count_admitted(&new, 10), 0, "no fresh window");
     clock.advance(Duration::from_secs(60));
-    assert_eq!(admitted(&new, 10), 5, "after the shorter window the new limit is alone");
+    assert_eq!(count_admitted(&new, 10), 5, "after the shorter window the new limit is alone");
     // Changed back within the hour: the log keeps its counts, and is enforced beside the window for a minute.
-    let back = new.changed(["{algorithm: fixed_window, limit: 3, per: 1m}"]).unwrap();
-    assert_eq!(admitted(&back, 10), 0);
+    let back = new.with_limits(["{algorithm: fixed_window, limit: 3, per: 1m}"]).unwrap();
+    assert_eq!(count_admitted(&back, 10), 0);
     clock.advance(Duration::from_secs(60));
-    assert_eq!(admitted(&back, 10), 3);
+    assert_eq!(count_admitted(&back, 10), 3);
 }
 
 /// October 26th 2025 has 25 hours in Paris, and what was used in its first is not given out again in its last.
 #[test]
 #[cfg(feature = "calendar")]
-fn a_changed_calendar_is_enforced_for_its_true_window() {
+fn a_changed_calendar_is_enforced_until_its_real_window_ends() {
     const MIDNIGHT_NS: u64 = 1_761_429_600_000_000_000;
     const MINUTES: u64 = 60;
     let clock = ManualClock::at(Timestamp::from_nanos(MIDNIGHT_NS));
     let old = limiter(&["{algorithm: fixed_window, limit: 3, per: day, align: {tz: Europe/Paris}}"], &clock);
-    assert_eq!(admitted(&old, 5), 3);
+    assert_eq!(count_admitted(&old, 5), 3);
     clock.advance(Duration::from_secs(30 * MINUTES));
-    let new = old.changed(["{algorithm: sliding_log, limit: 5, per: 3d}"]).unwrap();
-    assert_eq!(admitted(&new, 5), 0, "no fresh window");
+    let new = old.with_limits(["{algorithm: sliding_log, limit: 5, per: 3d}"]).unwrap();
+    assert_eq!(count_admitted(&new, 5), 0, "no fresh window");
     clock.advance(Duration::from_secs((24 * 60 + 15) * MINUTES));
-    assert_eq!(admitted(&new, 5), 0, "after 24 hours the day is not over");
+    assert_eq!(count_admitted(&new, 5), 0, "after 24 hours the day is not over");
     clock.advance(Duration::from_secs(15 * MINUTES));
-    assert_eq!(admitted(&new, 2), 2, "after 25 it is");
+    assert_eq!(count_admitted(&new, 2), 2, "after 25 it is");
 }
 
 #[test]
@@ -91,23 +91,23 @@ fn another_zone_or_billing_day_is_another_counter() {
     let month =
         |align: &str| format!("{{algorithm: fixed_window, limit: 3, per: month, align: {{{align}}}}}");
     let old = limiter(&[&month("tz: Europe/Paris")], &clock);
-    assert_eq!(admitted(&old, 5), 3);
+    assert_eq!(count_admitted(&old, 5), 3);
     for align in ["tz: Europe/Rome", "tz: Europe/Paris, day_of_month: 15"] {
-        let new = old.changed([month(align).as_str()]).unwrap();
+        let new = old.with_limits([month(align).as_str()]).unwrap();
         assert_eq!(new.limits().count(), 2, "{align}");
-        assert_eq!(admitted(&new, 5), 0, "{align}");
+        assert_eq!(count_admitted(&new, 5), 0, "{align}");
     }
-    let same = old.changed([month("tz: europe/paris, day_of_month: 1").as_str()]).unwrap();
+    let same = old.with_limits([month("tz: europe/paris, day_of_month: 1").as_str()]).unwrap();
     assert_eq!(same.limits().count(), 1);
 }
 
 #[test]
-fn the_limit_that_decided_is_named_rightly_while_others_retire() {
+fn the_deciding_limit_is_named_while_superseded_limits_remain() {
     let clock = ManualClock::default();
     let old = limiter(&["{limit: 9, per: 1m, name: x}", "{limit: 2, per: 1h, name: y}"], &clock);
-    assert_eq!(admitted(&old, 2), 2);
+    assert_eq!(count_admitted(&old, 2), 2);
     let changed = "{algorithm: sliding_log, limit: 90, per: 1m, name: x}";
-    let new = old.changed([changed, "{algorithm: sliding_log, limit: 90, per: 1h, name: y}"]).unwrap();
+    let new = old.with_limits([changed, "{algorithm: sliding_log, limit: 90, per: 1h, name: y}"]).unwrap();
     // The old x is out of force by now, the old y is not and has nothing left.
     clock.advance(Duration::from_secs(61));
     let denied = new.check("key", 1);
@@ -118,11 +118,11 @@ fn the_limit_that_decided_is_named_rightly_while_others_retire() {
 
 /// The old limit would deny it for an hour, and is enforced for a second.
 #[test]
-fn a_denial_by_a_limit_on_its_way_out_lasts_no_longer_than_that() {
+fn retry_after_ends_with_the_superseded_limit() {
     let clock = ManualClock::default();
     let old = limiter(&["1 per hour"], &clock);
-    assert_eq!(admitted(&old, 1), 1);
-    let new = old.changed(["{algorithm: fixed_window, limit: 2, per: 1s}"]).unwrap();
+    assert_eq!(count_admitted(&old, 1), 1);
+    let new = old.with_limits(["{algorithm: fixed_window, limit: 2, per: 1s}"]).unwrap();
     clock.advance(Duration::from_millis(400));
     for denied in [new.check("key", 1), new.peek("key", 1), new.lease("key", 1, None).0] {
         assert_eq!(denied.retry_after.span().unwrap().as_duration(), Duration::from_millis(600));
@@ -136,18 +136,18 @@ fn a_denial_by_a_limit_on_its_way_out_lasts_no_longer_than_that() {
 }
 
 #[test]
-fn a_named_limit_is_itself_wherever_it_stands() {
+fn a_named_limit_keeps_its_counter_at_any_position() {
     let clock = ManualClock::default();
     let first = limiter(&["{limit: 4, per: 1h, name: a}", "{limit: 9, per: 1h, name: b}"], &clock);
-    assert_eq!(admitted(&first, 10), 4);
-    let swapped = first.changed(["{limit: 9, per: 1h, name: b}", "{limit: 4, per: 1h, name: a}"]).unwrap();
-    assert_eq!(admitted(&swapped, 10), 0);
-    let without = first.changed(["{limit: 9, per: 1h, name: b}"]).unwrap();
-    assert_eq!(admitted(&without, 10), 5);
+    assert_eq!(count_admitted(&first, 10), 4);
+    let swapped = first.with_limits(["{limit: 9, per: 1h, name: b}", "{limit: 4, per: 1h, name: a}"]).unwrap();
+    assert_eq!(count_admitted(&swapped, 10), 0);
+    let without = first.with_limits(["{limit: 9, per: 1h, name: b}"]).unwrap();
+    assert_eq!(count_admitted(&without, 10), 5);
 }
 
 #[test]
-fn limits_put_together_in_code_are_those_of_their_text() {
+fn limits_built_in_code_equal_their_text() {
     let clock = ManualClock::default();
     let built = Limiter::builder()
         .limit(Limit::per(5, Duration::from_secs(3600)).name("a"))
@@ -158,12 +158,12 @@ fn limits_put_together_in_code_are_those_of_their_text() {
     let read =
         limiter(&["{limit: 5, per: 1h, name: a}", "{algorithm: concurrency, limit: 3, ttl: 1m}"], &clock);
     assert!(built.limits().eq(read.limits()));
-    let changed = built.changed([Limit::per_hour(4).name("a")]).unwrap();
+    let changed = built.with_limits([Limit::per_hour(4).name("a")]).unwrap();
     assert_eq!(changed.limits().next(), Some(&"{limit: 4, per: 1h, name: a}".parse().unwrap()));
 }
 
 #[test]
-fn errors_say_what_is_wrong_and_what_would_be_right() {
+fn errors_name_the_problem_and_give_a_hint() {
     let error = |limits: &[&str]| {
         let builder = limits.iter().fold(Limiter::builder(), |builder, limit| builder.limit(*limit));
         builder.build().err().unwrap().to_string()
@@ -189,7 +189,7 @@ fn errors_say_what_is_wrong_and_what_would_be_right() {
 }
 
 #[test]
-fn the_system_clock_runs_with_the_wall_and_never_steps_back() {
+fn the_system_clock_follows_wall_time_and_never_steps_back() {
     #[allow(clippy::disallowed_methods, reason = "the clock is held against the wall")]
     let wall_ns = || {
         let wall = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap();
@@ -210,7 +210,7 @@ fn the_system_clock_runs_with_the_wall_and_never_steps_back() {
 }
 
 #[test]
-fn keys_of_any_type_have_counters_of_their_own() {
+fn keys_of_different_types_have_separate_counters() {
     let limiter = Limiter::builder().limit("1 per hour").clock(ManualClock::default()).build().unwrap();
     let address: IpAddr = "2001:db8::1".parse().unwrap();
     let neighbour: IpAddr = "2001:db8::2".parse().unwrap();

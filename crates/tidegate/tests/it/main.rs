@@ -22,9 +22,9 @@ mod rules_envoy;
 mod rules_file;
 #[cfg(feature = "rules")]
 mod rules_source;
-mod shared;
+mod shared_store;
 mod snapshot;
 mod store;
 mod threads;
-mod turn;
+mod wait_result;
 mod waiting;

@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use tidegate::store::{Ask, LeaseReply, Reply, Response};
-use tidegate::store::{Charge, Counter, Fallback, Mode, Op, Plan, Policy, Role, Store};
-use tidegate::{MemoryStore, StoreFailure, Timestamp, Verdict};
+use tidegate::store::{Charge, Counter, Fallback, Mode, Op, Plan, StorePolicy, Role, Store};
+use tidegate::{MemoryStore, StoreError, Timestamp, OutcomeKind};
 
 const NOW_NS: u64 = 1_750_000_000_000_000_000;
 
 /// A shared store that counts how often it is asked, and may be away.
-struct Shared {
+struct TestSharedStore {
     memory: Arc<MemoryStore>,
     asked: AtomicUsize,
     is_away: bool,
 }
 
-impl Store for Shared {
+impl Store for TestSharedStore {
     fn ask(&self, ask: &Ask<'_, '_>) -> Response {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        if self.is_away { Response::Now(Err(StoreFailure::Away)) } else { self.memory.ask(ask) }
+        if self.is_away { Response::Now(Err(StoreError::BreakerOpen)) } else { self.memory.ask(ask) }
     }
 
     fn live_nodes(&self) -> NonZeroU32 {
@@ -29,8 +29,8 @@ impl Store for Shared {
     }
 }
 
-fn fallback(is_away: bool) -> Fallback<Shared> {
-    let shared = Shared { memory: Arc::new(MemoryStore::unbounded()), asked: AtomicUsize::new(0), is_away };
+fn fallback(is_away: bool) -> Fallback<TestSharedStore> {
+    let shared = TestSharedStore { memory: Arc::new(MemoryStore::unbounded()), asked: AtomicUsize::new(0), is_away };
     Fallback::new(shared, Arc::new(MemoryStore::unbounded()))
 }
 
@@ -39,7 +39,7 @@ fn counter(name: &str, limit: &str) -> Counter {
 }
 
 fn local<'a>(counter: &'a Counter, cost: u64) -> Charge<'a> {
-    let policy = Policy { mode: Mode::Local, ..Policy::DEFAULT };
+    let policy = StorePolicy { mode: Mode::Local, ..StorePolicy::DEFAULT };
     Charge { policy, ..Charge::new(b"key", counter, cost) }
 }
 
@@ -55,11 +55,11 @@ fn plan<'a>(charges: &[Charge<'a>]) -> Plan<'a> {
     plan
 }
 
-fn ask(store: &impl Store, op: Op, charges: &[Charge<'_>]) -> Result<Reply, StoreFailure> {
+fn ask(store: &impl Store, op: Op, charges: &[Charge<'_>]) -> Result<Reply, StoreError> {
     ask_at(store, op, charges, NOW_NS)
 }
 
-fn ask_at(store: &impl Store, op: Op, charges: &[Charge<'_>], now_ns: u64) -> Result<Reply, StoreFailure> {
+fn ask_at(store: &impl Store, op: Op, charges: &[Charge<'_>], now_ns: u64) -> Result<Reply, StoreError> {
     let (plan, now) = (plan(charges), Timestamp::from_nanos(now_ns));
     match store.ask(&Ask { op, plan: &plan, now, deadline: None }) {
         Response::Now(reply) => reply,
@@ -67,21 +67,21 @@ fn ask_at(store: &impl Store, op: Op, charges: &[Charge<'_>], now_ns: u64) -> Re
     }
 }
 
-fn left(reply: &Reply) -> Vec<u64> {
+fn remaining(reply: &Reply) -> Vec<u64> {
     reply.outcomes.iter().map(|outcome| outcome.remaining).collect()
 }
 
-fn verdicts(reply: &Reply) -> Vec<Verdict> {
-    reply.outcomes.iter().map(|outcome| outcome.verdict).collect()
+fn outcome_kinds(reply: &Reply) -> Vec<OutcomeKind> {
+    reply.outcomes.iter().map(|outcome| outcome.kind).collect()
 }
 
 #[test]
-fn each_charge_is_counted_in_its_place() {
+fn each_charge_is_counted_in_the_store_of_its_mode() {
     let store = fallback(false);
     let (a, b, c) = (counter("a", "10/h"), counter("b", "20/h"), counter("c", "30/h"));
     let charges = [local(&a, 1), shared(&b, 2), local(&c, 3)];
-    assert_eq!(left(&ask(&store, Op::Peek, &charges).unwrap()), [9, 18, 27]);
-    assert_eq!(left(&ask(&store, Op::Check, &charges).unwrap()), [9, 18, 27]);
+    assert_eq!(remaining(&ask(&store, Op::Peek, &charges).unwrap()), [9, 18, 27]);
+    assert_eq!(remaining(&ask(&store, Op::Check, &charges).unwrap()), [9, 18, 27]);
     let now = Timestamp::from_nanos(NOW_NS);
     let whole = plan(&[local(&a, 0), shared(&b, 0), local(&c, 0)]);
     let remaining = |memory: &MemoryStore| -> Vec<u64> {
@@ -99,36 +99,36 @@ fn a_plan_of_local_charges_never_asks_the_shared_store() {
     let store = fallback(true);
     let (a, b) = (counter("a", "1/h"), counter("b", "2/h"));
     for (op, verdict) in
-        [(Op::Peek, Verdict::Allowed), (Op::Check, Verdict::Allowed), (Op::Check, Verdict::Denied)]
+        [(Op::Peek, OutcomeKind::Allowed), (Op::Check, OutcomeKind::Allowed), (Op::Check, OutcomeKind::Denied)]
     {
         let reply = ask(&store, op, &[local(&a, 1), local(&b, 1)]).unwrap();
-        assert_eq!(verdicts(&reply)[0], verdict);
+        assert_eq!(outcome_kinds(&reply)[0], verdict);
     }
     ask(&store, Op::Reset, &[local(&a, 1)]).unwrap();
     assert_eq!(store.shared().asked.load(Ordering::Relaxed), 0);
 }
 
 #[test]
-fn a_denial_in_one_place_charges_nothing_in_the_other() {
+fn a_denial_in_one_store_charges_nothing_in_the_other() {
     let (tight, wide) = (counter("tight", "5/h"), counter("wide", "10/h"));
     let store = fallback(false);
     for _ in 0..2 {
         let denied = ask(&store, Op::Check, &[local(&tight, 6), shared(&wide, 1)]).unwrap();
-        assert_eq!(verdicts(&denied), [Verdict::Denied, Verdict::Allowed]);
-        assert_eq!(left(&denied), [5, 10]);
-        assert_eq!(left(&ask(&store, Op::Peek, &[local(&tight, 6), shared(&wide, 1)]).unwrap()), [5, 10]);
+        assert_eq!(outcome_kinds(&denied), [OutcomeKind::Denied, OutcomeKind::Allowed]);
+        assert_eq!(remaining(&denied), [5, 10]);
+        assert_eq!(remaining(&ask(&store, Op::Peek, &[local(&tight, 6), shared(&wide, 1)]).unwrap()), [5, 10]);
     }
     let store = fallback(false);
     for _ in 0..2 {
         let denied = ask(&store, Op::Check, &[shared(&tight, 6), local(&wide, 1)]).unwrap();
-        assert_eq!(verdicts(&denied), [Verdict::Denied, Verdict::Allowed]);
-        assert_eq!(left(&denied), [5, 10]);
-        assert_eq!(left(&ask(&store, Op::Peek, &[shared(&tight, 6), local(&wide, 1)]).unwrap()), [5, 10]);
+        assert_eq!(outcome_kinds(&denied), [OutcomeKind::Denied, OutcomeKind::Allowed]);
+        assert_eq!(remaining(&denied), [5, 10]);
+        assert_eq!(remaining(&ask(&store, Op::Peek, &[shared(&tight, 6), local(&wide, 1)]).unwrap()), [5, 10]);
     }
 }
 
 #[test]
-fn attempts_that_count_are_counted_wherever_the_plan_is_denied() {
+fn denied_attempts_are_counted_in_both_stores() {
     let counting = counter("counting", "{algorithm: sliding_log, limit: 10, per: 1h, count_denied: true}");
     let never = counter("never", "{algorithm: gcra, limit: 0, per: 1h}");
     for (counting, never) in
@@ -136,62 +136,62 @@ fn attempts_that_count_are_counted_wherever_the_plan_is_denied() {
     {
         let store = fallback(false);
         for expected in [9, 8, 7] {
-            assert_eq!(left(&ask(&store, Op::Check, &[counting, never]).unwrap())[0], expected);
+            assert_eq!(remaining(&ask(&store, Op::Check, &[counting, never]).unwrap())[0], expected);
         }
         // A peek shows what one more attempt would leave, and counts none.
         for _ in 0..2 {
-            assert_eq!(left(&ask(&store, Op::Peek, &[counting, never]).unwrap())[0], 6);
+            assert_eq!(remaining(&ask(&store, Op::Peek, &[counting, never]).unwrap())[0], 6);
         }
     }
 }
 
 #[test]
-fn a_shared_store_that_is_away_leaves_a_local_charge_its_whole_limit() {
+fn a_local_charge_keeps_its_full_limit_while_the_shared_store_is_down() {
     let store = fallback(true);
     let (a, b) = (counter("a", "8/h"), counter("b", "8/h"));
     let charges = [local(&a, 1), shared(&b, 1)];
     let failure = ask(&store, Op::Check, &charges).unwrap_err();
-    assert_eq!(left(&ask(&store, Op::Peek, &[local(&a, 0)]).unwrap()), [8]);
+    assert_eq!(remaining(&ask(&store, Op::Peek, &[local(&a, 0)]).unwrap()), [8]);
     let (plan, now) = (plan(&charges), Timestamp::from_nanos(NOW_NS));
-    let own = store.ask_without(&Ask { op: Op::Check, plan: &plan, now, deadline: None }, &failure).unwrap();
-    assert_eq!(left(&own), [7, 1]);
+    let own = store.ask_fallback(&Ask { op: Op::Check, plan: &plan, now, deadline: None }, &failure).unwrap();
+    assert_eq!(remaining(&own), [7, 1]);
 }
 
 #[test]
-fn a_local_lease_is_released_where_the_shared_store_denies() {
+fn a_local_lease_is_released_if_the_shared_store_denies() {
     let store = fallback(false);
     let (lock, window) =
         (counter("lock", "{algorithm: concurrency, limit: 1, ttl: 1h}"), counter("window", "2/h"));
     let charges = [local(&lock, 1), shared(&window, 1)];
     for op in [Op::Acquire { ttl: None }, Op::Check] {
         let denied = ask(&store, op, &[local(&lock, 1), shared(&window, 3)]).unwrap();
-        assert_eq!(verdicts(&denied), [Verdict::Allowed, Verdict::Denied]);
+        assert_eq!(outcome_kinds(&denied), [OutcomeKind::Allowed, OutcomeKind::Denied]);
         assert_eq!(denied.lease, LeaseReply::None);
     }
     let held = ask(&store, Op::Acquire { ttl: None }, &charges).unwrap();
-    let token = held.lease.held().unwrap().token;
-    assert_eq!(verdicts(&ask(&store, Op::Acquire { ttl: None }, &charges).unwrap())[0], Verdict::Denied);
-    assert!(ask(&store, Op::Renew { token, ttl: None }, &charges).unwrap().lease.held().is_some());
+    let token = held.lease.into_lease().unwrap().token;
+    assert_eq!(outcome_kinds(&ask(&store, Op::Acquire { ttl: None }, &charges).unwrap())[0], OutcomeKind::Denied);
+    assert!(ask(&store, Op::Renew { token, ttl: None }, &charges).unwrap().lease.into_lease().is_some());
     assert_eq!(ask(&store, Op::Release { token }, &charges).unwrap().lease, LeaseReply::Released);
-    assert!(ask(&store, Op::Acquire { ttl: None }, &charges).unwrap().lease.held().is_some());
+    assert!(ask(&store, Op::Acquire { ttl: None }, &charges).unwrap().lease.into_lease().is_some());
 }
 
 #[test]
-fn a_shared_lease_is_changed_in_the_shared_store() {
+fn a_shared_lease_is_renewed_and_released_in_the_shared_store() {
     let store = fallback(false);
     let (lock, window) =
         (counter("lock", "{algorithm: concurrency, limit: 1, ttl: 1h}"), counter("window", "2/h"));
     let charges = [shared(&lock, 1), local(&window, 1)];
     let held = ask(&store, Op::Acquire { ttl: None }, &charges).unwrap();
-    let token = held.lease.held().unwrap().token;
-    assert!(ask(&store, Op::Renew { token, ttl: None }, &charges).unwrap().lease.held().is_some());
+    let token = held.lease.into_lease().unwrap().token;
+    assert!(ask(&store, Op::Renew { token, ttl: None }, &charges).unwrap().lease.into_lease().is_some());
     assert_eq!(ask(&store, Op::Release { token }, &charges).unwrap().lease, LeaseReply::Released);
     let both = [shared(&lock, 1), local(&lock, 1)];
     // The same key on one counter is one charge, and the stricter mode wins.
     assert_eq!(plan(&both).charges().len(), 1);
     let other = counter("other", "{algorithm: concurrency, limit: 1, ttl: 1h}");
     let apart = ask(&store, Op::Acquire { ttl: None }, &[shared(&lock, 1), local(&other, 1)]);
-    assert!(matches!(apart, Err(StoreFailure::Refused(_))));
+    assert!(matches!(apart, Err(StoreError::Refused(_))));
 }
 
 const LIMITS: [&str; 9] = [
@@ -207,11 +207,11 @@ const LIMITS: [&str; 9] = [
 ];
 
 proptest! {
-    #![proptest_config(tidegate_testing::cases(150))]
+    #![proptest_config(tidegate_testing::proptest_config(150))]
 
     /// Where charges are counted makes no difference to any outcome.
     #[test]
-    fn a_plan_in_two_places_is_decided_as_in_one(
+    fn a_plan_in_two_stores_is_decided_as_in_one(
         requests in prop::collection::vec(
             (prop::array::uniform9(0..6_u64), any::<u16>(), prop::bool::weighted(0.2), 0..400_u64),
             1..60,
@@ -243,12 +243,12 @@ proptest! {
 }
 
 #[test]
-fn a_local_charge_that_only_looks_on_denies_nothing() {
+fn an_observed_local_charge_denies_nothing() {
     let store = fallback(false);
     let (never, wide) =
         (counter("never", "{algorithm: fixed_window, limit: 0, per: 1h}"), counter("w", "10/h"));
     let looks_on = Charge { role: Role::Observed, ..local(&never, 1) };
     let reply = ask(&store, Op::Check, &[looks_on, shared(&wide, 1)]).unwrap();
-    assert_eq!(verdicts(&reply), [Verdict::Denied, Verdict::Allowed]);
+    assert_eq!(outcome_kinds(&reply), [OutcomeKind::Denied, OutcomeKind::Allowed]);
     assert_eq!(reply.outcomes[1].remaining, 9);
 }

@@ -1,7 +1,7 @@
 //! Plans in which some limits only look on.
 
 use tidegate::store::{Charge, Counter, Outcomes, Plan, Role};
-use tidegate::{MemoryStore, Nanos, Release, Renewal, Timestamp, Verdict, Wait};
+use tidegate::{MemoryStore, Nanos, Release, Renewal, Timestamp, OutcomeKind, Wait};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const START_NS: u64 = 1_700_000_000 * SECOND_NS;
@@ -18,7 +18,7 @@ const EVERY_ALGORITHM: [&str; 8] = [
 ];
 
 /// A limit, its part in a plan, and what is asked of it.
-type Part<'c> = (&'c Counter, Role, u64);
+type TestCharge<'c> = (&'c Counter, Role, u64);
 
 fn counter(place: usize, limit: &str) -> Counter {
     Counter::new("observed", place, limit.parse().unwrap())
@@ -32,7 +32,7 @@ fn seconds(seconds: u64) -> Nanos {
     Nanos::new(u128::from(seconds * SECOND_NS))
 }
 
-fn plan<'c>(parts: &[Part<'c>]) -> Plan<'c> {
+fn plan<'c>(parts: &[TestCharge<'c>]) -> Plan<'c> {
     let mut plan = Plan::new();
     for (counter, role, cost) in parts {
         plan.add(Charge { role: *role, ..Charge::new(b"key", counter, *cost) }).unwrap();
@@ -41,7 +41,7 @@ fn plan<'c>(parts: &[Part<'c>]) -> Plan<'c> {
 }
 
 /// Checks, after a peek that has to say the same.
-fn check(store: &MemoryStore, parts: &[Part<'_>], now: Timestamp) -> Outcomes {
+fn check(store: &MemoryStore, parts: &[TestCharge<'_>], now: Timestamp) -> Outcomes {
     let plan = plan(parts);
     let peeked = store.peek(&plan, now);
     let checked = store.check(&plan, now);
@@ -54,26 +54,26 @@ fn remaining(store: &MemoryStore, counter: &Counter, now: Timestamp) -> u64 {
 }
 
 #[test]
-fn one_that_looks_on_lets_everything_pass_and_counts_it() {
+fn an_observed_limit_counts_and_admits_everything() {
     for limit in EVERY_ALGORITHM {
         let (store, dry) = (MemoryStore::bounded(1 << 20), counter(0, limit));
         let charge = Charge { role: Role::Observed, ..Charge::new(b"key", &dry, 1) };
         for left in [3, 2, 1, 0] {
             let outcome = check(&store, &[(&dry, Role::Observed, 1)], at(0))[0];
-            assert_eq!((outcome.verdict, outcome.remaining), (Verdict::Allowed, left), "{limit}");
+            assert_eq!((outcome.kind, outcome.remaining), (OutcomeKind::Allowed, left), "{limit}");
             assert_eq!((outcome.retry_after, outcome.delay), (Wait::NONE, Nanos::ZERO), "{limit}");
         }
         for _ in 0..3 {
             let decision = store.check_one(&charge, at(0));
-            assert_eq!((decision.verdict, decision.remaining), (Verdict::Denied, 0), "{limit}");
+            assert_eq!((decision.kind, decision.remaining), (OutcomeKind::Denied, 0), "{limit}");
             assert!(decision.retry_after > Wait::NONE && decision.retry_after < Wait::NEVER, "{limit}");
         }
-        assert_eq!(store.peek(&plan(&[(&dry, Role::Enforced, 1)]), at(0))[0].verdict, Verdict::Denied);
+        assert_eq!(store.peek(&plan(&[(&dry, Role::Enforced, 1)]), at(0))[0].kind, OutcomeKind::Denied);
     }
 }
 
 #[test]
-fn it_neither_denies_a_plan_nor_is_charged_if_the_plan_is_denied() {
+fn an_observed_limit_denies_no_plan_and_is_not_charged_by_a_denied_one() {
     for limit in EVERY_ALGORITHM {
         for dry_first in [true, false] {
             let store = MemoryStore::bounded(1 << 20);
@@ -83,8 +83,8 @@ fn it_neither_denies_a_plan_nor_is_charged_if_the_plan_is_denied() {
             if !dry_first {
                 parts.reverse();
             }
-            let said = |outcomes: &Outcomes| (outcomes[place].verdict, outcomes[1 - place].verdict);
-            let (fits, is_over) = (Verdict::Allowed, Verdict::Denied);
+            let said = |outcomes: &Outcomes| (outcomes[place].kind, outcomes[1 - place].kind);
+            let (fits, is_over) = (OutcomeKind::Allowed, OutcomeKind::Denied);
             assert_eq!(said(&check(&store, &parts, at(0))), (fits, fits), "{limit}");
             let over = check(&store, &parts, at(0));
             assert_eq!(said(&over), (is_over, fits), "{limit}");
@@ -100,7 +100,7 @@ fn it_neither_denies_a_plan_nor_is_charged_if_the_plan_is_denied() {
 
 /// Six requests a second on 1 per second, burst 2, for a minute, and then none: a debt would last for five minutes.
 #[test]
-fn buckets_run_into_no_debt() {
+fn observed_buckets_have_no_debt() {
     let buckets = [
         "{algorithm: gcra, limit: 1, per: 1s, burst: 2}",
         "{algorithm: token_bucket, limit: 1, per: 1s, burst: 2}",
@@ -129,13 +129,13 @@ fn the_same_limit_in_both_roles_is_enforced() {
     let (store, limit) = (MemoryStore::bounded(1 << 20), counter(0, "4 per minute"));
     let parts = [(&limit, Role::Observed, 3), (&limit, Role::Enforced, 2)];
     let outcomes = check(&store, &parts, at(0));
-    assert_eq!((outcomes.len(), outcomes[0].verdict), (1, Verdict::Denied));
+    assert_eq!((outcomes.len(), outcomes[0].kind), (1, OutcomeKind::Denied));
     assert_eq!(remaining(&store, &limit, at(0)), 4);
 }
 
 /// An attempt that others deny counts where denied ones do, looked on or not.
 #[test]
-fn denied_attempts_count_where_they_are_counted() {
+fn denied_attempts_count_in_limits_that_count_them() {
     for limit in [
         "{algorithm: fixed_window, limit: 4, per: 1h, count_denied: true}",
         "{algorithm: sliding_log, limit: 4, per: 1h, count_denied: true}",
@@ -143,32 +143,32 @@ fn denied_attempts_count_where_they_are_counted() {
         let store = MemoryStore::bounded(1 << 20);
         let (dry, real) = (counter(0, limit), counter(1, "1 per hour"));
         let parts = [(&dry, Role::Observed, 1), (&real, Role::Enforced, 1)];
-        let verdicts = [Verdict::Allowed, Verdict::Denied, Verdict::Denied, Verdict::Denied, Verdict::Denied];
+        let verdicts = [OutcomeKind::Allowed, OutcomeKind::Denied, OutcomeKind::Denied, OutcomeKind::Denied, OutcomeKind::Denied];
         for (before, verdict) in verdicts.into_iter().enumerate() {
             let outcomes = check(&store, &parts, at(0));
-            assert_eq!(outcomes[1].verdict, verdict, "{limit}");
+            assert_eq!(outcomes[1].kind, verdict, "{limit}");
             let fits = before < 4;
-            assert_eq!(outcomes[0].verdict == Verdict::Allowed, fits, "{limit}");
+            assert_eq!(outcomes[0].kind == OutcomeKind::Allowed, fits, "{limit}");
             assert_eq!(outcomes[0].retry_after == Wait::NONE, fits, "{limit}");
         }
     }
 }
 
 #[test]
-fn a_lease_is_held_where_it_is_looked_on_and_ends_with_those_that_are_enforced() {
+fn an_observed_lease_ends_with_the_enforced_ones() {
     let store = MemoryStore::bounded(1 << 20);
     let dry = counter(0, "{algorithm: concurrency, limit: 1, ttl: 5s}");
     let real = counter(1, "{algorithm: concurrency, limit: 3, ttl: 60s}");
     let plan = plan(&[(&dry, Role::Observed, 1), (&real, Role::Enforced, 1)]);
     let mut leases = Vec::new();
-    for verdict in [Verdict::Allowed, Verdict::Denied, Verdict::Denied] {
+    for verdict in [OutcomeKind::Allowed, OutcomeKind::Denied, OutcomeKind::Denied] {
         let (outcomes, lease) = store.acquire(&plan, at(0), None);
-        assert_eq!((outcomes[0].verdict, outcomes[1].verdict), (verdict, Verdict::Allowed));
+        assert_eq!((outcomes[0].kind, outcomes[1].kind), (verdict, OutcomeKind::Allowed));
         assert_eq!(lease.unwrap().expires, at(60));
         leases.push(lease.unwrap());
     }
     let (outcomes, lease) = store.acquire(&plan, at(0), None);
-    assert_eq!((outcomes[1].verdict, lease), (Verdict::Denied, None));
+    assert_eq!((outcomes[1].kind, lease), (OutcomeKind::Denied, None));
     // One too many is held where one is looked on, until two are given back.
     for (released, left) in [(0, 0), (1, 0), (2, 1)] {
         assert_eq!(store.release(&plan, &leases[released].token, at(1)), Release::Released);
@@ -178,7 +178,7 @@ fn a_lease_is_held_where_it_is_looked_on_and_ends_with_those_that_are_enforced()
 }
 
 #[test]
-fn a_lease_outlives_the_dry_run_beside_it() {
+fn a_lease_outlives_an_observed_lease_with_a_shorter_ttl() {
     let store = MemoryStore::bounded(1 << 20);
     let dry = counter(0, "{algorithm: concurrency, limit: 1, ttl: 5s}");
     let real = counter(1, "{algorithm: concurrency, limit: 3, ttl: 60s}");
@@ -193,12 +193,12 @@ fn a_lease_outlives_the_dry_run_beside_it() {
 }
 
 #[test]
-fn leases_that_only_look_on_are_given_back_too() {
+fn observed_leases_are_released() {
     let store = MemoryStore::bounded(1 << 20);
     let dry = counter(0, "{algorithm: concurrency, limit: 1, ttl: 5s}");
     let plan = plan(&[(&dry, Role::Observed, 2)]);
     let (outcomes, lease) = store.acquire(&plan, at(0), None);
-    assert_eq!((outcomes[0].verdict, outcomes[0].retry_after), (Verdict::Denied, Wait::NEVER));
+    assert_eq!((outcomes[0].kind, outcomes[0].retry_after), (OutcomeKind::Denied, Wait::NEVER));
     let lease = lease.unwrap();
     assert_eq!(lease.expires, at(5));
     assert_eq!(store.release(&plan, &lease.token, at(1)), Release::Released);

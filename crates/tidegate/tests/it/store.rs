@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use tidegate::store::{
     Ask as StoreAsk, Charge, ChargedAt, Counter, Op, Outcome, Plan, Reply, Response, Role, Store,
 };
-use tidegate::{Algorithm, MemoryStore, Timestamp, Verdict};
-use tidegate_core::algorithm::Counting;
-use tidegate_core::{Ask, Grant, Leases, Ledger, Packed, Ruling};
+use tidegate::{Algorithm, MemoryStore, Timestamp, OutcomeKind};
+use tidegate_core::algorithm::LimitAlgorithm;
+use tidegate_core::{TimedCost, Grant, Leases, UsageLog, PackedState, ChargeDecision};
 
 const LIMITS: [&str; 11] = [
     "{algorithm: gcra, limit: 7, per: 1s, burst: 12}",
@@ -25,7 +25,7 @@ const LIMITS: [&str; 11] = [
     "{algorithm: concurrency, limit: 12, ttl: 1s}",
 ];
 
-fn lasting_an_hour(limit: &str) -> String {
+fn with_window_of_an_hour(limit: &str) -> String {
     limit.replace("per: 1s", "per: 1h").replace("ttl: 300ms", "ttl: 1h").replace("ttl: 1s", "ttl: 1h")
 }
 
@@ -40,52 +40,52 @@ fn counters() -> Vec<Counter> {
 /// The plainest store: a map from counter and key to a state, one request at a time.
 #[derive(Default)]
 struct PlainStore {
-    packed: HashMap<(u64, Vec<u8>), Packed>,
-    ledgers: HashMap<(u64, Vec<u8>), Ledger>,
+    packed: HashMap<(u64, Vec<u8>), PackedState>,
+    ledgers: HashMap<(u64, Vec<u8>), UsageLog>,
     leases: HashMap<(u64, Vec<u8>), Leases>,
 }
 
 impl PlainStore {
     fn check(&mut self, charges: &[Charge<'_>], now: Timestamp) -> Vec<Outcome> {
-        let verdicts: Vec<Verdict> = charges
+        let verdicts: Vec<OutcomeKind> = charges
             .iter()
             .map(|charge| {
                 let (id, ask) =
-                    ((charge.counter.id().get(), charge.key.to_vec()), Ask { now, cost: charge.cost });
+                    ((charge.counter.id().get(), charge.key.to_vec()), TimedCost { now, cost: charge.cost });
                 match charge.counter.algorithm() {
-                    Algorithm::Packed(one) => one.weigh(self.packed.entry(id).or_default(), ask),
-                    Algorithm::Ledger(one) => one.weigh(self.ledgers.entry(id).or_default(), ask),
-                    Algorithm::Leases(one) => one.weigh(self.leases.entry(id).or_default(), ask),
+                    Algorithm::Packed(one) => one.outcome_kind(self.packed.entry(id).or_default(), ask),
+                    Algorithm::UsageLog(one) => one.outcome_kind(self.ledgers.entry(id).or_default(), ask),
+                    Algorithm::Leases(one) => one.outcome_kind(self.leases.entry(id).or_default(), ask),
                 }
             })
             .collect();
         // Charges that look on have no say.
-        let enforced = |(charge, _): &(&Charge<'_>, &Verdict)| charge.role == Role::Enforced;
+        let enforced = |(charge, _): &(&Charge<'_>, &OutcomeKind)| charge.role == Role::Enforced;
         let allowed =
-            charges.iter().zip(&verdicts).filter(enforced).all(|(_, verdict)| *verdict == Verdict::Allowed);
-        let fate = if allowed { Verdict::Allowed } else { Verdict::Denied };
+            charges.iter().zip(&verdicts).filter(enforced).all(|(_, verdict)| *verdict == OutcomeKind::Allowed);
+        let fate = if allowed { OutcomeKind::Allowed } else { OutcomeKind::Denied };
         let grant = self.grant(charges, now);
-        let settle = |(charge, verdict): (&Charge<'_>, Verdict)| {
+        let settle = |(charge, verdict): (&Charge<'_>, OutcomeKind)| {
             let (id, ask) =
-                ((charge.counter.id().get(), charge.key.to_vec()), Ask { now, cost: charge.cost });
-            let ruling = Ruling { verdict, fate, role: charge.role };
+                ((charge.counter.id().get(), charge.key.to_vec()), TimedCost { now, cost: charge.cost });
+            let ruling = ChargeDecision { outcome: verdict, decision: fate, role: charge.role };
             match charge.counter.algorithm() {
                 Algorithm::Packed(one) => {
                     let state = self.packed.entry(id).or_default();
-                    one.settle(state, ask, ruling);
-                    one.report(state, ask, ruling)
+                    one.charge_if_due(state, ask, ruling);
+                    one.outcome(state, ask, ruling)
                 }
-                Algorithm::Ledger(one) => {
+                Algorithm::UsageLog(one) => {
                     let state = self.ledgers.entry(id).or_default();
-                    one.settle(state, ask, ruling);
-                    one.report(state, ask, ruling)
+                    one.charge_if_due(state, ask, ruling);
+                    one.outcome(state, ask, ruling)
                 }
                 Algorithm::Leases(one) => {
                     let state = self.leases.entry(id).or_default();
                     if one.is_charged(ask, fate) {
-                        state.hold(grant.unwrap(), ask.cost, now);
+                        state.acquire(grant.unwrap(), ask.cost, now);
                     }
-                    one.report(state, ask, ruling)
+                    one.outcome(state, ask, ruling)
                 }
             }
         };
@@ -98,7 +98,7 @@ impl PlainStore {
         let part = |charge: &Charge<'_>| match charge.counter.algorithm() {
             Algorithm::Leases(one) if charge.cost > 0 => {
                 let leases = &self.leases[&(charge.counter.id().get(), charge.key.to_vec())];
-                Some((charge.role, leases.next_fence(now), one.ttl(), leases.instant(now)))
+                Some((charge.role, leases.next_fencing_token(now), one.ttl(), leases.effective_now(now)))
             }
             _ => None,
         };
@@ -107,7 +107,7 @@ impl PlainStore {
         let leading = || parts.iter().filter(|part| !is_enforced || part.0 == Role::Enforced);
         let (ttl, instant) = (leading().map(|part| part.2).min()?, leading().map(|part| part.3).max()?);
         let fence = parts.iter().map(|part| part.1).max()?;
-        Some(Grant { expires: instant.saturating_add(ttl), fence })
+        Some(Grant { expires: instant.saturating_add(ttl), fencing_token: fence })
     }
 }
 
@@ -116,7 +116,7 @@ fn role() -> impl Strategy<Value = Role> {
 }
 
 proptest! {
-    #![proptest_config(tidegate_testing::cases(64))]
+    #![proptest_config(tidegate_testing::proptest_config(64))]
     /// Whatever the plans, and whatever the order of time, the store answers as a plain map would, and a peek
     /// answers as the check after it.
     #[test]
@@ -147,7 +147,7 @@ proptest! {
 }
 
 #[test]
-fn a_refund_gives_back_and_a_reset_forgets() {
+fn a_refund_returns_units_and_a_reset_clears_them() {
     let now = Timestamp::from_nanos(10_000_000_000);
     // Leases are released, not refunded, and after a refund it is still too early for another attempt.
     let refundable = |counter: &&Counter| {
@@ -195,17 +195,17 @@ fn idle_keys_make_room_for_new_ones_without_an_eviction() {
 #[test]
 fn a_full_store_stays_in_its_bound_and_keeps_the_most_used() {
     for limit in LIMITS {
-        let long = lasting_an_hour(limit);
+        let long = with_window_of_an_hour(limit);
         let counter = Counter::new("full", 0, long.parse().unwrap());
         let store = MemoryStore::bounded(1 << 20);
         let now = Timestamp::from_nanos(1_000_000_000_000);
         let hot = Charge::new(b"hot", &counter, 1);
         let admitted_before =
-            (0..20).filter(|_| store.check_one(&hot, now).verdict == Verdict::Allowed).count();
+            (0..20).filter(|_| store.check_one(&hot, now).kind == OutcomeKind::Allowed).count();
         assert!(admitted_before > 0);
         for number in 0..200_000_u64 {
             let _ = store.check_one(&Charge::new(&number.to_le_bytes(), &counter, 1), now);
-            assert_eq!(store.check_one(&hot, now).verdict, Verdict::Denied, "{long}: after {number} keys");
+            assert_eq!(store.check_one(&hot, now).kind, OutcomeKind::Denied, "{long}: after {number} keys");
         }
         let stats = store.stats();
         assert!(stats.live_evictions > 100_000, "{long}: {} evictions", stats.live_evictions);
@@ -214,11 +214,11 @@ fn a_full_store_stays_in_its_bound_and_keeps_the_most_used() {
 }
 
 #[test]
-fn a_flood_of_one_limit_resets_nobody_who_is_over_it() {
+fn a_flood_on_one_limit_does_not_reset_keys_over_it() {
     // Time moves, so what the flood adds resets later than the hot key does. Where windows begin with a key's
     // first hit that is all there is to go by, and the hot key goes.
     for limit in LIMITS.into_iter().filter(|limit| !limit.contains("first_hit")) {
-        let long = lasting_an_hour(limit);
+        let long = with_window_of_an_hour(limit);
         let counter = Counter::new("flood", 0, long.parse().unwrap());
         let (store, alone) = (MemoryStore::bounded(1 << 20), MemoryStore::bounded(1 << 20));
         let mut admitted = [0, 0];
@@ -227,7 +227,7 @@ fn a_flood_of_one_limit_resets_nobody_who_is_over_it() {
             let _ = store.check_one(&Charge::new(&number.to_le_bytes(), &counter, 1), now);
             let hot = Charge::new(b"hot", &counter, 1);
             for (admitted, store) in admitted.iter_mut().zip([&store, &alone]) {
-                *admitted += u32::from(store.check_one(&hot, now).verdict == Verdict::Allowed);
+                *admitted += u32::from(store.check_one(&hot, now).kind == OutcomeKind::Allowed);
             }
         }
         assert_eq!(admitted[0], admitted[1], "{long}");
@@ -236,7 +236,7 @@ fn a_flood_of_one_limit_resets_nobody_who_is_over_it() {
 }
 
 #[test]
-fn no_kind_of_state_crowds_another_out() {
+fn no_kind_of_state_evicts_another_kind() {
     const MEMORY_MAX: u64 = 4 << 20;
     let limits = [
         "1 per hour",
@@ -247,7 +247,7 @@ fn no_kind_of_state_crowds_another_out() {
         limits.iter().map(|limit| Counter::new(limit, 0, limit.parse().unwrap())).collect();
     let now = Timestamp::from_nanos(1_000);
     let ask = |store: &MemoryStore, counter: &Counter, number: u64| {
-        store.check_one(&Charge::new(&number.to_le_bytes(), counter, 1), now).verdict
+        store.check_one(&Charge::new(&number.to_le_bytes(), counter, 1), now).kind
     };
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
         let store = MemoryStore::bounded(MEMORY_MAX);
@@ -258,7 +258,7 @@ fn no_kind_of_state_crowds_another_out() {
                 ask(&store, crowd, number);
             }
         }
-        for verdict in [Verdict::Allowed, Verdict::Denied] {
+        for verdict in [OutcomeKind::Allowed, OutcomeKind::Denied] {
             for number in 0..500 {
                 assert_eq!(ask(&store, last, number), verdict, "{} last, key {number}", last.limit());
             }
@@ -268,7 +268,7 @@ fn no_kind_of_state_crowds_another_out() {
 }
 
 #[test]
-fn a_page_that_cannot_be_split_for_want_of_a_directory_gives_up_a_state() {
+fn a_page_evicts_a_state_if_the_directory_cannot_grow() {
     // The bytes that are left are enough for a page and not for a directory of twice the entries: the table is
     // filled to one depth, then ledgers take nearly all the rest.
     const MEMORY_MAX: u64 = 32 << 20;
@@ -277,7 +277,7 @@ fn a_page_that_cannot_be_split_for_want_of_a_directory_gives_up_a_state() {
     let now = Timestamp::from_nanos(1_000);
     let store = MemoryStore::bounded(MEMORY_MAX);
     let ask =
-        |counter, number: u64| store.check_one(&Charge::new(&number.to_le_bytes(), counter, 1), now).verdict;
+        |counter, number: u64| store.check_one(&Charge::new(&number.to_le_bytes(), counter, 1), now).kind;
     for number in 0..204_800 {
         ask(&packed, number);
     }
@@ -288,14 +288,14 @@ fn a_page_that_cannot_be_split_for_want_of_a_directory_gives_up_a_state() {
         ask(&ledger, number);
     }
     for number in 1_000_000..1_200_000 {
-        assert_eq!(ask(&packed, number), Verdict::Allowed);
+        assert_eq!(ask(&packed, number), OutcomeKind::Allowed);
     }
     assert!(store.stats().live_evictions > 0);
     assert!(store.stats().bytes_used <= MEMORY_MAX);
 }
 
 #[test]
-fn ledgers_that_are_gone_give_their_bytes_back() {
+fn removed_usage_logs_free_their_bytes() {
     let counter = Counter::new("gone", 0, "{algorithm: sliding_log, limit: 1, per: 1h}".parse().unwrap());
     let store = MemoryStore::bounded(64 << 20);
     let now = Timestamp::from_nanos(1_000);
@@ -317,7 +317,7 @@ fn ledgers_that_are_gone_give_their_bytes_back() {
 }
 
 #[test]
-fn one_log_that_is_too_large_goes_alone() {
+fn a_usage_log_over_the_bound_is_evicted_alone() {
     let small = Counter::new("large", 0, "{algorithm: sliding_log, limit: 1, per: 1d}".parse().unwrap());
     let large =
         Counter::new("large", 1, "{algorithm: sliding_log, limit: 100000000, per: 1d}".parse().unwrap());
@@ -334,18 +334,18 @@ fn one_log_that_is_too_large_goes_alone() {
     for number in 0..1_000_u64 {
         let key = number.to_le_bytes();
         let charge = Charge::new(&key, &small, 1);
-        assert_eq!(store.check_one(&charge, Timestamp::from_nanos(200_000)).verdict, Verdict::Denied);
+        assert_eq!(store.check_one(&charge, Timestamp::from_nanos(200_000)).kind, OutcomeKind::Denied);
     }
 }
 
 #[test]
-fn any_bound_is_taken() {
+fn any_memory_bound_works() {
     for memory_max in [0, 1, u64::MAX] {
         let store = MemoryStore::bounded(memory_max);
         let counter = Counter::new("bound", 0, "1 per hour".parse().unwrap());
         let charge = Charge::new(b"key", &counter, 1);
-        let verdicts = [0, 1].map(|at| store.check_one(&charge, Timestamp::from_nanos(at)).verdict);
-        assert_eq!(verdicts, [Verdict::Allowed, Verdict::Denied]);
+        let verdicts = [0, 1].map(|at| store.check_one(&charge, Timestamp::from_nanos(at)).kind);
+        assert_eq!(verdicts, [OutcomeKind::Allowed, OutcomeKind::Denied]);
     }
 }
 
@@ -356,7 +356,7 @@ fn arrival_times_are_kept_over_any_change_of_the_rate() {
     let store = MemoryStore::bounded(1 << 20);
     let now = Timestamp::from_nanos(1_700_000_000_000_000_000);
     let check = |limit: &str, cost| {
-        let counter = Counter::of_arrivals("throttle", limit.parse().unwrap()).unwrap();
+        let counter = Counter::shared_gcra("throttle", limit.parse().unwrap()).unwrap();
         let charge = Charge::new(b"key", &counter, cost);
         store.check_one(&charge, now)
     };
@@ -365,20 +365,20 @@ fn arrival_times_are_kept_over_any_change_of_the_rate() {
     // That is 2.57 of 10 s each.
     let answer = check("6 per minute", 1);
     assert_eq!(
-        (answer.verdict, answer.remaining, answer.reset_after.get()),
-        (Verdict::Allowed, 2, 35_714_285_715)
+        (answer.kind, answer.remaining, answer.reset_after.get()),
+        (OutcomeKind::Allowed, 2, 35_714_285_715)
     );
     // With L = 1 there is no room for a remainder.
     let answer = check("{algorithm: gcra, limit: 1, per: 1h, burst: 1}", 1);
-    assert_eq!((answer.verdict, answer.remaining), (Verdict::Denied, 0));
+    assert_eq!((answer.kind, answer.remaining), (OutcomeKind::Denied, 0));
     assert_eq!(answer.retry_after.span().map(tidegate::Nanos::get), Some(35_714_285_714));
     let answer = check("{algorithm: gcra, limit: 1099511627775, per: 1ms, burst: 1}", 1);
-    assert_eq!((answer.verdict, answer.remaining), (Verdict::Denied, 0));
+    assert_eq!((answer.kind, answer.remaining), (OutcomeKind::Denied, 0));
     assert_eq!(
-        check("{algorithm: gcra, limit: 1, per: 3650d, burst: 1099511627775}", 1_000).verdict,
-        Verdict::Allowed
+        check("{algorithm: gcra, limit: 1, per: 3650d, burst: 1099511627775}", 1_000).kind,
+        OutcomeKind::Allowed
     );
-    assert_eq!(check("{algorithm: gcra, limit: 1099511627775, per: 1ms}", 0).verdict, Verdict::Denied);
+    assert_eq!(check("{algorithm: gcra, limit: 1099511627775, per: 1ms}", 0).kind, OutcomeKind::Denied);
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -408,14 +408,14 @@ fn a_late_refund_admits_no_third_unit_under_a_limit_of_two() {
         let counter = Counter::new("late", 0, limit.parse().unwrap());
         let plan = Plan::of_one(Charge::new(b"key", &counter, 1));
         let charged = ask_memory(&store, Op::Check, &plan, 6_000);
-        let charged_at = ChargedAt::of(&plan, &charged.outcomes, charged.at);
+        let charged_at = ChargedAt::from_outcomes(&plan, &charged.outcomes, charged.at);
         for _ in 0..2 {
             let other = ask_memory(&store, Op::Check, &plan, 6_200);
-            assert_eq!(other.outcomes[0].verdict, Verdict::Allowed, "{limit}");
+            assert_eq!(other.outcomes[0].kind, OutcomeKind::Allowed, "{limit}");
         }
         ask_memory(&store, Op::Refund { charged_at: Some(charged_at) }, &plan, 6_200);
         let third = ask_memory(&store, Op::Check, &plan, 6_200);
-        assert_eq!(third.outcomes[0].verdict, Verdict::Denied, "{limit}");
+        assert_eq!(third.outcomes[0].kind, OutcomeKind::Denied, "{limit}");
     }
 }
 
@@ -432,7 +432,7 @@ fn a_refund_to_a_bucket_in_use_gives_back_the_whole_charge() {
         let own = Plan::of_one(Charge::new(b"key", &counter, 1));
         let _ = ask_memory(&store, Op::Check, &others, 6_000);
         let charged = ask_memory(&store, Op::Check, &own, 6_000);
-        let charged_at = ChargedAt::of(&own, &charged.outcomes, charged.at);
+        let charged_at = ChargedAt::from_outcomes(&own, &charged.outcomes, charged.at);
         assert_eq!(charged.outcomes[0].remaining, 1, "{limit}");
         let _ = ask_memory(&store, Op::Refund { charged_at: Some(charged_at) }, &own, 6_003);
         assert_eq!(ask_memory(&store, Op::Peek, &own, 6_003).outcomes[0].remaining, 4, "{limit}");

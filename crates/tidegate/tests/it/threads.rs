@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::store::{Charge, Counter, Plan};
-use tidegate::{MemoryStore, Timestamp, Verdict};
+use tidegate::{MemoryStore, Timestamp, OutcomeKind};
 
 const THREADS: usize = 8;
 
@@ -52,12 +52,12 @@ fn one_key_admits_exactly_its_limit_at_each_instant() {
             let now = Timestamp::from_nanos(instant_ms * 1_000_000);
             let charge = Charge::new(b"key", &counter, 1);
             let expected =
-                (0..THREADS * 500).filter(|_| alone.check_one(&charge, now).verdict == Verdict::Allowed);
+                (0..THREADS * 500).filter(|_| alone.check_one(&charge, now).kind == OutcomeKind::Allowed);
             let expected = expected.count() as u64;
             let admitted = AtomicU64::new(0);
             on_all_threads(|_| {
                 for _ in 0..500 {
-                    if shared.check_one(&charge, now).verdict == Verdict::Allowed {
+                    if shared.check_one(&charge, now).kind == OutcomeKind::Allowed {
                         admitted.fetch_add(1, Ordering::Relaxed);
                     }
                 }
@@ -83,13 +83,13 @@ fn crossing_plans_charge_whole_or_not_at_all() {
         for _ in 0..4_000 {
             let mut plan = Plan::new();
             let mut touched = Vec::new();
-            for _ in 0..2 + below(3, &mut random) {
-                let (place, key) = (below(counters.len(), &mut random), below(keys.len(), &mut random));
-                let cost = below(3, &mut random) as u64;
+            for _ in 0..2 + random_below(3, &mut random) {
+                let (place, key) = (random_below(counters.len(), &mut random), random_below(keys.len(), &mut random));
+                let cost = random_below(3, &mut random) as u64;
                 plan.add(Charge::new(keys[key], &counters[place], cost)).unwrap();
                 touched.push((place * keys.len() + key, cost));
             }
-            if store.check(&plan, now).iter().all(|outcome| outcome.verdict == Verdict::Allowed) {
+            if store.check(&plan, now).iter().all(|outcome| outcome.kind == OutcomeKind::Allowed) {
                 for (place, cost) in touched {
                     used[place].fetch_add(cost, Ordering::Relaxed);
                 }
@@ -121,7 +121,7 @@ fn many_keys_from_many_threads_are_all_kept() {
             let number = (step * 7_919 + thread as u64 * 5_003) % KEYS;
             let key = number.to_le_bytes();
             let charge = Charge::new(&key, &counter, 1);
-            if store.check_one(&charge, now).verdict == Verdict::Denied {
+            if store.check_one(&charge, now).kind == OutcomeKind::Denied {
                 denied.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -130,13 +130,13 @@ fn many_keys_from_many_threads_are_all_kept() {
     for number in 0..KEYS {
         let key = number.to_le_bytes();
         let charge = Charge::new(&key, &counter, 1);
-        assert_eq!(store.check_one(&charge, now).verdict, Verdict::Denied, "key {number} lost a charge");
+        assert_eq!(store.check_one(&charge, now).kind, OutcomeKind::Denied, "key {number} lost a charge");
     }
     assert_eq!(store.stats().live_evictions, 0);
 }
 
 /// A small generator of numbers that need only be different.
-fn below(bound: usize, state: &mut u64) -> usize {
+fn random_below(bound: usize, state: &mut u64) -> usize {
     *state ^= *state << 13;
     *state ^= *state >> 7;
     *state ^= *state << 17;

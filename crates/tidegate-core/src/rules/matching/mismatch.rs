@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::rules::pattern::Shortened;
-use crate::rules::{Attribute, Entries, Entry, Pattern};
+use crate::rules::{Attribute, EntryPatterns, Entry, Pattern};
 use crate::text::YamlText;
 
 /// How many values of a descriptor, or of a set, are shown.
@@ -18,60 +18,60 @@ pub enum Mismatch<'a> {
         /// The attribute.
         attribute: &'a Attribute,
         /// What it has to be.
-        wanted: &'a Pattern,
+        expected: &'a Pattern,
         /// What it is.
-        found: Found<'a>,
+        actual: AttributeValues<'a>,
     },
     /// There are too few entries, or too many.
-    Count {
+    EntryCount {
         /// What they have to be.
-        entries: &'a Entries,
+        entries: &'a EntryPatterns,
         /// How many there are.
-        found: usize,
+        actual: usize,
     },
     /// An entry has another name.
     EntryName {
         /// Which, counted from 0.
-        place: usize,
+        index: usize,
         /// The name it has to have.
-        wanted: &'a str,
+        expected: &'a str,
         /// The name it has.
-        found: &'a str,
+        actual: &'a str,
     },
     /// An entry has another value.
     EntryValue {
         /// Which, counted from 0.
-        place: usize,
+        index: usize,
         /// Its name.
         name: &'a str,
         /// What its value has to be.
-        wanted: &'a Pattern,
+        expected: &'a Pattern,
         /// Its value.
-        found: &'a str,
+        actual: &'a str,
     },
 }
 
 /// The values that a descriptor has for an attribute: none, one, or several if the name stands several times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found<'a> {
+pub struct AttributeValues<'a> {
     attribute: &'a Attribute,
     entries: &'a [Entry<'a>],
 }
 
 /// What was found, and what was wanted instead.
 struct Difference<'a, V> {
-    found: V,
-    wanted: &'a Pattern,
+    actual: V,
+    expected: &'a Pattern,
 }
 
-impl<'a> Found<'a> {
+impl<'a> AttributeValues<'a> {
     pub(super) fn new(attribute: &'a Attribute, entries: &'a [Entry<'a>]) -> Self {
         Self { attribute, entries }
     }
 
     /// The values, as the request gave them.
     pub fn values(self) -> impl Iterator<Item = &'a str> + Clone {
-        let named = move |entry: &&Entry<'_>| self.attribute.is_named(entry.key);
+        let named = move |entry: &&Entry<'_>| self.attribute.matches_key(entry.key);
         self.entries.iter().filter(named).map(|entry| entry.value)
     }
 }
@@ -79,23 +79,23 @@ impl<'a> Found<'a> {
 impl fmt::Display for Mismatch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Attribute { attribute, wanted, found } => {
-                if found.values().next().is_none() {
+            Self::Attribute { attribute, expected, actual } => {
+                if actual.values().next().is_none() {
                     return write!(f, "{attribute} is missing");
                 }
-                write!(f, "{attribute} {}", Difference { found: found.values(), wanted })
+                write!(f, "{attribute} {}", Difference { actual: actual.values(), expected })
             }
-            Self::Count { entries, found } => {
-                let (wanted, at_least) = (entries.each.len(), if entries.open { "at least " } else { "" });
-                let s = if found == 1 { "y" } else { "ies" };
-                write!(f, "has {found} entr{s}, not {at_least}{wanted}")
+            Self::EntryCount { entries, actual } => {
+                let (wanted, at_least) = (entries.patterns.len(), if entries.allows_more { "at least " } else { "" });
+                let s = if actual == 1 { "y" } else { "ies" };
+                write!(f, "has {actual} entr{s}, not {at_least}{wanted}")
             }
-            Self::EntryName { place, wanted, found } => {
-                write!(f, "entry {} is named {}, not {}", place + 1, shown(found), shown(wanted))
+            Self::EntryName { index, expected, actual } => {
+                write!(f, "entry {} is named {}, not {}", index + 1, quoted_value(actual), quoted_value(expected))
             }
-            Self::EntryValue { place, name, wanted, found } => {
-                let found = std::iter::once(found);
-                write!(f, "entry {}, {}, {}", place + 1, shown(name), Difference { found, wanted })
+            Self::EntryValue { index, name, expected, actual } => {
+                let actual = std::iter::once(actual);
+                write!(f, "entry {}, {}, {}", index + 1, quoted_value(name), Difference { actual, expected })
             }
         }
     }
@@ -103,41 +103,41 @@ impl fmt::Display for Mismatch<'_> {
 
 impl<'a, V: Iterator<Item = &'a str> + Clone> fmt::Display for Difference<'_, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "is {}", listed(self.found.clone().map(shown), " and "))?;
-        match self.wanted {
+        write!(f, "is {}", joined(self.actual.clone().map(quoted_value), " and "))?;
+        match self.expected {
             // Whatever is there is any value.
             Pattern::Any => Ok(()),
             Pattern::Absent => f.write_str(", and has to be missing"),
-            Pattern::Exact(wanted) => write!(f, ", not {}", shown(wanted)),
+            Pattern::Exact(wanted) => write!(f, ", not {}", quoted_value(wanted)),
             Pattern::OneOf(set) => {
-                write!(f, ", not {}", listed(set.values().iter().map(|v| shown(v)), " or "))
+                write!(f, ", not {}", joined(set.values().iter().map(|v| quoted_value(v)), " or "))
             }
-            Pattern::Prefix(beginning) => write!(f, ", which does not begin with {}", shown(beginning)),
+            Pattern::Prefix(beginning) => write!(f, ", which does not begin with {}", quoted_value(beginning)),
             Pattern::Wildcard(wildcard) => write!(f, ", not like {}", Shortened(&wildcard.to_string())),
             Pattern::Regex(regex) => write!(f, ", which does not match {}", Shortened(regex.as_str())),
             Pattern::Path(path) => write!(f, ", not of the shape {}", Shortened(&path.to_string())),
             Pattern::Paths(set) => {
                 let shapes = set.paths().iter().map(|path| Shortened(&path.to_string()).to_string());
-                write!(f, ", not of the shape {}", listed(shapes, " or "))
+                write!(f, ", not of the shape {}", joined(shapes, " or "))
             }
-            Pattern::Nets(set) => write!(f, ", not in {}", listed(set.nets().iter(), " or ")),
+            Pattern::Nets(set) => write!(f, ", not in {}", joined(set.nets().iter(), " or ")),
             Pattern::Not(excluded) => match &**excluded {
                 Pattern::OneOf(_) | Pattern::Paths(_) | Pattern::Nets(_) => {
                     f.write_str(", which is excluded")
                 }
-                _ => write!(f, ", which {} excludes", Shortened(&self.wanted.to_string())),
+                _ => write!(f, ", which {} excludes", Shortened(&self.expected.to_string())),
             },
         }
     }
 }
 
 /// A value in a message: quoted where it would be read as something else, and not too long.
-fn shown(value: &str) -> impl fmt::Display {
+fn quoted_value(value: &str) -> impl fmt::Display {
     YamlText(&Shortened(value).to_string()).to_string()
 }
 
 /// The first of some values, and how many more there are.
-fn listed(mut items: impl Iterator<Item = impl fmt::Display>, last: &str) -> String {
+fn joined(mut items: impl Iterator<Item = impl fmt::Display>, last: &str) -> String {
     let mut parts: Vec<String> = items.by_ref().take(SHOWN_VALUES_MAX).map(|item| item.to_string()).collect();
     let more = items.count();
     if more > 0 {

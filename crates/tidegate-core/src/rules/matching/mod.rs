@@ -10,5 +10,5 @@ mod index;
 mod mismatch;
 mod plain;
 
-pub use index::{Index, Matches};
-pub use mismatch::{Found, Mismatch};
+pub use index::{RuleIndex, RuleMatches};
+pub use mismatch::{AttributeValues, Mismatch};

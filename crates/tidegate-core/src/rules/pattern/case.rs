@@ -4,19 +4,19 @@ use std::cmp::Ordering;
 
 /// Whether upper and lower case of the letters of ASCII differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Case {
+pub enum CaseSensitivity {
     /// They do.
     #[default]
-    Kept,
+    Sensitive,
     /// They do not.
-    Ignored,
+    Insensitive,
 }
 
-impl Case {
+impl CaseSensitivity {
     pub(in crate::rules) fn are_equal(self, one: &str, other: &str) -> bool {
         match self {
-            Self::Kept => one == other,
-            Self::Ignored => one.eq_ignore_ascii_case(other),
+            Self::Sensitive => one == other,
+            Self::Insensitive => one.eq_ignore_ascii_case(other),
         }
     }
 
@@ -35,9 +35,9 @@ impl Case {
     /// What follows the first place at which the part stands.
     pub(super) fn skip_past<'a>(self, text: &'a str, part: &str) -> Option<&'a str> {
         match self {
-            Self::Kept => text.find(part).and_then(|at| text.get(at + part.len()..)),
+            Self::Sensitive => text.find(part).and_then(|at| text.get(at + part.len()..)),
             // Place by place; a pattern is short, and so are methods and hosts.
-            Self::Ignored => (0..=text.len().checked_sub(part.len())?)
+            Self::Insensitive => (0..=text.len().checked_sub(part.len())?)
                 .filter_map(|at| text.get(at..))
                 .find_map(|text| self.strip_prefix(text, part)),
         }

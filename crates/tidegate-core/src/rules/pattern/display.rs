@@ -69,7 +69,7 @@ fn write_list(items: impl Iterator<Item = impl fmt::Display>, f: &mut fmt::Forma
 
 fn path_text(path: &PathPattern) -> String {
     let is_literal = |segment: &Segment| matches!(segment, Segment::Literal(_));
-    if path.segments().iter().all(is_literal) && !path.is_open() {
+    if path.segments().iter().all(is_literal) && !path.is_open_ended() {
         return YamlText(&path.to_string()).to_string();
     }
     YamlQuoted(&path.to_string()).to_string()

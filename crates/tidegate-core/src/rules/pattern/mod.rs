@@ -22,7 +22,7 @@ mod regex;
 mod value_set;
 mod wildcard;
 
-pub use case::Case;
+pub use case::CaseSensitivity;
 pub use error::PatternError;
 pub use net::Net;
 pub use net_set::NetSet;
@@ -33,7 +33,7 @@ pub use value_set::ValueSet;
 pub use wildcard::Wildcard;
 
 pub(super) use display::Shortened;
-pub(super) use net::start_of_block;
+pub(super) use net::network_address;
 pub(super) use path::path_segments;
 
 use error::quoted;
@@ -98,7 +98,7 @@ impl Pattern {
 
     /// Values that match this regular expression as a whole. The attribute knows its
     /// [`case`](super::Attribute::case).
-    pub fn regex(text: &str, case: Case) -> Result<Self, PatternError> {
+    pub fn regex(text: &str, case: CaseSensitivity) -> Result<Self, PatternError> {
         Regex::new(text, case).map(Self::Regex)
     }
 

@@ -39,7 +39,7 @@ impl Net {
             }
             _ => Self { first: address, prefix_bits: bits },
         };
-        let whole = Self { first: block.start_of(block.first), ..block };
+        let whole = Self { first: block.network_of(block.first), ..block };
         if whole != block {
             return Err(PatternError::new(
                 format!("{} is within a block, not the beginning of one", quoted(text)),
@@ -62,12 +62,12 @@ impl Net {
     /// Whether an address is in it. IPv4-mapped IPv6 counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        address.is_ipv4() == self.first.is_ipv4() && self.start_of(address) == self.first
+        address.is_ipv4() == self.first.is_ipv4() && self.network_of(address) == self.first
     }
 
     /// The first address of the block of this size that an address of its family is in.
-    fn start_of(&self, address: IpAddr) -> IpAddr {
-        start_of_block(address, self.prefix_bits)
+    fn network_of(&self, address: IpAddr) -> IpAddr {
+        network_address(address, self.prefix_bits)
     }
 }
 
@@ -81,7 +81,7 @@ impl fmt::Display for Net {
 }
 
 /// The address with all but its first bits zero.
-pub(in crate::rules) fn start_of_block(address: IpAddr, prefix_bits: u8) -> IpAddr {
+pub(in crate::rules) fn network_address(address: IpAddr, prefix_bits: u8) -> IpAddr {
     match address {
         IpAddr::V4(v4) => {
             let rest_bits = u32::from(bits_max(address).saturating_sub(prefix_bits));

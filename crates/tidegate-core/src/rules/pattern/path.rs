@@ -13,7 +13,7 @@ pub const PATH_SEGMENTS_MAX: usize = 128;
 pub struct PathPattern {
     segments: Box<[Segment]>,
     /// Ends with `**`.
-    open: bool,
+    is_open_ended: bool,
 }
 
 /// A segment of a path.
@@ -51,11 +51,11 @@ impl PathPattern {
             ));
         }
         let (inner, open) = match inner.strip_suffix("**") {
-            Some("") => return Ok(Self { segments: Box::default(), open: true }),
+            Some("") => return Ok(Self { segments: Box::default(), is_open_ended: true }),
             Some(before) if before.ends_with('/') => (&before[..before.len() - 1], true),
             _ => (inner, false),
         };
-        Ok(Self { segments: segments(text, inner)?, open })
+        Ok(Self { segments: segments(text, inner)?, is_open_ended: open })
     }
 
     /// Its segments, without slashes.
@@ -64,8 +64,8 @@ impl PathPattern {
     }
 
     /// Whether any number of segments may follow.
-    pub fn is_open(&self) -> bool {
-        self.open
+    pub fn is_open_ended(&self) -> bool {
+        self.is_open_ended
     }
 
     /// Which segment `{name}` stands for, counted from 0.
@@ -73,11 +73,11 @@ impl PathPattern {
         self.segments.iter().position(|segment| segment.name() == Some(name))
     }
 
-    pub(in crate::rules) fn is_shape_of(&self, value: &str) -> bool {
+    pub(in crate::rules) fn is_match(&self, value: &str) -> bool {
         let Some(mut found) = path_segments(value) else { return false };
         let mut wanted = self.segments.iter();
-        wanted.all(|wanted| found.next().is_some_and(|found| wanted.accepts(found)))
-            && (self.open || found.next().is_none())
+        wanted.all(|wanted| found.next().is_some_and(|found| wanted.is_match(found)))
+            && (self.is_open_ended || found.next().is_none())
     }
 }
 
@@ -98,7 +98,7 @@ impl Segment {
         }
     }
 
-    fn accepts(&self, found: &str) -> bool {
+    fn is_match(&self, found: &str) -> bool {
         match self {
             Self::Literal(text) => **text == *found,
             Self::Any(_) => !found.is_empty(),
@@ -115,7 +115,7 @@ impl fmt::Display for PathPattern {
                 Segment::Any(Some(name)) => write!(f, "/{{{name}}}")?,
             }
         }
-        f.write_str(if self.open { "/**" } else { "" })
+        f.write_str(if self.is_open_ended { "/**" } else { "" })
     }
 }
 

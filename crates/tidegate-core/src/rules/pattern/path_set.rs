@@ -45,7 +45,7 @@ impl PathSet {
                 "name at least one path, or write `{ exists: false }`",
             ));
         }
-        paths.sort_unstable_by(order);
+        paths.sort_unstable_by(path_order);
         paths.dedup();
         Ok(Self { paths: paths.into() })
     }
@@ -57,19 +57,19 @@ impl PathSet {
 
     /// Whether a path has any of the shapes. Takes a few searches for each segment and each beginning of shapes that
     /// the path has, and none beyond the longest shape.
-    pub(in crate::rules) fn has_shape_of(&self, value: &str) -> bool {
+    pub(in crate::rules) fn is_match(&self, value: &str) -> bool {
         let Some(segments) = path_segments(value) else { return false };
-        let mut groups: Groups<'_> = SmallVec::from_slice(&[&*self.paths]);
-        let mut longer: Groups<'_> = SmallVec::new();
+        let mut groups: PathGroups<'_> = SmallVec::from_slice(&[&*self.paths]);
+        let mut longer: PathGroups<'_> = SmallVec::new();
         let mut segments_seen = 0;
         for (at, segment) in segments.enumerate() {
             for group in groups.drain(..) {
                 let (ended, rest) = group.split_at(group.partition_point(|path| path.segments().len() == at));
                 // Those with `**` come last.
-                if ended.last().is_some_and(PathPattern::is_open) {
+                if ended.last().is_some_and(PathPattern::is_open_ended) {
                     return true;
                 }
-                longer.extend(accepting(rest, at, segment).into_iter().filter(|group| !group.is_empty()));
+                longer.extend(matching_groups(rest, at, segment).into_iter().filter(|group| !group.is_empty()));
             }
             std::mem::swap(&mut groups, &mut longer);
             if groups.is_empty() {
@@ -82,10 +82,10 @@ impl PathSet {
 }
 
 /// Shapes that begin alike, beside those that begin otherwise.
-type Groups<'s> = SmallVec<[&'s [PathPattern]; GROUPS_INLINE]>;
+type PathGroups<'s> = SmallVec<[&'s [PathPattern]; GROUPS_INLINE]>;
 
 /// Of shapes that begin alike and have this segment, those that ask for what it is, and those that take any.
-fn accepting<'s>(group: &'s [PathPattern], at: usize, segment: &str) -> [&'s [PathPattern]; 2] {
+fn matching_groups<'s>(group: &'s [PathPattern], at: usize, segment: &str) -> [&'s [PathPattern]; 2] {
     let (any, literal) = group.split_at(group.partition_point(|path| text_at(path, at).is_none()));
     let start = literal.partition_point(|path| text_at(path, at) < Some(segment));
     let end = literal.partition_point(|path| text_at(path, at) <= Some(segment));
@@ -93,11 +93,11 @@ fn accepting<'s>(group: &'s [PathPattern], at: usize, segment: &str) -> [&'s [Pa
 }
 
 /// Segment by segment; a segment that may be any comes before those that may not.
-fn order(one: &PathPattern, other: &PathPattern) -> Ordering {
+fn path_order(one: &PathPattern, other: &PathPattern) -> Ordering {
     let (left, right) = (one.segments().iter(), other.segments().iter());
     let by_text = left.clone().map(Segment::text).cmp(right.clone().map(Segment::text));
     let by_name = || left.map(Segment::name).cmp(right.map(Segment::name));
-    by_text.then_with(|| one.is_open().cmp(&other.is_open())).then_with(by_name)
+    by_text.then_with(|| one.is_open_ended().cmp(&other.is_open_ended())).then_with(by_name)
 }
 
 /// What a segment has to be; none if it may be any. Only asked of shapes that have it.

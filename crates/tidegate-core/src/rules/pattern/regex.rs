@@ -5,7 +5,7 @@ use std::fmt;
 use regex::RegexBuilder;
 
 use super::error::quoted;
-use super::{Case, PatternError, check_length};
+use super::{CaseSensitivity, PatternError, check_length};
 
 /// The most memory that a regular expression takes when it is compiled, and again for each thread that matches it.
 pub const REGEX_COMPILED_BYTES_MAX: usize = 1 << 20;
@@ -16,13 +16,13 @@ pub const REGEX_NESTING_MAX: u32 = 64;
 #[derive(Clone, Debug)]
 pub struct Regex {
     text: Box<str>,
-    case: Case,
+    case: CaseSensitivity,
     whole: regex::Regex,
 }
 
 impl Regex {
     /// Compiles the text.
-    pub fn new(text: &str, case: Case) -> Result<Self, PatternError> {
+    pub fn new(text: &str, case: CaseSensitivity) -> Result<Self, PatternError> {
         check_length(text)?;
         // By itself first: `a)|(b` is an expression only between the parentheses below.
         builder(text, case).nest_limit(REGEX_NESTING_MAX).build().map_err(|error| explain(text, &error))?;
@@ -36,7 +36,7 @@ impl Regex {
     }
 
     /// Whether upper and lower case differ.
-    pub fn case(&self) -> Case {
+    pub fn case(&self) -> CaseSensitivity {
         self.case
     }
 
@@ -59,9 +59,9 @@ impl fmt::Display for Regex {
     }
 }
 
-fn builder(text: &str, case: Case) -> RegexBuilder {
+fn builder(text: &str, case: CaseSensitivity) -> RegexBuilder {
     let mut builder = RegexBuilder::new(text);
-    builder.case_insensitive(case == Case::Ignored);
+    builder.case_insensitive(case == CaseSensitivity::Insensitive);
     builder.size_limit(REGEX_COMPILED_BYTES_MAX).dfa_size_limit(REGEX_COMPILED_BYTES_MAX);
     builder
 }

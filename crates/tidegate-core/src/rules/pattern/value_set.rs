@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::case::compare_ignoring_case;
-use super::{Case, PatternError, SET_ENTRIES_MAX, check_length};
+use super::{CaseSensitivity, PatternError, SET_ENTRIES_MAX, check_length};
 
 /// Values, each once, in an order of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl ValueSet {
                 "name at least one value, or write `{ exists: false }`",
             ));
         }
-        kept.sort_unstable_by(|one, other| order(one, other));
+        kept.sort_unstable_by(|one, other| value_order(one, other));
         kept.dedup();
         Ok(Self { values: kept.into() })
     }
@@ -44,15 +44,15 @@ impl ValueSet {
         &self.values
     }
 
-    pub(in crate::rules) fn contains(&self, value: &str, case: Case) -> bool {
+    pub(in crate::rules) fn contains(&self, value: &str, case: CaseSensitivity) -> bool {
         let order = match case {
-            Case::Kept => order,
-            Case::Ignored => compare_ignoring_case,
+            CaseSensitivity::Sensitive => value_order,
+            CaseSensitivity::Insensitive => compare_ignoring_case,
         };
         self.values.binary_search_by(|kept| order(kept, value)).is_ok()
     }
 }
 
-fn order(one: &str, other: &str) -> Ordering {
+fn value_order(one: &str, other: &str) -> Ordering {
     compare_ignoring_case(one, other).then_with(|| one.cmp(other))
 }

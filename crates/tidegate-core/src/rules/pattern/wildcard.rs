@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::error::quoted;
-use super::{Case, PatternError, check_length};
+use super::{CaseSensitivity, PatternError, check_length};
 
 /// Text in which `*` stands for any characters, none included.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,22 +26,22 @@ impl Wildcard {
     }
 
     /// What every value begins with; perhaps nothing.
-    pub fn beginning(&self) -> &str {
+    pub fn prefix(&self) -> &str {
         self.parts.first().map_or("", |part| part)
     }
 
     /// What every value ends with; perhaps nothing.
-    pub fn end(&self) -> &str {
+    pub fn suffix(&self) -> &str {
         self.parts.last().map_or("", |part| part)
     }
 
     /// How many stars it has.
-    pub fn stars(&self) -> usize {
+    pub fn star_count(&self) -> usize {
         self.parts.len() - 1
     }
 
     /// Takes the first place at which each part stands: if that leaves no room for the rest, no later one does.
-    pub(in crate::rules) fn is_like(&self, value: &str, case: Case) -> bool {
+    pub(in crate::rules) fn is_match(&self, value: &str, case: CaseSensitivity) -> bool {
         let [first, middle @ .., last] = &*self.parts else { return false };
         let rest = case.strip_prefix(value, first).and_then(|rest| case.strip_suffix(rest, last));
         rest.and_then(|rest| middle.iter().try_fold(rest, |rest, part| case.skip_past(rest, part))).is_some()

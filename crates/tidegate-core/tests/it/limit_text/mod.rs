@@ -2,9 +2,9 @@
 
 #![cfg(feature = "calendar")]
 
-mod built;
+mod builder;
 mod rates;
-mod refused;
+mod errors;
 mod round_trip;
 
 use tidegate_core::algorithm::{Align, CalendarSpec, Weekday};

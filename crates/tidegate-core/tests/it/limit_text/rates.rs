@@ -37,7 +37,7 @@ fn more_than_a_rate_is_refused() {
 }
 
 proptest! {
-    #![proptest_config(tidegate_testing::cases(64))]
+    #![proptest_config(tidegate_testing::proptest_config(64))]
     #[test]
     fn what_is_written_is_read_back(limit in 0..=UNITS_MAX, per_ns in WINDOW_NS_MIN..=WINDOW_NS_MAX) {
         let rate: Rate = format!("{limit} per {per_ns}ns").parse().unwrap();

@@ -82,7 +82,7 @@ fn almost_a_limit() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(tidegate_testing::cases(500))]
+    #![proptest_config(tidegate_testing::proptest_config(500))]
 
     #[test]
     fn what_is_written_is_read_back(

@@ -3,15 +3,15 @@
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use tidegate_core::rules::{Apply, Descriptor, Index, Matches, Pattern, Rule};
+use tidegate_core::rules::{Apply, Descriptor, RuleIndex, RuleMatches, Pattern, Rule};
 
-use crate::matching::rulebooks::{
-    OwnedEntries, crowded_descriptor, crowded_rules, descriptor, path_value, rules, shape,
+use crate::matching::strategies::{
+    OwnedEntries, crowded_descriptor, crowded_rules, descriptor, path_value, rules, single_path_pattern,
 };
 use crate::matching::{holds, with_descriptor};
 
 /// What the plain way finds.
-fn plainly(rules: &[Rule], descriptor: &Descriptor<'_>, apply: Apply) -> Vec<u32> {
+fn matching_one_by_one(rules: &[Rule], descriptor: &Descriptor<'_>, apply: Apply) -> Vec<u32> {
     let matching = (0u32..).zip(rules).filter(|(_, rule)| rule.mismatch(descriptor).is_none());
     let at_most = if apply == Apply::First { 1 } else { usize::MAX };
     matching.map(|(number, _)| number).take(at_most).collect()
@@ -19,15 +19,15 @@ fn plainly(rules: &[Rule], descriptor: &Descriptor<'_>, apply: Apply) -> Vec<u32
 
 /// Holds an index to the plain way.
 fn check(rules: &[Rule], descriptors: &[OwnedEntries]) -> Result<(), TestCaseError> {
-    let index = Index::new(rules);
-    let mut matches = Matches::from_iter([7]);
+    let index = RuleIndex::new(rules);
+    let mut matches = RuleMatches::from_iter([7]);
     for entries in descriptors {
         for apply in [Apply::All, Apply::First] {
             with_borrowed(entries, |descriptor| {
-                index.matching(rules, descriptor, apply, &mut matches);
+                index.matching_rules(rules, descriptor, apply, &mut matches);
                 prop_assert_eq!(
                     matches.as_slice(),
-                    plainly(rules, descriptor, apply),
+                    matching_one_by_one(rules, descriptor, apply),
                     "{:?} {:?}",
                     apply,
                     entries
@@ -45,7 +45,7 @@ fn with_borrowed<T>(entries: &OwnedEntries, then: impl FnOnce(&Descriptor<'_>) -
 }
 
 proptest! {
-    #![proptest_config(tidegate_testing::cases(250))]
+    #![proptest_config(tidegate_testing::proptest_config(250))]
 
     #[test]
     fn any_rules(rules in rules(), descriptors in prop::collection::vec(descriptor(), 1..6)) {
@@ -53,7 +53,7 @@ proptest! {
     }
 
     #[test]
-    fn rules_that_are_many_for_each_value(
+    fn many_rules_per_value(
         rules in crowded_rules(),
         descriptors in prop::collection::vec(descriptor(), 1..4),
     ) {
@@ -61,8 +61,8 @@ proptest! {
     }
 
     #[test]
-    fn several_shapes_are_what_each_is(
-        shapes in prop::collection::vec(shape(), 1..12),
+    fn a_path_set_matches_what_its_patterns_match(
+        shapes in prop::collection::vec(single_path_pattern(), 1..12),
         values in prop::collection::vec(path_value(), 1..12),
     ) {
         let set = Pattern::paths(shapes.clone()).unwrap();
@@ -75,10 +75,10 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(tidegate_testing::cases(75))]
+    #![proptest_config(tidegate_testing::proptest_config(75))]
 
     #[test]
-    fn names_that_stand_many_times(
+    fn repeated_names(
         rules in prop_oneof![rules(), crowded_rules()],
         descriptors in prop::collection::vec(crowded_descriptor(), 1..3),
     ) {
@@ -96,7 +96,7 @@ fn a_fair_share_of_random_rules_match() {
             let strategy = if is_crowded { crowded_rules().boxed() } else { rules().boxed() };
             let rules = strategy.new_tree(&mut runner).unwrap().current();
             let entries = descriptor().new_tree(&mut runner).unwrap().current();
-            let found = with_borrowed(&entries, |descriptor| plainly(&rules, descriptor, Apply::All));
+            let found = with_borrowed(&entries, |descriptor| matching_one_by_one(&rules, descriptor, Apply::All));
             pairs += rules.len();
             matching += found.len();
             with_entries += found.iter().filter(|number| rules[**number as usize].entries.is_some()).count();

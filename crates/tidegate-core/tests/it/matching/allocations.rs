@@ -1,12 +1,12 @@
 //! Matching allocates nothing, as long as few rules match and a descriptor has a usual size.
 
 use allocation_counter::measure;
-use tidegate_core::rules::{Apply, Case, Entries, Index, Matches, Pattern, Rule};
+use tidegate_core::rules::{Apply, CaseSensitivity, EntryPatterns, RuleIndex, RuleMatches, Pattern, Rule};
 
 use crate::matching::{exact, nets, paths, rule, with_descriptor};
 
 /// Rules of every kind, some thousands.
-fn rulebook() -> Vec<Rule> {
+fn sample_rules() -> Vec<Rule> {
     let mut rules = vec![rule(&[]), rule(&[("user", exact("nobody").negated())])];
     for number in 0..500 {
         let (tenant, user) = (format!("t{}", number % 20), format!("u{number}"));
@@ -21,16 +21,16 @@ fn rulebook() -> Vec<Rule> {
         ]));
         rules.push(rule(&[("ip", nets(&[&format!("10.{}.{}.0/24", number / 256, number % 256)]))]));
         let each = vec![("method".into(), exact("GET")), ("path".into(), exact(&format!("/a{number}")))];
-        rules.push(Rule { entries: Some(Entries { each, open: true }), ..Rule::default() });
+        rules.push(Rule { entries: Some(EntryPatterns { patterns: each, allows_more: true }), ..Rule::default() });
     }
     rules
 }
 
 #[test]
-fn the_common_way_allocates_nothing() {
-    let rules = rulebook();
-    let index = Index::new(&rules);
-    let mut matches = Matches::new();
+fn common_requests_allocate_nothing() {
+    let rules = sample_rules();
+    let index = RuleIndex::new(&rules);
+    let mut matches = RuleMatches::new();
     let path = "/a7/1234/items?page=2";
     let entries = [
         ("method", "GET"),
@@ -43,11 +43,11 @@ fn the_common_way_allocates_nothing() {
     ];
     with_descriptor(&entries, |descriptor| {
         for apply in [Apply::All, Apply::First] {
-            let allocated = measure(|| index.matching(&rules, descriptor, apply, &mut matches));
+            let allocated = measure(|| index.matching_rules(&rules, descriptor, apply, &mut matches));
             assert_eq!(allocated.count_total, 0, "{apply:?}");
             assert!(matches.len() <= 8, "it takes no allocation");
         }
-        index.matching(&rules, descriptor, Apply::All, &mut matches);
+        index.matching_rules(&rules, descriptor, Apply::All, &mut matches);
         assert_eq!(matches.len(), 8, "one of every kind but entries: {matches:?}");
     });
 }
@@ -63,24 +63,24 @@ fn several_shapes_of_a_path_allocate_nothing() {
         rules.push(rule(&[user.clone(), ("path", paths(&[&own, "/{id}/**", "/**"]))]));
         rules.push(rule(&[user, ("path", paths(&[&other, "/*/x/**"]).negated())]));
     }
-    let index = Index::new(&rules);
-    let mut matches = Matches::new();
+    let index = RuleIndex::new(&rules);
+    let mut matches = RuleMatches::new();
     with_descriptor(&[("path", "/a7/1234/items?page=2"), ("user", "u7")], |descriptor| {
-        let allocated = measure(|| index.matching(&rules, descriptor, Apply::All, &mut matches));
+        let allocated = measure(|| index.matching_rules(&rules, descriptor, Apply::All, &mut matches));
         assert_eq!((matches.as_slice(), allocated.count_total), ([21, 22, 23].as_slice(), 0));
     });
 }
 
 /// So that a counter that counts nothing is noticed.
 #[test]
-fn what_does_allocate_is_counted() {
+fn allocations_are_detected() {
     let rules: Vec<Rule> = (0..100).map(|_| rule(&[])).collect();
-    let index = Index::new(&rules);
-    let mut matches = Matches::new();
+    let index = RuleIndex::new(&rules);
+    let mut matches = RuleMatches::new();
     let allocated = with_descriptor(&[("a", "b")], |descriptor| {
-        measure(|| index.matching(&rules, descriptor, Apply::All, &mut matches))
+        measure(|| index.matching_rules(&rules, descriptor, Apply::All, &mut matches))
     });
     assert!(allocated.count_total > 0);
-    let regex = Pattern::regex("a+", Case::Kept);
+    let regex = Pattern::regex("a+", CaseSensitivity::Sensitive);
     assert!(measure(|| drop(regex.clone())).count_total > 0);
 }

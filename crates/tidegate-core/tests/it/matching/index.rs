@@ -1,13 +1,13 @@
 //! Cases of the index that are easy to get wrong, and hostile ones.
 
-use tidegate_core::rules::{Apply, Attribute, Entries, Index, Matches, Pattern, Rule};
+use tidegate_core::rules::{Apply, Attribute, EntryPatterns, RuleIndex, RuleMatches, Pattern, Rule};
 
 use crate::matching::{exact, nets, paths, rule, with_descriptor};
 
 fn found(rules: &[Rule], entries: &[(&str, &str)]) -> Vec<u32> {
-    let mut matches = Matches::new();
+    let mut matches = RuleMatches::new();
     with_descriptor(entries, |descriptor| {
-        Index::new(rules).matching(rules, descriptor, Apply::All, &mut matches);
+        RuleIndex::new(rules).matching_rules(rules, descriptor, Apply::All, &mut matches);
         for (number, rule) in (0u32..).zip(rules) {
             let is_found = matches.contains(&number);
             assert_eq!(rule.mismatch(descriptor).is_none(), is_found, "rule {number} and {entries:?}");
@@ -48,7 +48,7 @@ fn the_same_condition_twice() {
 }
 
 #[test]
-fn rules_that_are_told_apart_by_all_their_values() {
+fn rules_that_differ_only_in_combinations_of_values() {
     let names: Vec<String> = (0..10).map(|number| format!("v{number}")).collect();
     let mut rules = Vec::new();
     for tenant in &names {
@@ -149,7 +149,7 @@ fn wildcards_of_several_stars() {
 }
 
 #[test]
-fn attributes_that_no_name_stands_for() {
+fn attributes_without_a_name() {
     let by_hand = |attribute: Attribute| {
         let mut rule = rule(&[("a", exact("b"))]);
         rule.conditions[0].attribute = attribute;
@@ -173,7 +173,7 @@ fn attributes_that_no_name_stands_for() {
 fn entries_at_their_places() {
     let entries = |each: &[(&str, Pattern)], open| {
         let each = each.iter().map(|(name, pattern)| ((*name).into(), pattern.clone())).collect();
-        Rule { entries: Some(Entries { each, open }), ..Rule::default() }
+        Rule { entries: Some(EntryPatterns { patterns: each, allows_more: open }), ..Rule::default() }
     };
     let rules = [
         entries(&[("a", exact("1"))], false),
@@ -194,12 +194,12 @@ fn entries_at_their_places() {
 #[test]
 fn rules_that_the_index_was_not_made_of_match_nothing() {
     let rules = [rule(&[("a", exact("1").negated())]), rule(&[("a", Pattern::wildcard("*x*").unwrap())])];
-    let index = Index::new(&rules);
-    let mut matches = Matches::new();
+    let index = RuleIndex::new(&rules);
+    let mut matches = RuleMatches::new();
     with_descriptor(&[("a", "x")], |descriptor| {
-        index.matching(&rules, descriptor, Apply::All, &mut matches);
+        index.matching_rules(&rules, descriptor, Apply::All, &mut matches);
         assert_eq!(matches.as_slice(), [0, 1]);
-        index.matching(&[], descriptor, Apply::All, &mut matches);
+        index.matching_rules(&[], descriptor, Apply::All, &mut matches);
         assert_eq!(matches.as_slice(), NONE);
     });
 }
@@ -219,13 +219,13 @@ fn hostile_descriptors() {
     }
     let values: Vec<String> = (0..10_000).map(|number| (number / 2).to_string()).collect();
     let paths: Vec<String> = values.iter().map(|value| format!("/api/{value}")).collect();
-    let index = Index::new(&rules);
-    let mut matches = Matches::new();
+    let index = RuleIndex::new(&rules);
+    let mut matches = RuleMatches::new();
     for name in ["user", "plan", "tag", "ip", "header.x"] {
         let mut entries: Vec<(&str, &str)> = values.iter().map(|value| (name, &**value)).collect();
         entries.extend([("user", "7"), ("plan", "free"), ("region", "eu")]);
         entries.extend(paths.iter().map(|path| ("path", &**path)));
-        with_descriptor(&entries, |descriptor| index.matching(&rules, descriptor, Apply::All, &mut matches));
+        with_descriptor(&entries, |descriptor| index.matching_rules(&rules, descriptor, Apply::All, &mut matches));
         let expected = match name {
             "user" => 5_000,
             "tag" => 5_001,
@@ -235,7 +235,7 @@ fn hostile_descriptors() {
     }
     let deep = "/api".repeat(100_000);
     with_descriptor(&[("path", &deep), ("ip", "10.0.0.1")], |descriptor| {
-        index.matching(&rules, descriptor, Apply::All, &mut matches);
+        index.matching_rules(&rules, descriptor, Apply::All, &mut matches);
     });
     assert_eq!(matches.len(), 5_000);
 }
@@ -249,10 +249,10 @@ fn a_hundred_thousand_rules() {
             rule(&[("method", exact("GET")), ("path", path)])
         })
         .collect();
-    let index = Index::new(&rules);
-    let mut matches = Matches::new();
+    let index = RuleIndex::new(&rules);
+    let mut matches = RuleMatches::new();
     with_descriptor(&[("path", "/service123/7/action45?x"), ("method", "GET")], |descriptor| {
-        index.matching(&rules, descriptor, Apply::All, &mut matches);
+        index.matching_rules(&rules, descriptor, Apply::All, &mut matches);
     });
     assert_eq!(matches.as_slice(), [45_123]);
 }

@@ -1,11 +1,11 @@
 //! What is said of a rule that does not match.
 
-use tidegate_core::rules::{Case, Entries, Mismatch, Pattern, Rule};
+use tidegate_core::rules::{CaseSensitivity, EntryPatterns, Mismatch, Pattern, Rule};
 
 use crate::matching::{exact, nets, paths, rule, with_descriptor};
 
 /// What a rule says of a descriptor; `matches` if it does.
-fn said(rule: &Rule, entries: &[(&str, &str)]) -> String {
+fn mismatch_text(rule: &Rule, entries: &[(&str, &str)]) -> String {
     with_descriptor(entries, |descriptor| {
         rule.mismatch(descriptor).map_or("matches".to_owned(), |mismatch| mismatch.to_string())
     })
@@ -27,7 +27,7 @@ fn conditions() {
             "path is \"/x?y\", which does not begin with /api/",
         ),
         ("host", Pattern::wildcard("*.com").unwrap(), "a.org", "host is a.org, not like *.com"),
-        ("x", Pattern::regex("v[0-9]+", Case::Kept).unwrap(), "v", "x is v, which does not match v[0-9]+"),
+        ("x", Pattern::regex("v[0-9]+", CaseSensitivity::Sensitive).unwrap(), "v", "x is v, which does not match v[0-9]+"),
         (
             "path",
             Pattern::path("/users/{id}").unwrap(),
@@ -54,32 +54,32 @@ fn conditions() {
         ("user", exact("a"), &"b".repeat(100), &format!("user is {}..., not a", "b".repeat(80))),
     ];
     for (name, pattern, value, says) in table {
-        assert_eq!(said(&rule(&[(name, pattern)]), &[(name, value)]), says);
+        assert_eq!(mismatch_text(&rule(&[(name, pattern)]), &[(name, value)]), says);
     }
 }
 
 #[test]
-fn what_is_missing() {
+fn missing_attributes() {
     for pattern in [exact("a"), Pattern::Any, Pattern::prefix("a").unwrap(), Pattern::Absent.negated()] {
-        assert_eq!(said(&rule(&[("header.X-User", pattern)]), &[("user", "a")]), "header.x-user is missing");
+        assert_eq!(mismatch_text(&rule(&[("header.X-User", pattern)]), &[("user", "a")]), "header.x-user is missing");
     }
 }
 
 #[test]
-fn of_several_values_all_are_said() {
+fn all_values_are_listed() {
     let tagged = rule(&[("tag", exact("x"))]);
-    assert_eq!(said(&tagged, &[("tag", "a"), ("tag", "b")]), "tag is a and b, not x");
-    assert_eq!(said(&tagged, &[("tag", "a"), ("tag", "b"), ("tag", "c")]), "tag is a, b and c, not x");
-    assert_eq!(said(&tagged, &[("tag", "a"); 1_000]), "tag is a, a, a, a and 996 more, not x");
+    assert_eq!(mismatch_text(&tagged, &[("tag", "a"), ("tag", "b")]), "tag is a and b, not x");
+    assert_eq!(mismatch_text(&tagged, &[("tag", "a"), ("tag", "b"), ("tag", "c")]), "tag is a, b and c, not x");
+    assert_eq!(mismatch_text(&tagged, &[("tag", "a"); 1_000]), "tag is a, a, a, a and 996 more, not x");
 }
 
 #[test]
-fn the_first_condition_that_fails_is_said() {
+fn the_first_failing_condition_is_reported() {
     let rule = rule(&[("a", exact("1x")), ("b", exact("p")), ("c", exact("z"))]);
-    assert_eq!(said(&rule, &[("c", "z"), ("b", "p"), ("a", "1x")]), "matches");
-    assert_eq!(said(&rule, &[("b", "q"), ("a", "1x")]), "b is q, not p");
+    assert_eq!(mismatch_text(&rule, &[("c", "z"), ("b", "p"), ("a", "1x")]), "matches");
+    assert_eq!(mismatch_text(&rule, &[("b", "q"), ("a", "1x")]), "b is q, not p");
     with_descriptor(&[("b", "q"), ("a", "1x")], |descriptor| {
-        let Some(Mismatch::Attribute { attribute, found, .. }) = rule.mismatch(descriptor) else {
+        let Some(Mismatch::Attribute { attribute, actual: found, .. }) = rule.mismatch(descriptor) else {
             panic!("b")
         };
         assert_eq!(attribute.to_string(), "b");
@@ -90,46 +90,46 @@ fn the_first_condition_that_fails_is_said() {
 #[test]
 fn entries() {
     let each = vec![("database".into(), exact("users")), ("user".into(), Pattern::Any)];
-    let closed = Rule { entries: Some(Entries { each: each.clone(), open: false }), ..Rule::default() };
-    let open = Rule { entries: Some(Entries { each, open: true }), ..Rule::default() };
+    let closed = Rule { entries: Some(EntryPatterns { patterns: each.clone(), allows_more: false }), ..Rule::default() };
+    let open = Rule { entries: Some(EntryPatterns { patterns: each, allows_more: true }), ..Rule::default() };
     let (database, user, more) = (("database", "users"), ("user", "7"), ("more", ""));
 
-    assert_eq!(said(&closed, &[database, user]), "matches");
-    assert_eq!(said(&open, &[database, user]), "matches");
-    assert_eq!(said(&open, &[database, user, more]), "matches");
-    assert_eq!(said(&closed, &[database, user, more]), "has 3 entries, not 2");
-    assert_eq!(said(&closed, &[database]), "has 1 entry, not 2");
-    assert_eq!(said(&open, &[database]), "has 1 entry, not at least 2");
-    assert_eq!(said(&closed, &[user, database]), "entry 1 is named user, not database");
-    assert_eq!(said(&closed, &[("database", "Users"), user]), "entry 1, database, is Users, not users");
-    assert_eq!(said(&closed, &[database, ("User", "7")]), "entry 2 is named User, not user");
+    assert_eq!(mismatch_text(&closed, &[database, user]), "matches");
+    assert_eq!(mismatch_text(&open, &[database, user]), "matches");
+    assert_eq!(mismatch_text(&open, &[database, user, more]), "matches");
+    assert_eq!(mismatch_text(&closed, &[database, user, more]), "has 3 entries, not 2");
+    assert_eq!(mismatch_text(&closed, &[database]), "has 1 entry, not 2");
+    assert_eq!(mismatch_text(&open, &[database]), "has 1 entry, not at least 2");
+    assert_eq!(mismatch_text(&closed, &[user, database]), "entry 1 is named user, not database");
+    assert_eq!(mismatch_text(&closed, &[("database", "Users"), user]), "entry 1, database, is Users, not users");
+    assert_eq!(mismatch_text(&closed, &[database, ("User", "7")]), "entry 2 is named User, not user");
 }
 
 #[test]
 fn entries_are_compared_as_they_are() {
     let each = |name: &str, pattern: Pattern| vec![(name.into(), pattern)];
-    let rule = |each| Rule { entries: Some(Entries { each, open: false }), ..Rule::default() };
+    let rule = |each| Rule { entries: Some(EntryPatterns { patterns: each, allows_more: false }), ..Rule::default() };
     assert_eq!(
-        said(&rule(each("method", exact("GET"))), &[("method", "get")]),
+        mismatch_text(&rule(each("method", exact("GET"))), &[("method", "get")]),
         "entry 1, method, is get, not GET"
     );
-    assert_ne!(said(&rule(each("path", exact("/a"))), &[("path", "/a?b")]), "matches");
-    assert_ne!(said(&rule(each("header.a", exact("b"))), &[("header.A", "b")]), "matches");
-    assert_eq!(said(&rule(each("ip", nets(&["10.0.0.0/8"]))), &[("ip", "10.1.1.1")]), "matches");
-    assert_ne!(said(&rule(each("user", Pattern::Absent)), &[("user", "a")]), "matches", "it is there");
-    assert_eq!(said(&rule(each("user", exact("a").negated())), &[("user", "b")]), "matches");
-    let empty = || Rule { entries: Some(Entries { each: vec![], open: false }), ..Rule::default() };
-    assert_eq!(said(&empty(), &[]), "matches");
-    assert_eq!(said(&empty(), &[("a", "b")]), "has 1 entry, not 0");
+    assert_ne!(mismatch_text(&rule(each("path", exact("/a"))), &[("path", "/a?b")]), "matches");
+    assert_ne!(mismatch_text(&rule(each("header.a", exact("b"))), &[("header.A", "b")]), "matches");
+    assert_eq!(mismatch_text(&rule(each("ip", nets(&["10.0.0.0/8"]))), &[("ip", "10.1.1.1")]), "matches");
+    assert_ne!(mismatch_text(&rule(each("user", Pattern::Absent)), &[("user", "a")]), "matches", "it is there");
+    assert_eq!(mismatch_text(&rule(each("user", exact("a").negated())), &[("user", "b")]), "matches");
+    let empty = || Rule { entries: Some(EntryPatterns { patterns: vec![], allows_more: false }), ..Rule::default() };
+    assert_eq!(mismatch_text(&empty(), &[]), "matches");
+    assert_eq!(mismatch_text(&empty(), &[("a", "b")]), "has 1 entry, not 0");
 }
 
 #[test]
 fn conditions_and_entries_have_to_hold_both() {
     let mut both = rule(&[("plan", exact("free"))]);
-    both.entries = Some(Entries { each: vec![("user".into(), Pattern::Any)], open: true });
-    assert_eq!(said(&both, &[("user", "7"), ("plan", "free")]), "matches");
-    assert_eq!(said(&both, &[("plan", "free"), ("user", "7")]), "entry 1 is named plan, not user");
-    assert_eq!(said(&both, &[("user", "7")]), "plan is missing");
-    assert_eq!(said(&Rule::default(), &[("a", "b")]), "matches");
-    assert_eq!(said(&Rule::default(), &[]), "matches");
+    both.entries = Some(EntryPatterns { patterns: vec![("user".into(), Pattern::Any)], allows_more: true });
+    assert_eq!(mismatch_text(&both, &[("user", "7"), ("plan", "free")]), "matches");
+    assert_eq!(mismatch_text(&both, &[("plan", "free"), ("user", "7")]), "entry 1 is named plan, not user");
+    assert_eq!(mismatch_text(&both, &[("user", "7")]), "plan is missing");
+    assert_eq!(mismatch_text(&Rule::default(), &[("a", "b")]), "matches");
+    assert_eq!(mismatch_text(&Rule::default(), &[]), "matches");
 }

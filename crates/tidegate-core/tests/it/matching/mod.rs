@@ -17,15 +17,15 @@ mod allocations;
 mod index;
 mod mismatches;
 mod patterns;
-mod refused;
-mod rulebooks;
-mod written;
+mod errors;
+mod strategies;
+mod display;
 
 use tidegate_core::rules::{Attribute, Condition, Descriptor, Entry, Net, PathPattern, Pattern, Rule};
 
 /// Whether a descriptor with these entries meets a condition.
 fn holds(attribute: &str, pattern: &Pattern, entries: &[(&str, &str)]) -> bool {
-    let condition = Condition { attribute: Attribute::named(attribute), pattern: pattern.clone() };
+    let condition = Condition { attribute: Attribute::from_name(attribute), pattern: pattern.clone() };
     with_descriptor(entries, |descriptor| condition.mismatch(descriptor).is_none())
 }
 
@@ -36,7 +36,7 @@ fn with_descriptor<T>(entries: &[(&str, &str)], then: impl FnOnce(&Descriptor<'_
 
 fn rule(conditions: &[(&str, Pattern)]) -> Rule {
     let condition = |(name, pattern): &(&str, Pattern)| Condition {
-        attribute: Attribute::named(name),
+        attribute: Attribute::from_name(name),
         pattern: pattern.clone(),
     };
     Rule { conditions: conditions.iter().map(condition).collect(), ..Rule::default() }

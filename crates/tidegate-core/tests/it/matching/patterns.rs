@@ -1,6 +1,6 @@
 //! Which values each pattern matches.
 
-use tidegate_core::rules::{Case, Net, PathPattern, Pattern, path_segment};
+use tidegate_core::rules::{CaseSensitivity, Net, PathPattern, Pattern, path_segment};
 
 use crate::matching::{exact, holds, nets, paths};
 
@@ -90,14 +90,14 @@ fn wildcards() {
 
 #[test]
 fn regular_expressions() {
-    let regex = |text: &str| Pattern::regex(text, Case::Kept).unwrap();
+    let regex = |text: &str| Pattern::regex(text, CaseSensitivity::Sensitive).unwrap();
     check("x", &regex("v[0-9]+"), &["v1", "v22"], &["v", "xv1", "v1x", "V1", "v1\n"]);
     check("x", &regex("a|ab"), &["a", "ab"], &["b", "aab"]);
     check("x", &regex("(?m)^a$"), &["a"], &["a\nb", "b\na"]);
     check("x", &regex(""), &[""], &["a"]);
     check("x", &regex(r"\d+|\w"), &["12", "é"], &["é1"]);
     check("path", &regex("/a.*"), &["/a", "/ab?c"], &["/b?/a"]);
-    let ignoring = Pattern::regex("get|p.t", Case::Ignored).unwrap();
+    let ignoring = Pattern::regex("get|p.t", CaseSensitivity::Insensitive).unwrap();
     check("method", &ignoring, &["GET", "get", "PUT", "Pat"], &["POST", "GETS"]);
 }
 
@@ -157,7 +157,7 @@ fn a_large_set_of_shapes() {
 }
 
 #[test]
-fn what_names_stand_for() {
+fn segments_by_name() {
     let pattern = PathPattern::parse("/orgs/{org}/*/{user-id}/**").unwrap();
     assert_eq!(pattern.segment_of("org"), Some(1));
     assert_eq!(pattern.segment_of("user-id"), Some(3));
@@ -223,7 +223,7 @@ fn negations() {
 }
 
 #[test]
-fn of_a_name_that_stands_twice_any_value_will_do() {
+fn any_value_of_a_repeated_name_matches() {
     let entries = [("tag", "a"), ("user", "x"), ("tag", "b")];
     assert!(holds("tag", &exact("a"), &entries));
     assert!(holds("tag", &exact("b"), &entries));

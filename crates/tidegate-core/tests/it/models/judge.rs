@@ -1,39 +1,39 @@
 //! Judges an outcome by asking the model around it: just before a wait is over and just after, for what remains
 //! and for one unit more.
 
-use tidegate_core::{Nanos, Outcome, Verdict, Wait};
+use tidegate_core::{Nanos, Outcome, OutcomeKind, Wait};
 
-use super::{Event, Key};
+use super::{Event, ModelKey};
 
 /// Holds `outcome` to what the model says of `asked` on `key`; the key after it.
 ///
 /// Panics if the outcome is wrong in any field, and says which.
 #[must_use]
-pub fn judged(key: &Key, asked: Event, outcome: &Outcome) -> Key {
+pub fn verify_outcome(key: &ModelKey, asked: Event, outcome: &Outcome) -> ModelKey {
     let admitted = key.admits(asked);
-    assert_eq!(outcome.verdict == Verdict::Allowed, admitted, "verdict on {asked:?}");
+    assert_eq!(outcome.kind == OutcomeKind::Allowed, admitted, "verdict on {asked:?}");
     let after = key.after(asked, admitted);
-    judge_remaining(&after, asked.at, outcome.remaining);
+    verify_remaining(&after, asked.at, outcome.remaining);
     if admitted {
         assert_eq!(outcome.retry_after, Wait::NONE, "retry_after of an allowed {asked:?}");
     } else {
-        judge_retry_after(&after, asked, outcome.retry_after);
+        verify_retry_after(&after, asked, outcome.retry_after);
     }
-    judge_reset_after(&after, asked.at, outcome.reset_after);
-    let held = if admitted { after.holds(asked) } else { 0 };
+    verify_reset_after(&after, asked.at, outcome.reset_after);
+    let held = if admitted { after.delay(asked) } else { 0 };
     assert_eq!(outcome.delay, Nanos::new(held), "delay of {asked:?}");
     after
 }
 
 /// The most that has room now. None at all says nothing about cost 0, which may be denied as well.
-fn judge_remaining(after: &Key, at: u128, remaining: u64) {
+fn verify_remaining(after: &ModelKey, at: u128, remaining: u64) {
     let has_room = |cost| after.has_room(Event { at, cost });
     assert!(remaining == 0 || has_room(remaining), "remaining {remaining} is too much");
     assert!(!has_room(remaining + 1), "remaining {remaining} is too little");
 }
 
 /// The least wait that helps; never, if and only if no wait does.
-fn judge_retry_after(after: &Key, asked: Event, retry_after: Wait) {
+fn verify_retry_after(after: &ModelKey, asked: Event, retry_after: Wait) {
     let Some(wait) = retry_after.span().map(Nanos::get) else {
         assert!(asked.cost > after.capacity(), "retry_after never, but {asked:?} can be admitted");
         return;
@@ -50,7 +50,7 @@ fn judge_retry_after(after: &Key, asked: Event, retry_after: Wait) {
 
 /// The least wait after which all that a key never seen has room for has room, and has from then on. While
 /// anything is left of the past, that is a unit too much.
-fn judge_reset_after(after: &Key, at: u128, reset_after: Nanos) {
+fn verify_reset_after(after: &ModelKey, at: u128, reset_after: Nanos) {
     let wait = reset_after.get();
     let as_new_after = |wait| after.admits(Event { at: at + wait, cost: after.capacity() });
     for later in [wait, wait + 1, 2 * wait] {

@@ -14,7 +14,7 @@ pub struct LeakyBucket {
 }
 
 /// Departures at `first`, `first + W/L`, and so on, `units` of them.
-struct Run {
+struct DepartureRun {
     first: i128,
     units: u64,
 }
@@ -29,23 +29,23 @@ impl LeakyBucket {
         signed(at) * signed(self.limit)
     }
 
-    fn last_of(&self, run: &Run) -> i128 {
+    fn last_of(&self, run: &DepartureRun) -> i128 {
         run.first + (signed(run.units) - 1) * self.interval()
     }
 
-    fn departures(&self, events: impl Iterator<Item = Event>) -> Vec<Run> {
-        let mut runs: Vec<Run> = Vec::new();
+    fn departures(&self, events: impl Iterator<Item = Event>) -> Vec<DepartureRun> {
+        let mut runs: Vec<DepartureRun> = Vec::new();
         for event in events.filter(|event| event.cost > 0) {
             let at_once = self.ticks(event.at);
             let first = runs.last().map_or(at_once, |run| at_once.max(self.last_of(run) + self.interval()));
-            runs.push(Run { first, units: event.cost });
+            runs.push(DepartureRun { first, units: event.cost });
         }
         runs
     }
 
     /// How many leave after `t`.
-    fn waiting(&self, runs: &[Run], t: i128) -> i128 {
-        let still = |run: &Run| {
+    fn waiting(&self, runs: &[DepartureRun], t: i128) -> i128 {
+        let still = |run: &DepartureRun| {
             let gone = if run.first > t { 0 } else { (t - run.first) / self.interval() + 1 };
             (signed(run.units) - gone).max(0)
         };
@@ -72,7 +72,7 @@ impl Model for LeakyBucket {
         if self.limit == 0 { 0 } else { self.queue + 1 }
     }
 
-    fn held_for(&self, past: &[Event], at: u128) -> u128 {
+    fn delay(&self, past: &[Event], at: u128) -> u128 {
         let runs = self.departures(past.iter().copied());
         let last = self.last_of(runs.last().expect("a request that passed is in the past"));
         let leaves_at = u128::try_from(last).expect("after the epoch").div_ceil(u128::from(self.limit));

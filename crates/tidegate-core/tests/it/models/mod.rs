@@ -13,11 +13,11 @@
 pub mod calendar;
 mod concurrency;
 mod fixed_window;
-pub mod foretell;
+pub mod predict;
 mod gcra;
 pub mod judge;
 mod leaky_bucket;
-pub mod over;
+pub mod observed_bucket;
 mod sliding_log;
 mod sliding_window;
 mod sub_windows;
@@ -54,26 +54,26 @@ pub trait Model: Debug {
     }
 
     /// How long the last of `past`, which asked at `at`, is held. Only a queue holds anything.
-    fn held_for(&self, _past: &[Event], _at: u128) -> u128 {
+    fn delay(&self, _past: &[Event], _at: u128) -> u128 {
         0
     }
 }
 
 /// A key under a limit: a model and a past.
 #[derive(Clone, Debug)]
-pub struct Key {
+pub struct ModelKey {
     model: Rc<dyn Model>,
     past: Vec<Event>,
 }
 
-impl Key {
+impl ModelKey {
     /// A key that `spec` has never seen. The spec is taken to be valid.
-    pub fn never_seen(spec: &LimitSpec) -> Self {
+    pub fn new(spec: &LimitSpec) -> Self {
         Self { model: model_of(spec), past: Vec::new() }
     }
 
     /// The same past under another limit.
-    pub fn under(&self, spec: &LimitSpec) -> Self {
+    pub fn with_limit(&self, spec: &LimitSpec) -> Self {
         Self { model: model_of(spec), past: self.past.clone() }
     }
 
@@ -100,8 +100,8 @@ impl Key {
     }
 
     /// How long `asked`, the request that just passed, is held.
-    pub fn holds(&self, asked: Event) -> u128 {
-        if asked.cost == 0 { 0 } else { self.model.held_for(&self.past, asked.at) }
+    pub fn delay(&self, asked: Event) -> u128 {
+        if asked.cost == 0 { 0 } else { self.model.delay(&self.past, asked.at) }
     }
 }
 

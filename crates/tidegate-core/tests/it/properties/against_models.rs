@@ -1,31 +1,31 @@
 //! Each algorithm against its model: the verdict, and every number that comes with it.
 
 use proptest::prelude::*;
-use tidegate_core::{AlgorithmName, Ask, LimitSpec};
+use tidegate_core::{AlgorithmName, TimedCost, LimitSpec};
 
-use crate::models::judge::judged;
-use crate::models::{Event, Key};
+use crate::models::judge::verify_outcome;
+use crate::models::{Event, ModelKey};
 use crate::properties::requests::{Requests, requests};
-use crate::properties::{cases, limits};
+use crate::properties::{proptest_config, limits};
 use crate::subject::Subject;
 
-pub fn event(ask: Ask) -> Event {
+pub fn event(ask: TimedCost) -> Event {
     Event { at: u128::from(ask.now.as_nanos()), cost: ask.cost }
 }
 
 fn agrees(spec: &LimitSpec, requests: Requests) {
-    let mut subject = Subject::of(spec);
-    let mut key = Key::never_seen(spec);
-    let mut caller = requests.to(spec);
-    while let Some(ask) = caller.next_ask() {
+    let mut subject = Subject::from_spec(spec);
+    let mut key = ModelKey::new(spec);
+    let mut caller = requests.driver(spec);
+    while let Some(ask) = caller.next_cost() {
         let outcome = subject.decide(ask);
-        key = judged(&key, event(ask), &outcome);
-        caller.hear(outcome);
+        key = verify_outcome(&key, event(ask), &outcome);
+        caller.observe(outcome);
     }
 }
 
 proptest! {
-    #![proptest_config(cases(750))]
+    #![proptest_config(proptest_config(750))]
 
     #[test]
     fn gcra(spec in limits::of(AlgorithmName::Gcra), requests in requests()) {

@@ -6,7 +6,7 @@ use tidegate_core::Timestamp;
 use tidegate_core::algorithm::{CalendarSpec, CalendarWindow, Weekday};
 
 use crate::models::calendar::{Calendar, Window};
-use crate::properties::cases;
+use crate::properties::proptest_config;
 use crate::properties::limits::{CALENDAR_ZONES, calendar};
 
 const DAY_NS: u64 = 86_400_000_000_000;
@@ -61,7 +61,7 @@ fn window(spec: &CalendarSpec, per_ns: u64, at_ns: u64) -> CalendarWindow {
 }
 
 proptest! {
-    #![proptest_config(cases(1_500))]
+    #![proptest_config(proptest_config(1_500))]
 
     #[test]
     fn windows_are_those_of_the_model((spec, per_ns, at_ns) in calendar_and_instant(calendar())) {

@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use tidegate_core::{AlgorithmName, Ask, LimitSpec, Nanos, Verdict, Wait};
+use tidegate_core::{AlgorithmName, TimedCost, LimitSpec, Nanos, OutcomeKind, Wait};
 
-use crate::models::Key;
-use crate::models::judge::judged;
+use crate::models::ModelKey;
+use crate::models::judge::verify_outcome;
 use crate::properties::against_models::event;
-use crate::properties::cases;
+use crate::properties::proptest_config;
 use crate::properties::no_panics::change_of_limit;
 use crate::properties::requests::requests;
 use crate::subject::Subject;
@@ -39,7 +39,7 @@ fn change_of_gcra() -> impl Strategy<Value = (LimitSpec, LimitSpec)> {
 }
 
 proptest! {
-    #![proptest_config(cases(750))]
+    #![proptest_config(proptest_config(750))]
 
     /// What was counted under one limit counts under the next as if it had always been the one.
     #[test]
@@ -48,18 +48,18 @@ proptest! {
         requests in requests(),
         changes_at in 1..24_usize,
     ) {
-        let mut subject = Subject::of(&before);
-        let mut key = Key::never_seen(&before);
-        let mut caller = requests.to(&before);
+        let mut subject = Subject::from_spec(&before);
+        let mut key = ModelKey::new(&before);
+        let mut caller = requests.driver(&before);
         for place in 0.. {
             if place == changes_at {
                 subject.change_limit(&after);
-                key = key.under(&after);
+                key = key.with_limit(&after);
             }
-            let Some(ask) = caller.next_ask() else { break };
+            let Some(ask) = caller.next_cost() else { break };
             let outcome = subject.decide(ask);
-            key = judged(&key, event(ask), &outcome);
-            caller.hear(outcome);
+            key = verify_outcome(&key, event(ask), &outcome);
+            caller.observe(outcome);
         }
     }
 
@@ -71,12 +71,12 @@ proptest! {
         requests in requests(),
         cost in prop_oneof![0..10_u64, any::<u64>()],
     ) {
-        let mut subject = Subject::of(&before);
-        let mut caller = requests.in_order_to(&before);
+        let mut subject = Subject::from_spec(&before);
+        let mut caller = requests.ordered_driver(&before);
         let mut last = None;
-        while let Some(ask) = caller.next_ask() {
+        while let Some(ask) = caller.next_cost() {
             let outcome = subject.decide(ask);
-            caller.hear(outcome);
+            caller.observe(outcome);
             last = Some((ask.now, outcome));
         }
         let Some((now, outcome)) = last else { return Ok(()) };
@@ -87,9 +87,9 @@ proptest! {
         prop_assert!(kept_ns.abs_diff(ahead_ns) <= 1, "{} ahead, then {}", ahead_ns, kept_ns);
 
         let burst = after.burst.unwrap_or(after.limit);
-        let whole_burst = subject.wait(Ask { now, cost: burst });
+        let whole_burst = subject.wait(TimedCost { now, cost: burst });
         prop_assert_eq!(whole_burst, Wait::of(Nanos::new(kept_ns)), "the burst fits when all is as new");
-        let ask = Ask { now, cost };
+        let ask = TimedCost { now, cost };
         let Some(room) = burst.checked_sub(cost) else {
             prop_assert_eq!(subject.wait(ask).span(), None);
             return Ok(());
@@ -100,9 +100,9 @@ proptest! {
         let said_ns = subject.wait(ask).span().map(Nanos::get);
         prop_assert!(said_ns.is_some_and(|said| said.abs_diff(wait_ns) <= 1), "{:?} for {}", said_ns, wait_ns);
         if wait_ns > 1 {
-            prop_assert_eq!(subject.weigh(ask), Verdict::Denied);
+            prop_assert_eq!(subject.outcome_kind(ask), OutcomeKind::Denied);
         } else if ahead_ns < tolerated_ns {
-            prop_assert_eq!(subject.weigh(ask), Verdict::Allowed);
+            prop_assert_eq!(subject.outcome_kind(ask), OutcomeKind::Allowed);
         }
     }
 }

@@ -3,27 +3,27 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use tidegate_core::{AlgorithmName, LimitSpec, Nanos, Outcome, Role, Ruling, UNITS_MAX, Verdict};
+use tidegate_core::{AlgorithmName, LimitSpec, Nanos, Outcome, Role, ChargeDecision, UNITS_MAX, OutcomeKind};
 
 use crate::properties::requests::{Requests, requests};
-use crate::properties::{cases, limits};
+use crate::properties::{proptest_config, limits};
 use crate::subject::Subject;
 
 /// Asks both the same and compares the answers, delays aside: only a queue has any.
 fn decide_alike(one: &LimitSpec, other: &LimitSpec, requests: Requests) -> Result<(), TestCaseError> {
-    let (mut first, mut second) = (Subject::of(one), Subject::of(other));
-    let mut caller = requests.to(one);
-    while let Some(ask) = caller.next_ask() {
+    let (mut first, mut second) = (Subject::from_spec(one), Subject::from_spec(other));
+    let mut caller = requests.driver(one);
+    while let Some(ask) = caller.next_cost() {
         let outcome = first.decide(ask);
         let undelayed = Outcome { delay: Nanos::ZERO, ..outcome };
         prop_assert_eq!(undelayed, second.decide(ask), "{:?}", ask);
-        caller.hear(outcome);
+        caller.observe(outcome);
     }
     Ok(())
 }
 
 proptest! {
-    #![proptest_config(cases(400))]
+    #![proptest_config(proptest_config(400))]
 
     #[test]
     fn a_token_bucket_is_gcra(gcra in limits::of(AlgorithmName::Gcra), requests in requests()) {
@@ -51,16 +51,16 @@ proptest! {
     /// says the same beforehand.
     #[test]
     fn the_steps_of_a_decision_are_the_decision(spec in limits::any_algorithm(), requests in requests()) {
-        let mut whole = Subject::of(&spec);
+        let mut whole = Subject::from_spec(&spec);
         let mut stepwise = whole.clone();
-        let mut caller = requests.to(&spec);
-        while let Some(ask) = caller.next_ask() {
+        let mut caller = requests.driver(&spec);
+        while let Some(ask) = caller.next_cost() {
             let outcome = whole.decide(ask);
-            let ruling = Ruling::alone(stepwise.weigh(ask));
+            let ruling = ChargeDecision::of_one(stepwise.outcome_kind(ask));
             prop_assert_eq!(stepwise.preview(ask, ruling), outcome, "preview of {:?}", ask);
-            stepwise.settle(ask, ruling);
-            prop_assert_eq!(stepwise.report(ask, ruling), outcome, "report on {:?}", ask);
-            caller.hear(outcome);
+            stepwise.charge_if_due(ask, ruling);
+            prop_assert_eq!(stepwise.outcome(ask, ruling), outcome, "report on {:?}", ask);
+            caller.observe(outcome);
         }
     }
 
@@ -69,36 +69,36 @@ proptest! {
     fn a_preview_is_the_report_to_come(
         spec in limits::any_algorithm(),
         requests in requests(),
-        fates in vec((select(vec![Verdict::Allowed, Verdict::Denied]), select(vec![Role::Enforced, Role::Observed])), 48),
+        decisions in vec((select(vec![OutcomeKind::Allowed, OutcomeKind::Denied]), select(vec![Role::Enforced, Role::Observed])), 48),
     ) {
-        let mut subject = Subject::of(&spec);
-        let mut caller = requests.to(&spec);
-        for (fate, role) in fates {
-            let Some(ask) = caller.next_ask() else { break };
-            let ruling = Ruling { verdict: subject.weigh(ask), fate, role };
+        let mut subject = Subject::from_spec(&spec);
+        let mut caller = requests.driver(&spec);
+        for (decision, role) in decisions {
+            let Some(ask) = caller.next_cost() else { break };
+            let ruling = ChargeDecision { outcome: subject.outcome_kind(ask), decision, role };
             let preview = subject.preview(ask, ruling);
-            subject.settle(ask, ruling);
-            let report = subject.report(ask, ruling);
+            subject.charge_if_due(ask, ruling);
+            let report = subject.outcome(ask, ruling);
             prop_assert_eq!(preview, report, "{:?}", ask);
-            caller.hear(report);
+            caller.observe(report);
         }
     }
 
     /// Cost 0, and whatever is denied and not counted, leaves no trace.
     #[test]
     fn what_is_not_counted_changes_nothing(spec in limits::any_algorithm(), requests in requests()) {
-        let mut subject = Subject::of(&spec);
-        let mut caller = requests.to(&spec);
-        while let Some(ask) = caller.next_ask() {
+        let mut subject = Subject::from_spec(&spec);
+        let mut caller = requests.driver(&spec);
+        while let Some(ask) = caller.next_cost() {
             let before = subject.clone();
             let outcome = subject.decide(ask);
-            let denied = outcome.verdict == Verdict::Denied;
+            let denied = outcome.kind == OutcomeKind::Denied;
             if ask.cost == 0 || (denied && spec.count_denied != Some(true)) {
                 prop_assert_eq!(subject.packed(), before.packed(), "{:?}", ask);
-                prop_assert_eq!(subject.ledger(), before.ledger(), "{:?}", ask);
+                prop_assert_eq!(subject.usage_log(), before.usage_log(), "{:?}", ask);
                 prop_assert_eq!(subject.leases(), before.leases(), "{:?}", ask);
             }
-            caller.hear(outcome);
+            caller.observe(outcome);
         }
     }
 }

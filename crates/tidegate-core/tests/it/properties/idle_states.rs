@@ -4,10 +4,10 @@
 //! out units again; a no that comes too late only costs memory, but it has to become a yes.
 
 use proptest::prelude::*;
-use tidegate_core::{AlgorithmName, Packed, Timestamp};
+use tidegate_core::{AlgorithmName, PackedState, Timestamp};
 
 use crate::properties::requests::requests;
-use crate::properties::{cases, limits};
+use crate::properties::{proptest_config, limits};
 use crate::subject::Subject;
 
 /// The state may say for so long that it matters when it does not any more: half a millisecond, in bits.
@@ -24,7 +24,7 @@ fn packed_algorithm() -> impl Strategy<Value = AlgorithmName> {
 }
 
 proptest! {
-    #![proptest_config(cases(400))]
+    #![proptest_config(proptest_config(400))]
 
     #[test]
     fn an_idle_state_is_as_good_as_none(
@@ -32,11 +32,11 @@ proptest! {
         requests in requests(),
         early_ns in 0..=2 * LATE_NS,
     ) {
-        let mut subject = Subject::of(&spec);
-        let mut caller = requests.in_order_to(&spec);
-        while let Some(ask) = caller.next_ask() {
+        let mut subject = Subject::from_spec(&spec);
+        let mut caller = requests.ordered_driver(&spec);
+        while let Some(ask) = caller.next_cost() {
             let outcome = subject.decide(ask);
-            caller.hear(outcome);
+            caller.observe(outcome);
             let reset_at = u128::from(ask.now.as_nanos()) + outcome.reset_after.get();
             let Ok(reset_at) = u64::try_from(reset_at) else {
                 prop_assert!(!subject.packed().is_idle_at(Timestamp::from_nanos(u64::MAX)));
@@ -56,6 +56,6 @@ proptest! {
 
 #[test]
 fn a_key_never_seen_is_idle() {
-    assert!(Packed::NEVER_SEEN.is_idle_at(Timestamp::from_nanos(0)));
-    assert_eq!(Packed::default(), Packed::NEVER_SEEN);
+    assert!(PackedState::NEVER_SEEN.is_idle_at(Timestamp::from_nanos(0)));
+    assert_eq!(PackedState::default(), PackedState::NEVER_SEEN);
 }

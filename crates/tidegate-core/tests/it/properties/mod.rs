@@ -24,7 +24,7 @@ mod changed_limits;
 mod equivalences;
 mod idle_states;
 pub mod limits;
-mod lines;
+mod release_rates;
 mod no_panics;
 mod observed;
 mod refunds;
@@ -32,4 +32,4 @@ mod requests;
 mod shares;
 mod worst_cases;
 
-use tidegate_testing::cases;
+use tidegate_testing::proptest_config;

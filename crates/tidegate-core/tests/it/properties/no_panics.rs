@@ -4,10 +4,10 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use tidegate_core::{AlgorithmName, Ask, LimitSpec, Role, Ruling, Timestamp, Verdict};
+use tidegate_core::{AlgorithmName, TimedCost, LimitSpec, Role, ChargeDecision, Timestamp, OutcomeKind};
 
 use crate::properties::requests::requests;
-use crate::properties::{cases, limits};
+use crate::properties::{proptest_config, limits};
 use crate::subject::Subject;
 
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ enum Call {
     /// Whether it fits or not, as a limit that looks on does.
     ChargeOver,
     /// By the word of the other limits in a plan.
-    Settle(Ruling),
+    Settle(ChargeDecision),
     ChangeLimit,
 }
 
@@ -29,8 +29,8 @@ fn call() -> impl Strategy<Value = Call> {
         Call::Charge,
         Call::Refund,
         Call::ChargeOver,
-        Call::Settle(Ruling::alone(Verdict::Allowed)),
-        Call::Settle(Ruling::alone(Verdict::Denied)),
+        Call::Settle(ChargeDecision::of_one(OutcomeKind::Allowed)),
+        Call::Settle(ChargeDecision::of_one(OutcomeKind::Denied)),
         Call::ChangeLimit,
     ])
 }
@@ -51,7 +51,7 @@ pub fn change_of_limit(algorithm: AlgorithmName) -> impl Strategy<Value = (Limit
 }
 
 proptest! {
-    #![proptest_config(cases(1_000))]
+    #![proptest_config(proptest_config(1_000))]
 
     #[test]
     fn nothing_panics(
@@ -59,25 +59,25 @@ proptest! {
         requests in requests(),
         calls in vec(call(), 48),
     ) {
-        let mut subject = Subject::of(&spec);
-        let mut caller = requests.to(&spec);
+        let mut subject = Subject::from_spec(&spec);
+        let mut caller = requests.driver(&spec);
         let mut now_changed = false;
         for call in calls {
-            let Some(ask) = caller.next_ask() else { break };
+            let Some(ask) = caller.next_cost() else { break };
             // The contract of both is a cost of at least one.
-            let paid = Ask { cost: ask.cost.max(1), ..ask };
+            let paid = TimedCost { cost: ask.cost.max(1), ..ask };
             match call {
-                Call::Decide => caller.hear(subject.decide(ask)),
+                Call::Decide => caller.observe(subject.decide(ask)),
                 Call::Charge => subject.charge(paid),
-                Call::ChargeOver => subject.charge_over(paid),
+                Call::ChargeOver => subject.charge_over_limit(paid),
                 Call::Refund => subject.refund(paid),
-                Call::Settle(ruling) => subject.settle(ask, ruling),
+                Call::Settle(ruling) => subject.charge_if_due(ask, ruling),
                 Call::ChangeLimit => {
                     now_changed = !now_changed;
                     subject.change_limit(if now_changed { &changed } else { &spec });
                 }
             }
-            put_every_question(&subject, ask);
+            call_every_method(&subject, ask);
         }
     }
 
@@ -90,17 +90,17 @@ proptest! {
     ) {
         let limit = spec.build().unwrap();
         for (now_ns, cost) in asks {
-            let ask = Ask { now: Timestamp::from_nanos(now_ns), cost };
+            let ask = TimedCost { now: Timestamp::from_nanos(now_ns), cost };
             let mut subject = Subject::with_words(limit.clone(), [words.0, words.1]);
-            put_every_question(&subject, ask);
+            call_every_method(&subject, ask);
             let _ = subject.decide(ask);
-            put_every_question(&subject, ask);
-            subject.charge(Ask { cost: cost.max(1), ..ask });
-            put_every_question(&subject, ask);
-            subject.charge_over(Ask { cost: cost.max(1), ..ask });
-            put_every_question(&subject, ask);
-            subject.refund(Ask { cost: cost.max(1), ..ask });
-            put_every_question(&subject, ask);
+            call_every_method(&subject, ask);
+            subject.charge(TimedCost { cost: cost.max(1), ..ask });
+            call_every_method(&subject, ask);
+            subject.charge_over_limit(TimedCost { cost: cost.max(1), ..ask });
+            call_every_method(&subject, ask);
+            subject.refund(TimedCost { cost: cost.max(1), ..ask });
+            call_every_method(&subject, ask);
         }
     }
 }
@@ -114,14 +114,14 @@ fn cost() -> impl Strategy<Value = u64> {
     prop_oneof![0_u64..4, any::<u64>()]
 }
 
-fn put_every_question(subject: &Subject, ask: Ask) {
+fn call_every_method(subject: &Subject, ask: TimedCost) {
     let end = Timestamp::from_nanos(u64::MAX);
-    for asked in [ask, Ask { cost: u64::MAX, ..ask }, Ask { now: end, ..ask }, Ask { cost: 0, ..ask }] {
-        let verdict = subject.weigh(asked);
-        for fate in [Verdict::Allowed, Verdict::Denied] {
+    for asked in [ask, TimedCost { cost: u64::MAX, ..ask }, TimedCost { now: end, ..ask }, TimedCost { cost: 0, ..ask }] {
+        let verdict = subject.outcome_kind(asked);
+        for fate in [OutcomeKind::Allowed, OutcomeKind::Denied] {
             for role in [Role::Enforced, Role::Observed] {
-                let _ = subject.report(asked, Ruling { verdict, fate, role });
-                let _ = subject.preview(asked, Ruling { verdict, fate, role });
+                let _ = subject.outcome(asked, ChargeDecision { outcome: verdict, decision: fate, role });
+                let _ = subject.preview(asked, ChargeDecision { outcome: verdict, decision: fate, role });
             }
         }
         subject.delay(asked);

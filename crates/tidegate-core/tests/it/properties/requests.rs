@@ -7,7 +7,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tidegate_core::algorithm::Align;
-use tidegate_core::{Ask, LimitSpec, Outcome, Timestamp};
+use tidegate_core::{TimedCost, LimitSpec, Outcome, Timestamp};
 
 use crate::models::calendar::Calendar;
 
@@ -16,11 +16,11 @@ const CHANGES_MAX: usize = 150;
 
 /// When the next request comes.
 #[derive(Clone, Copy, Debug)]
-pub enum Move {
+pub enum TimeStep {
     /// At the same instant.
     Stay,
     /// A few nanoseconds on or back.
-    Nudge(i8),
+    Shift(i8),
     /// Some intervals W/L on, give or take one nanosecond.
     Intervals(u8, i8),
     /// Some sub-windows W/n on.
@@ -50,7 +50,7 @@ pub enum Move {
 
 /// What the next request costs.
 #[derive(Clone, Copy, Debug)]
-pub enum Price {
+pub enum CostStep {
     Units(u64),
     /// What the last answer said remains, give or take.
     Remaining(i8),
@@ -63,13 +63,13 @@ pub enum Price {
 /// A sequence, still relative to a limit.
 #[derive(Clone, Debug)]
 pub struct Requests {
-    start: Move,
-    steps: Vec<(Move, Price)>,
+    start: TimeStep,
+    steps: Vec<(TimeStep, CostStep)>,
 }
 
 /// Turns steps into numbers, given what was answered so far.
 #[derive(Clone, Debug)]
-pub struct Caller {
+pub struct RequestDriver {
     limit: u64,
     window_ns: u64,
     calendar: Option<Calendar>,
@@ -77,73 +77,73 @@ pub struct Caller {
     full: u64,
     now_ns: u64,
     last: Option<Outcome>,
-    steps: std::vec::IntoIter<(Move, Price)>,
+    steps: std::vec::IntoIter<(TimeStep, CostStep)>,
     never_back: bool,
 }
 
-fn step() -> impl Strategy<Value = Move> {
+fn step() -> impl Strategy<Value = TimeStep> {
     let off = -1..=1_i8;
     prop_oneof![
-        8 => Just(Move::Stay),
-        3 => (-3..=3_i8).prop_map(Move::Nudge),
-        6 => (1..4_u8, off.clone()).prop_map(|(times, off)| Move::Intervals(times, off)),
-        3 => (1..4_u8, off.clone()).prop_map(|(times, off)| Move::SubWindows(times, off)),
-        3 => (1..4_u8, off.clone()).prop_map(|(times, off)| Move::Windows(times, off)),
-        5 => off.clone().prop_map(Move::Edge),
-        3 => off.clone().prop_map(Move::SubEdge),
-        8 => off.clone().prop_map(Move::Retry),
-        2 => off.prop_map(Move::Reset),
-        6 => any::<u16>().prop_map(Move::Part),
-        3 => any::<u16>().prop_map(Move::Back),
+        8 => Just(TimeStep::Stay),
+        3 => (-3..=3_i8).prop_map(TimeStep::Shift),
+        6 => (1..4_u8, off.clone()).prop_map(|(times, off)| TimeStep::Intervals(times, off)),
+        3 => (1..4_u8, off.clone()).prop_map(|(times, off)| TimeStep::SubWindows(times, off)),
+        3 => (1..4_u8, off.clone()).prop_map(|(times, off)| TimeStep::Windows(times, off)),
+        5 => off.clone().prop_map(TimeStep::Edge),
+        3 => off.clone().prop_map(TimeStep::SubEdge),
+        8 => off.clone().prop_map(TimeStep::Retry),
+        2 => off.prop_map(TimeStep::Reset),
+        6 => any::<u16>().prop_map(TimeStep::Part),
+        3 => any::<u16>().prop_map(TimeStep::Back),
     ]
 }
 
 /// Steps, and now and then a jump after which little is left of what went before.
-fn step_or_jump() -> impl Strategy<Value = Move> {
+fn step_or_jump() -> impl Strategy<Value = TimeStep> {
     prop_oneof![
         60 => step(),
-        1 => Just(Move::To(0)),
-        1 => any::<u64>().prop_map(Move::To),
-        1 => any::<u32>().prop_map(Move::NearEnd),
-        1 => (any::<u16>(), -2..=1_i8).prop_map(|(number, days)| Move::ClockChange(number, days)),
+        1 => Just(TimeStep::To(0)),
+        1 => any::<u64>().prop_map(TimeStep::To),
+        1 => any::<u32>().prop_map(TimeStep::NearEnd),
+        1 => (any::<u16>(), -2..=1_i8).prop_map(|(number, days)| TimeStep::ClockChange(number, days)),
     ]
 }
 
-fn start() -> impl Strategy<Value = Move> {
+fn start() -> impl Strategy<Value = TimeStep> {
     const A_DAY_IN_2025: u64 = 1_750_000_000_123_456_789;
     prop_oneof![
-        3 => Just(Move::To(0)),
-        3 => (0..4_u8, -1..=1_i8).prop_map(|(times, off)| Move::Windows(times, off)),
-        4 => Just(Move::To(A_DAY_IN_2025)),
-        1 => (0..100_u32).prop_map(Move::NearEnd),
-        2 => any::<u32>().prop_map(Move::NearEnd),
-        2 => any::<u64>().prop_map(Move::To),
-        4 => (any::<u16>(), -2..=1_i8).prop_map(|(number, days)| Move::ClockChange(number, days)),
+        3 => Just(TimeStep::To(0)),
+        3 => (0..4_u8, -1..=1_i8).prop_map(|(times, off)| TimeStep::Windows(times, off)),
+        4 => Just(TimeStep::To(A_DAY_IN_2025)),
+        1 => (0..100_u32).prop_map(TimeStep::NearEnd),
+        2 => any::<u32>().prop_map(TimeStep::NearEnd),
+        2 => any::<u64>().prop_map(TimeStep::To),
+        4 => (any::<u16>(), -2..=1_i8).prop_map(|(number, days)| TimeStep::ClockChange(number, days)),
     ]
 }
 
-fn price() -> impl Strategy<Value = Price> {
+fn cost_step() -> impl Strategy<Value = CostStep> {
     prop_oneof![
-        2 => Just(Price::Units(0)),
-        6 => Just(Price::Units(1)),
-        2 => (2..6_u64).prop_map(Price::Units),
-        4 => (-1..=1_i8).prop_map(Price::Remaining),
-        2 => (-1..=1_i8).prop_map(Price::Full),
-        5 => any::<u8>().prop_map(Price::Share),
-        1 => Just(Price::Units(u64::MAX)),
-        1 => any::<u64>().prop_map(Price::Units),
+        2 => Just(CostStep::Units(0)),
+        6 => Just(CostStep::Units(1)),
+        2 => (2..6_u64).prop_map(CostStep::Units),
+        4 => (-1..=1_i8).prop_map(CostStep::Remaining),
+        2 => (-1..=1_i8).prop_map(CostStep::Full),
+        5 => any::<u8>().prop_map(CostStep::Share),
+        1 => Just(CostStep::Units(u64::MAX)),
+        1 => any::<u64>().prop_map(CostStep::Units),
     ]
 }
 
 pub fn requests() -> impl Strategy<Value = Requests> {
-    (start(), vec((step_or_jump(), price()), 1..48)).prop_map(|(start, steps)| Requests { start, steps })
+    (start(), vec((step_or_jump(), cost_step()), 1..48)).prop_map(|(start, steps)| Requests { start, steps })
 }
 
 impl Requests {
     /// For these requests to be made of `spec`.
-    pub fn to(self, spec: &LimitSpec) -> Caller {
+    pub fn driver(self, spec: &LimitSpec) -> RequestDriver {
         let full = spec.burst.or(spec.queue.map(|queue| queue + 1)).unwrap_or(spec.limit);
-        let mut caller = Caller {
+        let mut caller = RequestDriver {
             limit: spec.limit,
             window_ns: spec.ttl_ns.unwrap_or(spec.per_ns),
             calendar: match &spec.align {
@@ -159,49 +159,49 @@ impl Requests {
             steps: self.steps.into_iter(),
             never_back: false,
         };
-        caller.now_ns = caller.moved(self.start);
+        caller.now_ns = caller.next_ns(self.start);
         caller
     }
 
     /// The same with a clock that never steps back.
-    pub fn in_order_to(self, spec: &LimitSpec) -> Caller {
-        Caller { never_back: true, ..self.to(spec) }
+    pub fn ordered_driver(self, spec: &LimitSpec) -> RequestDriver {
+        RequestDriver { never_back: true, ..self.driver(spec) }
     }
 }
 
-impl Caller {
+impl RequestDriver {
     /// The next request.
-    pub fn next_ask(&mut self) -> Option<Ask> {
+    pub fn next_cost(&mut self) -> Option<TimedCost> {
         let (to, price) = self.steps.next()?;
-        let now_ns = self.moved(to);
+        let now_ns = self.next_ns(to);
         self.now_ns = if self.never_back { now_ns.max(self.now_ns) } else { now_ns };
-        Some(Ask { now: Timestamp::from_nanos(self.now_ns), cost: self.priced(price) })
+        Some(TimedCost { now: Timestamp::from_nanos(self.now_ns), cost: self.cost(price) })
     }
 
     /// What was answered, for the next request to lean on.
-    pub fn hear(&mut self, outcome: Outcome) {
+    pub fn observe(&mut self, outcome: Outcome) {
         self.last = Some(outcome);
     }
 
-    fn moved(&self, to: Move) -> u64 {
+    fn next_ns(&self, to: TimeStep) -> u64 {
         let now = i128::from(self.now_ns);
         let window = i128::from(self.window_ns);
         let sub_windows = i128::from(self.sub_windows);
         let near = |span: i128, off: i8| now + span + i128::from(off);
         let span_of = |nanos: u128| i128::try_from(nanos).unwrap_or(0);
         let to = match to {
-            Move::Stay => now,
-            Move::Nudge(off) => near(0, off),
-            Move::Intervals(times, off) => {
+            TimeStep::Stay => now,
+            TimeStep::Shift(off) => near(0, off),
+            TimeStep::Intervals(times, off) => {
                 near(window * i128::from(times) / i128::from(self.limit.max(1)), off)
             }
-            Move::SubWindows(times, off) => near(window * i128::from(times) / sub_windows, off),
-            Move::Windows(times, off) => near(window * i128::from(times), off),
-            Move::Edge(off) => match &self.calendar {
+            TimeStep::SubWindows(times, off) => near(window * i128::from(times) / sub_windows, off),
+            TimeStep::Windows(times, off) => near(window * i128::from(times), off),
+            TimeStep::Edge(off) => match &self.calendar {
                 Some(calendar) => near(span_of(calendar.window(u128::from(self.now_ns)).end) - now, off),
                 None => near(window - now % window, off),
             },
-            Move::ClockChange(number, days) => {
+            TimeStep::ClockChange(number, days) => {
                 let changes = self.calendar.as_ref().map(Calendar::changes).unwrap_or_default();
                 // Most of them are far in the future and all alike.
                 let changes = &changes[..changes.len().min(CHANGES_MAX)];
@@ -210,31 +210,31 @@ impl Caller {
                     None => now,
                 }
             }
-            Move::SubEdge(off) => {
+            TimeStep::SubEdge(off) => {
                 let next = now * sub_windows / window + 1;
                 near((next * window + sub_windows - 1) / sub_windows - now, off)
             }
-            Move::Retry(off) => {
+            TimeStep::Retry(off) => {
                 let wait = self.last.and_then(|last| last.retry_after.span());
                 near(wait.map_or(0, |wait| span_of(wait.get())), off)
             }
-            Move::Reset(off) => near(self.last.map_or(0, |last| span_of(last.reset_after.get())), off),
-            Move::Part(part) => now + window * i128::from(part) / 65_536,
-            Move::Back(part) => now - 2 * window * i128::from(part) / 65_536,
-            Move::NearEnd(distance) => i128::from(u64::MAX) - i128::from(distance),
-            Move::To(instant) => i128::from(instant),
+            TimeStep::Reset(off) => near(self.last.map_or(0, |last| span_of(last.reset_after.get())), off),
+            TimeStep::Part(part) => now + window * i128::from(part) / 65_536,
+            TimeStep::Back(part) => now - 2 * window * i128::from(part) / 65_536,
+            TimeStep::NearEnd(distance) => i128::from(u64::MAX) - i128::from(distance),
+            TimeStep::To(instant) => i128::from(instant),
         };
         u64::try_from(to.max(0)).unwrap_or(u64::MAX)
     }
 
-    fn priced(&self, price: Price) -> u64 {
+    fn cost(&self, price: CostStep) -> u64 {
         match price {
-            Price::Units(units) => units,
-            Price::Remaining(off) => {
+            CostStep::Units(units) => units,
+            CostStep::Remaining(off) => {
                 self.last.map_or(1, |last| last.remaining).saturating_add_signed(off.into())
             }
-            Price::Full(off) => self.full.saturating_add_signed(off.into()),
-            Price::Share(share) => {
+            CostStep::Full(off) => self.full.saturating_add_signed(off.into()),
+            CostStep::Share(share) => {
                 self.full / 256 * u64::from(share) + self.full % 256 * u64::from(share) / 256
             }
         }

@@ -5,17 +5,17 @@ use std::num::NonZeroU32;
 use proptest::prelude::*;
 use tidegate_core::{AlgorithmName, Counter, Limit};
 
-use crate::properties::{cases, limits};
+use crate::properties::{proptest_config, limits};
 use crate::subject::Subject;
 
 proptest! {
-    #![proptest_config(cases(750))]
+    #![proptest_config(proptest_config(750))]
 
     #[test]
     fn shares_add_up_to_no_more_than_the_limit(spec in limits::any_algorithm(), nodes in 1..200_u32) {
-        let whole = Subject::of(&spec).limit().clone();
+        let whole = Subject::from_spec(&spec).limit().clone();
         let nodes = NonZeroU32::new(nodes).unwrap();
-        let share = whole.share_of(nodes);
+        let share = whole.node_share(nodes);
         let together = |units: u64| units * u64::from(nodes.get());
         let (units, all_units) = (share.rate().limit(), whole.rate().limit());
         prop_assert_eq!(units == 0, all_units == 0);
@@ -34,13 +34,13 @@ proptest! {
     /// It is a limit as any other: counted where the whole is, and written as it is read.
     #[test]
     fn a_share_counts_where_the_whole_does(spec in limits::any_algorithm(), nodes in 1..200_u32) {
-        let whole = Subject::of(&spec).limit().clone();
+        let whole = Subject::from_spec(&spec).limit().clone();
         let nodes = NonZeroU32::new(nodes).unwrap();
         let counter = Counter::new("rule", 0, whole.clone());
-        let share = counter.share_of(nodes);
+        let share = counter.node_share(nodes);
         prop_assert_eq!(share.id(), counter.id());
-        prop_assert_eq!(share.limit(), &whole.share_of(nodes));
+        prop_assert_eq!(share.limit(), &whole.node_share(nodes));
         prop_assert_eq!(share.limit().to_string().parse::<Limit>(), Ok(share.limit().clone()));
-        prop_assert_eq!(whole.share_of(NonZeroU32::MIN), whole);
+        prop_assert_eq!(whole.node_share(NonZeroU32::MIN), whole);
     }
 }

@@ -5,25 +5,25 @@
 
 use proptest::prelude::*;
 use tidegate_core::algorithm::Align;
-use tidegate_core::{AlgorithmName, LimitSpec, Verdict};
+use tidegate_core::{AlgorithmName, LimitSpec, OutcomeKind};
 
 use crate::models::Event;
 use crate::properties::against_models::event;
 use crate::properties::requests::{Requests, requests};
-use crate::properties::{cases, limits};
+use crate::properties::{proptest_config, limits};
 use crate::subject::Subject;
 
 /// What `spec` admits of the requests, made by a clock that does not step back.
 fn admitted(spec: &LimitSpec, requests: Requests) -> Vec<Event> {
-    let mut subject = Subject::of(spec);
-    let mut caller = requests.in_order_to(spec);
+    let mut subject = Subject::from_spec(spec);
+    let mut caller = requests.ordered_driver(spec);
     let mut admitted = Vec::new();
-    while let Some(ask) = caller.next_ask() {
+    while let Some(ask) = caller.next_cost() {
         let outcome = subject.decide(ask);
-        if outcome.verdict == Verdict::Allowed {
+        if outcome.kind == OutcomeKind::Allowed {
             admitted.push(event(ask));
         }
-        caller.hear(outcome);
+        caller.observe(outcome);
     }
     admitted
 }
@@ -45,7 +45,7 @@ fn most_in(window: u128, admitted: &[Event]) -> u128 {
 }
 
 proptest! {
-    #![proptest_config(cases(400))]
+    #![proptest_config(proptest_config(400))]
 
     #[test]
     fn gcra_lets_a_burst_and_the_rate_through(
@@ -63,19 +63,19 @@ proptest! {
     #[test]
     fn a_leaky_bucket_leaks_evenly(spec in limits::of(AlgorithmName::LeakyBucket), requests in requests()) {
         let (limit, window) = (u128::from(spec.limit), u128::from(spec.per_ns));
-        let mut subject = Subject::of(&spec);
-        let mut caller = requests.in_order_to(&spec);
+        let mut subject = Subject::from_spec(&spec);
+        let mut caller = requests.ordered_driver(&spec);
         let mut last_left = None;
-        while let Some(ask) = caller.next_ask() {
+        while let Some(ask) = caller.next_cost() {
             let outcome = subject.decide(ask);
-            if outcome.verdict == Verdict::Allowed && ask.cost > 0 {
+            if outcome.kind == OutcomeKind::Allowed && ask.cost > 0 {
                 let leaves = u128::from(ask.now.as_nanos()) + outcome.delay.get();
                 if let Some(last) = last_left {
                     prop_assert!(leaves - last >= u128::from(ask.cost) * window / limit);
                 }
                 last_left = Some(leaves);
             }
-            caller.hear(outcome);
+            caller.observe(outcome);
         }
     }
 
@@ -136,7 +136,7 @@ proptest! {
     }
 
     #[test]
-    fn a_ledger_is_bounded(
+    fn a_usage_log_is_bounded(
         spec in prop_oneof![limits::of(AlgorithmName::SlidingLog), limits::of(AlgorithmName::SubWindows)],
         requests in requests(),
     ) {
@@ -144,11 +144,11 @@ proptest! {
             Some(AlgorithmName::SubWindows) => spec.sub_windows.unwrap_or(60) + 1,
             _ => spec.limit + 1,
         };
-        let mut subject = Subject::of(&spec);
-        let mut caller = requests.to(&spec);
-        while let Some(ask) = caller.next_ask() {
-            caller.hear(subject.decide(ask));
-            prop_assert!(subject.ledger().len() as u64 <= entries_max);
+        let mut subject = Subject::from_spec(&spec);
+        let mut caller = requests.driver(&spec);
+        while let Some(ask) = caller.next_cost() {
+            caller.observe(subject.decide(ask));
+            prop_assert!(subject.usage_log().len() as u64 <= entries_max);
         }
     }
 }

@@ -10,44 +10,44 @@ use std::net::{IpAddr, Ipv6Addr};
 use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, HOST, HeaderValue, WWW_AUTHENTICATE};
 
-use crate::serve::http::connection::Asked;
-use crate::serve::http::reply::{Problem, Refused};
+use crate::serve::http::connection::HttpRequest;
+use crate::serve::http::reply::{Problem, ErrorReply};
 use crate::serve::http::routes;
 use crate::serve::listening::Stream;
 use crate::serve::settings::Secret;
 
 /// Who may ask.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Guard<'a> {
+pub(super) enum AdminAccess<'a> {
     /// Whoever shows it.
     Token(&'a Secret),
     /// Whoever does not call the server by a name.
-    NoNames,
+    LocalHostOnly,
     /// Whoever comes.
     Open,
 }
 
-impl<'a> Guard<'a> {
+impl<'a> AdminAccess<'a> {
     /// For a connection by this stream.
-    pub fn of(token: Option<&'a Secret>, stream: &Stream) -> Self {
+    pub fn new(token: Option<&'a Secret>, stream: &Stream) -> Self {
         match (token, stream) {
             (Some(token), _) => Self::Token(token),
             // No browser comes by one.
             (None, Stream::Unix(_)) => Self::Open,
-            (None, _) => Self::NoNames,
+            (None, _) => Self::LocalHostOnly,
         }
     }
 
     /// Refuses who may not ask.
-    pub fn look_at(self, asked: &Asked) -> Result<(), Refused> {
+    pub fn check(self, asked: &HttpRequest) -> Result<(), ErrorReply> {
         match self {
-            Self::Token(_) if tells_nothing(asked) => Ok(()),
-            Self::Token(token) => match bearer(asked) {
-                Some(shown) if token.is(shown) => Ok(()),
-                _ => Err(unauthorized()),
+            Self::Token(_) if is_health_probe(asked) => Ok(()),
+            Self::Token(token) => match bearer_token(asked) {
+                Some(shown) if token.matches(shown) => Ok(()),
+                _ => Err(unauthorized_reply()),
             },
-            Self::NoNames => match asked.headers().get(HOST) {
-                Some(host) if !is_of_this_machine(host.as_bytes()) => Err(misdirected()),
+            Self::LocalHostOnly => match asked.headers().get(HOST) {
+                Some(host) if !is_local_host(host.as_bytes()) => Err(misdirected_reply()),
                 _ => Ok(()),
             },
             Self::Open => Ok(()),
@@ -56,13 +56,13 @@ impl<'a> Guard<'a> {
 }
 
 /// Whether it only asks whether the server is there: those who watch over it have no token.
-fn tells_nothing(asked: &Asked) -> bool {
+fn is_health_probe(asked: &HttpRequest) -> bool {
     let is_brief = routes::parameter(asked, "verbose").is_none();
     is_brief && matches!(asked.uri().path(), "/healthz" | "/readyz")
 }
 
 /// What stands after `Bearer`.
-fn bearer(asked: &Asked) -> Option<&[u8]> {
+fn bearer_token(asked: &HttpRequest) -> Option<&[u8]> {
     const SCHEME: &[u8] = b"bearer ";
     let said = asked.headers().get(AUTHORIZATION)?.as_bytes();
     let (scheme, token) = said.split_at_checked(SCHEME.len())?;
@@ -70,7 +70,7 @@ fn bearer(asked: &Asked) -> Option<&[u8]> {
 }
 
 /// An address, or `localhost`, with or without a port.
-fn is_of_this_machine(host: &[u8]) -> bool {
+fn is_local_host(host: &[u8]) -> bool {
     let Ok(host) = std::str::from_utf8(host) else { return false };
     if let Some(inner) = host.strip_prefix('[') {
         let address = inner.split_once(']').map(|(address, _)| address);
@@ -80,16 +80,16 @@ fn is_of_this_machine(host: &[u8]) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.is_empty() || name.parse::<IpAddr>().is_ok()
 }
 
-fn unauthorized() -> Refused {
+fn unauthorized_reply() -> ErrorReply {
     let message = "this is for operators (hint: authorization: Bearer, with the token of --admin-token)";
     let challenge = HeaderValue::from_static("Bearer realm=\"tidegate\"");
-    Problem::new(StatusCode::UNAUTHORIZED, message).header(WWW_AUTHENTICATE, challenge).refused()
+    Problem::new(StatusCode::UNAUTHORIZED, message).with_header(WWW_AUTHENTICATE, challenge).into_error_reply()
 }
 
-fn misdirected() -> Refused {
+fn misdirected_reply() -> ErrorReply {
     let message = "the request calls the server by a name, as a page of another site would (hint: ask 127.0.0.1 or \
                    localhost, or set --admin-token and show it)";
-    Problem::new(StatusCode::MISDIRECTED_REQUEST, message).refused()
+    Problem::new(StatusCode::MISDIRECTED_REQUEST, message).into_error_reply()
 }
 
 #[cfg(test)]
@@ -108,13 +108,13 @@ mod tests {
             "10.1.2.3:1",
             "",
         ] {
-            assert!(is_of_this_machine(host.as_bytes()), "{host}");
+            assert!(is_local_host(host.as_bytes()), "{host}");
         }
         for host in
             ["example.org", "localhost.example.org:9090", "127.0.0.1.example.org", "[evil]", "[::1", "a:b:c"]
         {
-            assert!(!is_of_this_machine(host.as_bytes()), "{host}");
+            assert!(!is_local_host(host.as_bytes()), "{host}");
         }
-        assert!(!is_of_this_machine(b"\xff"));
+        assert!(!is_local_host(b"\xff"));
     }
 }

@@ -5,17 +5,17 @@ use std::fmt::{self, Write as _};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use tidegate::rules::{
-    Action, Apply, CostFrom, DomainRules, ElasticBy, LimitId, Limits, Margin, Missing, Pattern, Rule,
+    Action, Apply, CostSource, CompiledDomain, ElasticSource, LimitId, RuleLimits, Margin, OnMissingKey, Pattern, Rule,
     RuleLimit,
 };
-use tidegate_core::text::{prefix, write_duration};
+use tidegate_core::text::{truncated, write_duration};
 
 use crate::serve::App;
-use crate::serve::http::connection::Asked;
-use crate::serve::http::reply::{Kind, Problem, Refused, Reply, reply};
+use crate::serve::http::connection::HttpRequest;
+use crate::serve::http::reply::{ContentType, Problem, ErrorReply, Reply, reply};
 use crate::serve::http::routes;
-use crate::serve::status::rules_of;
-use crate::shown;
+use crate::serve::status::limiting_rules;
+use crate::text;
 
 /// Rules on a page, if nothing else is asked for.
 const RULES_PER_PAGE: usize = 100;
@@ -33,26 +33,26 @@ const DOMAINS_MAX: usize = 1_000;
 const PARAMETER_CHARS_MAX: usize = 40;
 
 /// Which rules are asked for.
-struct Wanted {
+struct RulesQuery {
     domain: Option<String>,
     offset: usize,
     limit: usize,
 }
 
 /// The rules in force: `?domain=` of one domain, `?offset=` and `?limit=` so many from there on.
-pub(super) fn page(app: &App, asked: &Asked) -> Result<Reply, Refused> {
-    let wanted = Wanted {
+pub(super) fn page(app: &App, asked: &HttpRequest) -> Result<Reply, ErrorReply> {
+    let wanted = RulesQuery {
         domain: routes::text_parameter(asked, "domain"),
-        offset: number(asked, "offset", 0..=usize::MAX)?.unwrap_or(0),
-        limit: number(asked, "limit", 1..=RULES_PER_PAGE_MAX)?.unwrap_or(RULES_PER_PAGE),
+        offset: number_parameter(asked, "offset", 0..=usize::MAX)?.unwrap_or(0),
+        limit: number_parameter(asked, "limit", 1..=RULES_PER_PAGE_MAX)?.unwrap_or(RULES_PER_PAGE),
     };
     let active = app.engine.rules();
-    let mut domains: Vec<&DomainRules> = active.domains().collect();
+    let mut domains: Vec<&CompiledDomain> = active.domains().collect();
     domains.sort_unstable_by_key(|domain| domain.name());
-    let is_wanted = |domain: &&DomainRules| wanted.domain.as_deref().is_none_or(|name| name == domain.name());
+    let is_wanted = |domain: &&CompiledDomain| wanted.domain.as_deref().is_none_or(|name| name == domain.name());
     let all = || {
         let domains = domains.iter().copied().filter(is_wanted);
-        domains.flat_map(|domain| rules_of(domain).map(move |rule| (domain.name(), rule)))
+        domains.flat_map(|domain| limiting_rules(domain).map(move |rule| (domain.name(), rule)))
     };
     let (mut rules, mut listed) = (String::new(), 0);
     for (domain, rule) in all().skip(wanted.offset).take(wanted.limit) {
@@ -61,11 +61,11 @@ pub(super) fn page(app: &App, asked: &Asked) -> Result<Reply, Refused> {
         }
         let comma = if listed == 0 { "" } else { "," };
         // Writing to a string does not fail.
-        let _ = write!(rules, "{comma}{}", of_rule(domain, rule));
+        let _ = write!(rules, "{comma}{}", rule_json(domain, rule));
         listed += 1;
     }
     let (in_all, end) = (all().count(), wanted.offset.saturating_add(listed));
-    let named = domains.iter().take(DOMAINS_MAX).map(|domain| of_domain(domain));
+    let named = domains.iter().take(DOMAINS_MAX).map(|domain| domain_json(domain));
     let out = format!(
         r#"{{"domains":{},"domains_in_all":{},"rules_in_all":{in_all},"offset":{},"next_offset":{},"rules":[{rules}]}}"#,
         Value::from_iter(named),
@@ -73,56 +73,56 @@ pub(super) fn page(app: &App, asked: &Asked) -> Result<Reply, Refused> {
         wanted.offset,
         json!((end < in_all).then_some(end)),
     );
-    Ok(reply(StatusCode::OK, Kind::Json, out))
+    Ok(reply(StatusCode::OK, ContentType::Json, out))
 }
 
 /// A parameter that is a number.
-fn number(
-    asked: &Asked,
+fn number_parameter(
+    asked: &HttpRequest,
     name: &str,
     range: std::ops::RangeInclusive<usize>,
-) -> Result<Option<usize>, Refused> {
+) -> Result<Option<usize>, ErrorReply> {
     let Some(text) = routes::parameter(asked, name) else { return Ok(None) };
     match text.parse() {
         Ok(number) if range.contains(&number) => Ok(Some(number)),
         _ => {
-            let text = shown::text(text.as_bytes(), PARAMETER_CHARS_MAX);
+            let text = text::printable(text.as_bytes(), PARAMETER_CHARS_MAX);
             let hint = match range.end() {
                 &usize::MAX => format!("a whole number from {}", range.start()),
                 most => format!("a whole number from {} to {most}", range.start()),
             };
             let message = format!("`{name}` is `{text}` (hint: {hint})");
-            Err(Problem::new(StatusCode::BAD_REQUEST, message).refused())
+            Err(Problem::new(StatusCode::BAD_REQUEST, message).into_error_reply())
         }
     }
 }
 
-fn of_domain(domain: &DomainRules) -> Value {
+fn domain_json(domain: &CompiledDomain) -> Value {
     let apply = match domain.apply() {
         Apply::All => "all",
         Apply::First => "first",
     };
-    json!({ "name": domain.name(), "apply": apply, "rules": rules_of(domain).count() })
+    json!({ "name": domain.name(), "apply": apply, "rules": limiting_rules(domain).count() })
 }
 
-fn of_rule(domain: &str, rule: &Rule) -> Value {
+fn rule_json(domain: &str, rule: &Rule) -> Value {
     let conditions = rule.conditions.iter();
     let conditions =
-        conditions.map(|one| json!({ "attribute": one.attribute.to_string(), "is": pattern(&one.pattern) }));
+        conditions.map(|one| json!({ "attribute": one.attribute.to_string(), "is": pattern_text(&one.pattern) }));
     let entries = rule.entries.as_ref().map(|entries| {
-        let each = entries.each.iter().map(|(name, is)| json!({ "key": &**name, "is": pattern(is) }));
-        json!({ "each": Value::from_iter(each), "more_may_follow": entries.open })
+        let each = entries.patterns.iter().map(|(name, is)| json!({ "key": &**name, "is": pattern_text(is) }));
+        json!({ "each": Value::from_iter(each), "more_may_follow": entries.allows_more })
     });
     let (limits, tiers) = match &rule.limits {
-        Limits::Same(limits) => (of_limits(limits), None),
-        Limits::Tiers(tiers) => {
+        RuleLimits::Same(limits) => (limits_json(limits), None),
+        RuleLimits::Tiers(tiers) => {
             let plans = tiers.plans.iter().take(PLANS_MAX);
-            let plans = plans.map(|(name, limits)| json!({ "plan": &**name, "limits": of_limits(limits) }));
+            let plans = plans.map(|(name, limits)| json!({ "plan": &**name, "limits": limits_json(limits) }));
             let tiers = json!({
-                "by": tiers.by.to_string(),
+                "by": tiers.attribute.to_string(),
                 "plans": Value::from_iter(plans),
                 "plans_in_all": tiers.plans.len(),
-                "default": of_limits(&tiers.default),
+                "default": limits_json(&tiers.default),
             });
             (json!([]), Some(tiers))
         }
@@ -135,30 +135,30 @@ fn of_rule(domain: &str, rule: &Rule) -> Value {
         "entries": entries,
         "limits": limits,
         "tiers": tiers,
-        "candidate": rule.candidate.as_ref().map(|limit| of_limit(0, limit)),
+        "candidate": rule.candidate.as_ref().map(|limit| limit_json(0, limit)),
         "replaces": rule.replaces,
         "metadata": rule.metadata.iter().map(|(name, value)| (name.to_string(), json!(value))).collect::<Value>(),
     })
 }
 
-fn of_limits(limits: &[RuleLimit]) -> Value {
-    limits.iter().enumerate().map(|(place, limit)| of_limit(place, limit)).collect()
+fn limits_json(limits: &[RuleLimit]) -> Value {
+    limits.iter().enumerate().map(|(place, limit)| limit_json(place, limit)).collect()
 }
 
-fn of_limit(place: usize, limit: &RuleLimit) -> Value {
-    let id = match LimitId::of(&limit.limit, place) {
+fn limit_json(place: usize, limit: &RuleLimit) -> Value {
+    let id = match LimitId::from_limit(&limit.limit, place) {
         LimitId::Name(name) => json!(name),
-        LimitId::Place(place) => json!(place + 1),
+        LimitId::Position(place) => json!(place + 1),
     };
     let missing = match limit.missing {
-        Missing::Skip => "skip",
-        Missing::Deny => "deny",
-        Missing::Shared => "shared",
+        OnMissingKey::Skip => "skip",
+        OnMissingKey::Deny => "deny",
+        OnMissingKey::Shared => "shared",
     };
     let cost = match &limit.cost {
-        CostFrom::Request => json!("request"),
-        CostFrom::Fixed(cost) => json!(cost),
-        CostFrom::Attribute { attribute, default } => {
+        CostSource::Request => json!("request"),
+        CostSource::Fixed(cost) => json!(cost),
+        CostSource::Attribute { attribute, default } => {
             json!({ "attribute": attribute.to_string(), "default": default })
         }
     };
@@ -168,12 +168,12 @@ fn of_limit(place: usize, limit: &RuleLimit) -> Value {
         "key": limit.key.parts().iter().map(ToString::to_string).collect::<Value>(),
         "missing": missing,
         "cost": cost,
-        "action": action(&limit.action),
+        "action": action_json(&limit.action),
     })
 }
 
 /// As rules write it.
-fn action(action: &Action) -> Value {
+fn action_json(action: &Action) -> Value {
     match action {
         Action::Reject => json!("reject"),
         Action::Shadow => json!("shadow"),
@@ -186,9 +186,9 @@ fn action(action: &Action) -> Value {
         Action::Soft(Margin::Percent(percent)) => json!({ "soft": { "margin": format!("{percent}%") } }),
         Action::Soft(Margin::Unlimited) => json!({ "soft": { "margin": "unlimited" } }),
         Action::Elastic(elastic) => {
-            let (by, name) = match &elastic.by {
-                ElasticBy::Pool(name) => ("pool", name),
-                ElasticBy::Signal(name) => ("signal", name),
+            let (by, name) = match &elastic.source {
+                ElasticSource::Pool(name) => ("pool", name),
+                ElasticSource::Signal(name) => ("signal", name),
             };
             json!({ "elastic": { "min": elastic.min, "max": elastic.max, by: &**name } })
         }
@@ -196,19 +196,19 @@ fn action(action: &Action) -> Value {
 }
 
 /// As rules write it; the beginning of it if it is long.
-fn pattern(pattern: &Pattern) -> String {
-    struct Beginning(String);
-    impl fmt::Write for Beginning {
+fn pattern_text(pattern: &Pattern) -> String {
+    struct Truncated(String);
+    impl fmt::Write for Truncated {
         fn write_str(&mut self, text: &str) -> fmt::Result {
             let room = PATTERN_BYTES_MAX - self.0.len();
-            self.0.push_str(prefix(text, room));
+            self.0.push_str(truncated(text, room));
             // An error ends the writing.
             if text.len() > room { Err(fmt::Error) } else { Ok(()) }
         }
     }
-    let mut beginning = Beginning(String::new());
+    let mut beginning = Truncated(String::new());
     let written = write!(beginning, "{pattern}");
-    let Beginning(mut text) = beginning;
+    let Truncated(mut text) = beginning;
     text.push_str(if written.is_err() { "..." } else { "" });
     text
 }

@@ -11,13 +11,13 @@ use h2::server::{Builder, Connection as H2, SendResponse};
 use http::Request;
 use tokio::time::timeout;
 
-use super::Shared;
-use super::bell::Bell;
-use super::calls::{Call, Desk};
-use super::idle::{Idle, Open, Silence};
+use super::GrpcShared;
+use super::bell::WakeFlag;
+use super::calls::{Call, Dispatcher};
+use super::idle::{IdleMonitor, OpenCalls, IdleAction};
 use crate::serve::listening::Stream;
-use crate::serve::sleepers::Sleepers;
-use crate::serve::when_woken::WhenWoken;
+use crate::serve::sleepers::FutureSet;
+use crate::serve::when_woken::PollOnWake;
 
 /// The most streams of a connection at a time.
 pub const STREAMS_MAX: u32 = 256;
@@ -35,14 +35,14 @@ const RESET_STREAMS_MAX: usize = 64;
 const SEND_BUFFER_BYTES_MAX: usize = 64 << 10;
 /// The most streams that are taken before they are answered: as many as there can be, unless the client gives some up
 /// meanwhile.
-const ARRIVED_MAX: usize = STREAMS_MAX as usize;
+const NEW_STREAMS_MAX: usize = STREAMS_MAX as usize;
 
 /// How often a connection goes on by itself before it lets others have their turn. The runtime has a bound of its own, which
 /// a task that is not woken while it works would not hear of.
-const ROUNDS_MAX: usize = 16;
+const POLL_ROUNDS_MAX: usize = 16;
 
 /// Serves a connection until it ends.
-pub async fn serve(stream: Stream, shared: Arc<Shared>) {
+pub async fn serve(stream: Stream, shared: Arc<GrpcShared>) {
     let handshake = Builder::new()
         .max_concurrent_streams(STREAMS_MAX)
         .max_header_list_size(HEADER_LIST_BYTES_MAX)
@@ -52,18 +52,18 @@ pub async fn serve(stream: Stream, shared: Arc<Shared>) {
         .handshake::<_, Bytes>(stream);
     let first_word = timeout(shared.bounds.header_timeout, handshake);
     let h2 = tokio::select! {
-        () = shared.app.drain.begun() => return,
+        () = shared.app.drain.wait() => return,
         connected = first_word => match connected {
             Ok(Ok(h2)) => h2,
             _ => return,
         },
     };
-    let mut connection = Connection::new(h2, shared);
-    let mut bell = Bell::of(Waker::noop());
+    let mut connection = GrpcConnection::new(h2, shared);
+    let mut bell = WakeFlag::new(Waker::noop());
     let mut waker = Waker::noop().clone();
     poll_fn(|task| {
-        if !bell.is_of(task.waker()) {
-            bell = Bell::of(task.waker());
+        if !bell.is_for(task.waker()) {
+            bell = WakeFlag::new(task.waker());
             waker = Waker::from(Arc::clone(&bell));
         }
         connection.poll(&mut Context::from_waker(&waker), &bell)
@@ -71,100 +71,100 @@ pub async fn serve(stream: Stream, shared: Arc<Shared>) {
     .await;
 }
 
-struct Connection {
+struct GrpcConnection {
     h2: H2<Stream, Bytes>,
-    desk: Desk,
+    dispatcher: Dispatcher,
     /// The streams that have arrived and were not looked at.
-    arrived: Vec<(Request<RecvStream>, SendResponse<Bytes>)>,
+    new_streams: Vec<(Request<RecvStream>, SendResponse<Bytes>)>,
     /// Those that take longer.
-    calls: Sleepers<Call>,
-    idle: Idle,
+    calls: FutureSet<Call>,
+    idle: IdleMonitor,
     /// Until the server is about to stop; none afterwards.
-    draining: Option<WhenWoken<Draining>>,
+    draining: Option<PollOnWake<DrainFuture>>,
 }
 
-type Draining = Pin<Box<dyn Future<Output = ()> + Send>>;
+type DrainFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What comes next.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum PollStep {
     /// Something has changed, so everything is to be looked at again.
-    Again,
+    Repeat,
     /// Nothing, until the task is woken.
-    Rest,
+    Wait,
     /// Nothing any more.
-    Over,
+    Done,
 }
 
-impl Connection {
-    fn new(h2: H2<Stream, Bytes>, shared: Arc<Shared>) -> Self {
+impl GrpcConnection {
+    fn new(h2: H2<Stream, Bytes>, shared: Arc<GrpcShared>) -> Self {
         let drain = shared.app.drain.clone();
-        let draining: Draining = Box::pin(async move { drain.begun().await });
+        let draining: DrainFuture = Box::pin(async move { drain.wait().await });
         Self {
             h2,
-            idle: Idle::new(shared.bounds),
-            desk: Desk::new(shared),
-            arrived: Vec::new(),
-            calls: Sleepers::new(),
-            draining: Some(WhenWoken::new(draining)),
+            idle: IdleMonitor::new(shared.bounds),
+            dispatcher: Dispatcher::new(shared),
+            new_streams: Vec::new(),
+            calls: FutureSet::new(),
+            draining: Some(PollOnWake::new(draining)),
         }
     }
 
     /// Goes on until there is nothing to do; ready when the connection is over.
-    fn poll(&mut self, context: &mut Context<'_>, bell: &Bell) -> Poll<()> {
-        for _ in 0..ROUNDS_MAX {
-            bell.work();
+    fn poll(&mut self, context: &mut Context<'_>, bell: &WakeFlag) -> Poll<()> {
+        for _ in 0..POLL_ROUNDS_MAX {
+            bell.start_polling();
             // To poll is also to write what waits to be written. So all that has arrived is taken before any of it is
             // answered, and the answers leave together.
-            while self.arrived.len() < ARRIVED_MAX {
+            while self.new_streams.len() < NEW_STREAMS_MAX {
                 match self.h2.poll_accept(context) {
-                    Poll::Ready(Some(Ok(stream))) => self.arrived.push(stream),
+                    Poll::Ready(Some(Ok(stream))) => self.new_streams.push(stream),
                     Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
                     Poll::Pending => break,
                 }
             }
-            let answered = self.answer(context);
-            match self.look_around(context) {
-                Next::Over => return Poll::Ready(()),
-                Next::Rest if answered == Next::Rest && bell.may_rest() => return Poll::Pending,
-                Next::Rest | Next::Again => {}
+            let answered = self.poll_calls(context);
+            match self.poll_timers(context) {
+                PollStep::Done => return Poll::Ready(()),
+                PollStep::Wait if answered == PollStep::Wait && bell.try_idle() => return Poll::Pending,
+                PollStep::Wait | PollStep::Repeat => {}
             }
         }
-        bell.come_again();
+        bell.wake_task();
         Poll::Pending
     }
 
     /// Answers what can be answered, which is then to be written.
-    fn answer(&mut self, context: &mut Context<'_>) -> Next {
-        let has_arrived = !self.arrived.is_empty();
-        self.idle.heard(self.arrived.len());
-        for (request, respond) in self.arrived.drain(..) {
-            if let Some(call) = self.desk.begin(request, respond, context) {
+    fn poll_calls(&mut self, context: &mut Context<'_>) -> PollStep {
+        let has_arrived = !self.new_streams.is_empty();
+        self.idle.record_streams(self.new_streams.len());
+        for (request, respond) in self.new_streams.drain(..) {
+            if let Some(call) = self.dispatcher.start(request, respond, context) {
                 self.calls.add(call);
             }
         }
-        self.calls.poll(context, |call, context| self.desk.go_on(call, context));
-        if self.desk.has_written_since() || has_arrived { Next::Again } else { Next::Rest }
+        self.calls.poll(context, |call, context| self.dispatcher.poll_call(call, context));
+        if self.dispatcher.take_has_written() || has_arrived { PollStep::Repeat } else { PollStep::Wait }
     }
 
     /// Whether the server stops, or nothing has been asked for long.
-    fn look_around(&mut self, context: &mut Context<'_>) -> Next {
+    fn poll_timers(&mut self, context: &mut Context<'_>) -> PollStep {
         if self.draining.as_mut().is_some_and(|draining| draining.poll(context).is_ready()) {
             self.draining = None;
-            self.desk.is_draining = true;
+            self.dispatcher.is_draining = true;
             self.calls.wake_all();
             self.h2.graceful_shutdown();
-            return Next::Again;
+            return PollStep::Repeat;
         }
-        let open = if self.calls.is_empty() { Open::Nothing } else { Open::Calls };
-        match self.idle.look(&mut self.h2, open, context) {
-            Silence::NotYet => Next::Rest,
-            Silence::Asked => Next::Again,
-            Silence::Long => {
+        let open = if self.calls.is_empty() { OpenCalls::None } else { OpenCalls::Some };
+        match self.idle.poll(&mut self.h2, open, context) {
+            IdleAction::Nothing => PollStep::Wait,
+            IdleAction::PingSent => PollStep::Repeat,
+            IdleAction::GoAway => {
                 self.h2.graceful_shutdown();
-                Next::Again
+                PollStep::Repeat
             }
-            Silence::Gone => Next::Over,
+            IdleAction::Close => PollStep::Done,
         }
     }
 }

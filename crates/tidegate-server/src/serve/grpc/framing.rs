@@ -9,13 +9,13 @@ pub const PREFIX_BYTES: usize = 5;
 
 /// The messages of a body, as it arrives.
 #[derive(Debug)]
-pub struct Messages {
+pub struct MessageReader {
     /// What was received and not taken yet.
     received: BytesMut,
     message_bytes_max: usize,
 }
 
-impl Messages {
+impl MessageReader {
     /// Of a body whose messages are no longer than this.
     pub fn new(message_bytes_max: usize) -> Self {
         Self { received: BytesMut::new(), message_bytes_max }
@@ -33,7 +33,7 @@ impl Messages {
 
     /// The next message, if all of it is there.
     pub fn next(&mut self) -> Result<Option<Bytes>, GrpcStatus> {
-        match length(&self.received, self.message_bytes_max)? {
+        match message_length(&self.received, self.message_bytes_max)? {
             Some(length) if self.received.len() >= PREFIX_BYTES + length => {
                 self.received.advance(PREFIX_BYTES);
                 Ok(Some(self.received.split_to(length).freeze()))
@@ -44,23 +44,23 @@ impl Messages {
 }
 
 /// The only message of a body that is all there.
-pub fn only_message(mut body: Bytes, message_bytes_max: usize) -> Result<Bytes, GrpcStatus> {
-    let expected = match length(&body, message_bytes_max)? {
+pub fn single_message(mut body: Bytes, message_bytes_max: usize) -> Result<Bytes, GrpcStatus> {
+    let expected = match message_length(&body, message_bytes_max)? {
         Some(length) => PREFIX_BYTES + length,
-        None => return Err(broken("the body is no message (hint: five bytes stand in front of one)")),
+        None => return Err(malformed("the body is no message (hint: five bytes stand in front of one)")),
     };
     if body.len() < expected {
-        return Err(broken("the body ends in the middle of a message"));
+        return Err(malformed("the body ends in the middle of a message"));
     }
     if body.len() > expected {
-        return Err(broken("there is more than one message (hint: the method takes one)"));
+        return Err(malformed("there is more than one message (hint: the method takes one)"));
     }
     body.advance(PREFIX_BYTES);
     Ok(body)
 }
 
 /// Writes a message, with what stands in front of it, at the end of `out`, and takes it from there.
-pub fn framed(out: &mut BytesMut, write: impl FnOnce(&mut BytesMut)) -> Bytes {
+pub fn write_framed(out: &mut BytesMut, write: impl FnOnce(&mut BytesMut)) -> Bytes {
     debug_assert!(out.is_empty(), "what was written before was taken");
     out.put_bytes(0, PREFIX_BYTES);
     write(out);
@@ -72,10 +72,10 @@ pub fn framed(out: &mut BytesMut, write: impl FnOnce(&mut BytesMut)) -> Bytes {
 
 /// How long the message is whose beginning this is; none if not even that is there.
 #[inline]
-pub fn length(received: &[u8], message_bytes_max: usize) -> Result<Option<usize>, GrpcStatus> {
+pub fn message_length(received: &[u8], message_bytes_max: usize) -> Result<Option<usize>, GrpcStatus> {
     let Some([compressed, length @ ..]) = received.first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
     if *compressed != 0 {
-        return Err(broken("the message is compressed and nobody said how (hint: send it as it is)"));
+        return Err(malformed("the message is compressed and nobody said how (hint: send it as it is)"));
     }
     let length = u32::from_be_bytes(*length) as usize;
     if length > message_bytes_max {
@@ -87,6 +87,6 @@ pub fn length(received: &[u8], message_bytes_max: usize) -> Result<Option<usize>
 }
 
 #[cold]
-fn broken(message: &'static str) -> GrpcStatus {
+fn malformed(message: &'static str) -> GrpcStatus {
     GrpcStatus::new(GrpcCode::Internal, message)
 }

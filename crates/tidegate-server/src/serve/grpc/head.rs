@@ -12,16 +12,16 @@ const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
 /// What can be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
+pub enum GrpcMethod {
     /// Something that takes one message.
-    TakesOne(TakesOne),
+    SingleMessage(SingleMessageMethod),
     /// What can be called, which is a stream of questions.
     Reflection,
 }
 
 /// What can be called that takes one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TakesOne {
+pub enum SingleMessageMethod {
     /// Envoy's rate limit service.
     ShouldRateLimit,
     /// Whether the server is well.
@@ -34,50 +34,50 @@ pub enum TakesOne {
 
 /// Why a call cannot be begun.
 #[derive(Debug)]
-pub enum Refused {
+pub enum CallError {
     /// It is not gRPC.
     Http(StatusCode),
     /// It cannot be done.
     Status(GrpcStatus),
 }
 
-impl Method {
-    fn at(path: &str) -> Option<Self> {
+impl GrpcMethod {
+    fn from_path(path: &str) -> Option<Self> {
         let method = match path {
-            "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" => TakesOne::ShouldRateLimit,
-            "/grpc.health.v1.Health/Check" => TakesOne::HealthCheck,
-            "/grpc.health.v1.Health/List" => TakesOne::HealthList,
-            "/grpc.health.v1.Health/Watch" => TakesOne::HealthWatch,
+            "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" => SingleMessageMethod::ShouldRateLimit,
+            "/grpc.health.v1.Health/Check" => SingleMessageMethod::HealthCheck,
+            "/grpc.health.v1.Health/List" => SingleMessageMethod::HealthList,
+            "/grpc.health.v1.Health/Watch" => SingleMessageMethod::HealthWatch,
             "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
             | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => {
                 return Some(Self::Reflection);
             }
             _ => return None,
         };
-        Some(Self::TakesOne(method))
+        Some(Self::SingleMessage(method))
     }
 }
 
 /// What a call is about.
-pub fn method(head: &request::Parts) -> Result<Method, Refused> {
+pub fn parse_method(head: &request::Parts) -> Result<GrpcMethod, CallError> {
     if head.method != HttpMethod::POST {
-        return Err(Refused::Http(StatusCode::METHOD_NOT_ALLOWED));
+        return Err(CallError::Http(StatusCode::METHOD_NOT_ALLOWED));
     }
     if !is_grpc(&head.headers) {
-        return Err(Refused::Http(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+        return Err(CallError::Http(StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
     if let Some(encoding) = head.headers.get(GRPC_ENCODING).filter(|encoding| *encoding != "identity") {
         let encoding = encoding.to_str().unwrap_or("?");
         let message = format!("bodies in `{encoding}` are not understood (hint: send them as they are)");
-        return Err(Refused::Status(GrpcStatus::new(GrpcCode::Unimplemented, message)));
+        return Err(CallError::Status(GrpcStatus::new(GrpcCode::Unimplemented, message)));
     }
-    Method::at(head.uri.path()).ok_or_else(|| {
+    GrpcMethod::from_path(head.uri.path()).ok_or_else(|| {
         let message = format!("there is no method {} (hint: reflection lists them)", head.uri.path());
-        Refused::Status(GrpcStatus::new(GrpcCode::Unimplemented, message))
+        CallError::Status(GrpcStatus::new(GrpcCode::Unimplemented, message))
     })
 }
 
-impl Refused {
+impl CallError {
     /// Why, as metrics have it.
     pub fn reason(&self) -> &'static str {
         match self {

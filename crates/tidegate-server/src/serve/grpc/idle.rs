@@ -10,112 +10,112 @@ use tokio::time::{Sleep, sleep};
 
 use crate::serve::Bounds;
 use crate::serve::listening::Stream;
-use crate::serve::when_woken::WhenWoken;
+use crate::serve::when_woken::PollOnWake;
 
 /// Notices that nothing is asked. It looks at the clock once in a while and not for each stream, so it may take up to
 /// twice the time.
 ///
 /// A client that went away without a word, as when its machine lost power, would else keep its connection for as long as
 /// a call of its is open; and who watches the server's health waits for no answer.
-pub struct Idle {
+pub struct IdleMonitor {
     bounds: Bounds,
-    timer: WhenWoken<Pin<Box<Sleep>>>,
-    until: Until,
+    timer: PollOnWake<Pin<Box<Sleep>>>,
+    phase: IdlePhase,
     /// How many streams have arrived.
-    streams: u64,
+    streams_total: u64,
     /// How many had when the timer was set.
-    streams_then: u64,
+    streams_at_reset: u64,
     /// Asks whether the client is there. Taken when it is first needed, for it costs a little with every poll.
     ping: Option<PingPong>,
 }
 
 /// Until when the timer runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Until {
+enum IdlePhase {
     /// Nothing was asked for long.
-    Silent,
+    NoRequests,
     /// The client has not said for long that it is there.
-    Unheard,
+    AwaitingPong,
     /// The client was told to go, and has not gone.
-    ToldToGo,
+    AwaitingClose,
 }
 
 /// What is to be done about it.
-pub enum Silence {
+pub enum IdleAction {
     /// Nothing, now.
-    NotYet,
+    Nothing,
     /// The client is asked whether it is there, which is to be sent.
-    Asked,
+    PingSent,
     /// The client is to be told to go.
-    Long,
+    GoAway,
     /// The connection is to be closed.
-    Gone,
+    Close,
 }
 
 /// Whether a connection has calls that are not answered.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Open {
+pub enum OpenCalls {
     /// It has.
-    Calls,
+    Some,
     /// It has not.
-    Nothing,
+    None,
 }
 
-impl Idle {
+impl IdleMonitor {
     /// Of a connection that begins.
     pub fn new(bounds: Bounds) -> Self {
-        let timer = WhenWoken::new(Box::pin(sleep(bounds.idle_timeout)));
-        Self { bounds, timer, until: Until::Silent, streams: 0, streams_then: 0, ping: None }
+        let timer = PollOnWake::new(Box::pin(sleep(bounds.idle_timeout)));
+        Self { bounds, timer, phase: IdlePhase::NoRequests, streams_total: 0, streams_at_reset: 0, ping: None }
     }
 
     /// So many streams arrived.
-    pub fn heard(&mut self, streams: usize) {
-        self.streams += streams as u64;
+    pub fn record_streams(&mut self, streams: usize) {
+        self.streams_total += streams as u64;
     }
 
     /// Looks whether it is time to do anything.
-    pub fn look(&mut self, h2: &mut H2<Stream, Bytes>, open: Open, context: &mut Context<'_>) -> Silence {
-        if self.until == Until::Unheard
+    pub fn poll(&mut self, h2: &mut H2<Stream, Bytes>, open: OpenCalls, context: &mut Context<'_>) -> IdleAction {
+        if self.phase == IdlePhase::AwaitingPong
             && let Some(ping) = &mut self.ping
         {
             match ping.poll_pong(context) {
-                Poll::Ready(Ok(_)) => self.wait(Until::Silent),
-                Poll::Ready(Err(_)) => return Silence::Gone,
+                Poll::Ready(Ok(_)) => self.enter(IdlePhase::NoRequests),
+                Poll::Ready(Err(_)) => return IdleAction::Close,
                 Poll::Pending => {}
             }
         }
         // A timer that was set is asked, for it to wake the task.
         while self.timer.poll(context).is_ready() {
-            let is_asked = self.streams > self.streams_then;
-            match (self.until, open) {
+            let is_asked = self.streams_total > self.streams_at_reset;
+            match (self.phase, open) {
                 // There is still one answer to come.
-                (Until::Unheard, _) if is_asked => self.wait(Until::Unheard),
-                (Until::Silent | Until::ToldToGo, _) if is_asked => self.wait(Until::Silent),
-                (Until::Silent | Until::ToldToGo, Open::Calls) => {
+                (IdlePhase::AwaitingPong, _) if is_asked => self.enter(IdlePhase::AwaitingPong),
+                (IdlePhase::NoRequests | IdlePhase::AwaitingClose, _) if is_asked => self.enter(IdlePhase::NoRequests),
+                (IdlePhase::NoRequests | IdlePhase::AwaitingClose, OpenCalls::Some) => {
                     if self.ping.is_none() {
                         self.ping = h2.ping_pong();
                     }
                     let asked = self.ping.as_mut().map(|ping| ping.send_ping(Ping::opaque()));
-                    self.wait(Until::Unheard);
-                    return if let Some(Ok(())) = asked { Silence::Asked } else { Silence::Gone };
+                    self.enter(IdlePhase::AwaitingPong);
+                    return if let Some(Ok(())) = asked { IdleAction::PingSent } else { IdleAction::Close };
                 }
-                (Until::Silent, Open::Nothing) => {
-                    self.wait(Until::ToldToGo);
-                    return Silence::Long;
+                (IdlePhase::NoRequests, OpenCalls::None) => {
+                    self.enter(IdlePhase::AwaitingClose);
+                    return IdleAction::GoAway;
                 }
-                (Until::Unheard, _) | (Until::ToldToGo, Open::Nothing) => return Silence::Gone,
+                (IdlePhase::AwaitingPong, _) | (IdlePhase::AwaitingClose, OpenCalls::None) => return IdleAction::Close,
             }
         }
-        Silence::NotYet
+        IdleAction::Nothing
     }
 
-    fn wait(&mut self, until: Until) {
-        self.streams_then = self.streams;
-        self.until = until;
+    fn enter(&mut self, until: IdlePhase) {
+        self.streams_at_reset = self.streams_total;
+        self.phase = until;
         let time = match until {
-            Until::Silent => self.bounds.idle_timeout,
-            Until::Unheard | Until::ToldToGo => self.bounds.header_timeout,
+            IdlePhase::NoRequests => self.bounds.idle_timeout,
+            IdlePhase::AwaitingPong | IdlePhase::AwaitingClose => self.bounds.header_timeout,
         };
-        self.timer.change().set(sleep(time));
+        self.timer.future_mut().set(sleep(time));
     }
 }

@@ -28,7 +28,7 @@ mod wire;
 
 use std::sync::Arc;
 
-use super::listening::{Serves, Stream};
+use super::listening::{ConnectionHandler, Stream};
 use super::rls::Details;
 use super::{App, Bounds, Protocol};
 pub use connection::{HEADER_LIST_BYTES_MAX, KEPT_BYTES_MAX, STREAMS_MAX};
@@ -36,11 +36,11 @@ use status::GrpcStatus;
 
 /// Speaks gRPC.
 pub struct Grpc {
-    shared: Arc<Shared>,
+    shared: Arc<GrpcShared>,
 }
 
 /// What all connections share.
-struct Shared {
+struct GrpcShared {
     app: Arc<App>,
     bounds: Bounds,
     details: Details,
@@ -49,23 +49,23 @@ struct Shared {
 impl Grpc {
     /// In front of this.
     pub fn new(app: Arc<App>) -> Self {
-        Self::with(app, Bounds::default(), Details::default())
+        Self::with_options(app, Bounds::default(), Details::default())
     }
 
     /// In front of this, within these bounds, with so much said in headers and metadata.
-    pub fn with(app: Arc<App>, bounds: Bounds, details: Details) -> Self {
-        Self { shared: Arc::new(Shared { app, bounds, details }) }
+    pub fn with_options(app: Arc<App>, bounds: Bounds, details: Details) -> Self {
+        Self { shared: Arc::new(GrpcShared { app, bounds, details }) }
     }
 }
 
-impl Shared {
+impl GrpcShared {
     /// A call came to nothing, for this reason.
     fn count_rejected(&self, status: &GrpcStatus) {
-        self.app.metrics.rejected(Protocol::Grpc, status.code.as_str());
+        self.app.metrics.count_rejected_request(Protocol::Grpc, status.code.as_str());
     }
 }
 
-impl Serves for Grpc {
+impl ConnectionHandler for Grpc {
     const PROTOCOL: Protocol = Protocol::Grpc;
 
     async fn serve(&self, stream: Stream) {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
 
-use crate::shown;
+use crate::text;
 
 /// What says how a call ended.
 pub const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -77,21 +77,21 @@ impl GrpcStatus {
     pub fn trailers_only(&self) -> Response<()> {
         let mut response = Response::new(());
         response.headers_mut().insert(CONTENT_TYPE, APPLICATION_GRPC);
-        self.write(response.headers_mut());
+        self.write_headers(response.headers_mut());
         response
     }
 
     /// As what stands at the end of an answer.
     pub fn trailers(&self) -> HeaderMap {
         let mut trailers = HeaderMap::new();
-        self.write(&mut trailers);
+        self.write_headers(&mut trailers);
         trailers
     }
 
-    fn write(&self, headers: &mut HeaderMap) {
+    fn write_headers(&self, headers: &mut HeaderMap) {
         headers.insert(GRPC_STATUS, HeaderValue::from(self.code as u16));
         // It consists of characters that a header may have.
-        if let Ok(message) = HeaderValue::from_str(&percent_encoded(&self.message)) {
+        if let Ok(message) = HeaderValue::from_str(&percent_encode(&self.message)) {
             headers.insert(GRPC_MESSAGE, message);
         }
         if self.code == GrpcCode::Unimplemented {
@@ -108,15 +108,15 @@ pub fn ok_trailers() -> HeaderMap {
 }
 
 /// What stands in front of one.
-pub fn ok_head() -> Response<()> {
+pub fn ok_headers() -> Response<()> {
     let mut response = Response::new(());
     response.headers_mut().insert(CONTENT_TYPE, APPLICATION_GRPC);
     response
 }
 
 /// As gRPC has it: bytes of ASCII that can be seen stand for themselves, but for `%`.
-fn percent_encoded(message: &str) -> String {
-    let message = shown::text(message.as_bytes(), MESSAGE_CHARS_MAX);
+fn percent_encode(message: &str) -> String {
+    let message = text::printable(message.as_bytes(), MESSAGE_CHARS_MAX);
     let mut encoded = String::with_capacity(message.len());
     for byte in message.bytes() {
         match byte {
@@ -134,12 +134,12 @@ mod tests {
 
     #[test]
     fn messages_are_encoded() {
-        assert_eq!(percent_encoded("100% of größe\n"), "100%25 of gr%C3%B6%C3%9Fe\\n");
-        assert_eq!(percent_encoded(&"x".repeat(1_000)).len(), MESSAGE_CHARS_MAX + "%E2%80%A6".len());
+        assert_eq!(percent_encode("100% of größe\n"), "100%25 of gr%C3%B6%C3%9Fe\\n");
+        assert_eq!(percent_encode(&"x".repeat(1_000)).len(), MESSAGE_CHARS_MAX + "%E2%80%A6".len());
     }
 
     #[test]
-    fn the_whole_answer_in_headers() {
+    fn trailers_only_response() {
         let status = GrpcStatus::new(GrpcCode::NotFound, "no such service");
         let response = status.trailers_only();
         assert_eq!(response.headers()[GRPC_STATUS], "5");

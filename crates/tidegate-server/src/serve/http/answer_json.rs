@@ -1,6 +1,6 @@
 //! An answer as JSON.
 
-use tidegate::rules::{Answer, Asked, LimitAnswer, LimitId};
+use tidegate::rules::{Answer, KeyStatus, LimitAnswer, LimitId};
 use tidegate::{Nanos, Wait};
 
 use super::json;
@@ -12,73 +12,73 @@ pub(super) const LIMIT_BYTES: usize = 256;
 /// Writes the fields of an answer, without the braces around them.
 pub(super) fn write_fields(out: &mut Vec<u8>, answer: &Answer, waited: Nanos) {
     out.extend_from_slice(br#""decision":""#);
-    out.extend_from_slice(answer.fate.as_str().as_bytes());
+    out.extend_from_slice(answer.kind.as_str().as_bytes());
     match answer.decider() {
         Some(decider) => {
             out.extend_from_slice(br#"","rule":"#);
-            json::text(out, &decider.rule.name);
+            json::write_text(out, &decider.rule.name);
             out.extend_from_slice(br#","limit":"#);
             write_id(out, decider.id);
             out.extend_from_slice(br#","remaining":"#);
-            json::number(out, answer.remaining);
+            json::write_number(out, answer.remaining);
         }
         None => out.extend_from_slice(br#"","rule":null,"limit":null,"remaining":null"#),
     }
     write_wait(out, answer.retry_after);
-    write_span(out, br#","reset_after_ms":"#, answer.reset_after);
-    write_span(out, br#","delay_ms":"#, answer.delay);
-    write_span(out, br#","waited_ms":"#, waited);
+    write_millis(out, br#","reset_after_ms":"#, answer.reset_after);
+    write_millis(out, br#","delay_ms":"#, answer.delay);
+    write_millis(out, br#","waited_ms":"#, waited);
     out.extend_from_slice(match answer.degraded {
         false => br#","degraded":false,"limits":"#,
         true => br#","degraded":true,"limits":"#.as_slice(),
     });
-    json::list(out, answer.limits(), write_limit);
+    json::write_list(out, answer.limits(), write_limit);
     if answer.candidates().len() > 0 {
         out.extend_from_slice(br#","candidates":"#);
-        json::list(out, answer.candidates(), write_limit);
+        json::write_list(out, answer.candidates(), write_limit);
     }
 }
 
 fn write_limit(out: &mut Vec<u8>, limit: LimitAnswer<'_>) {
     out.extend_from_slice(br#"{"rule":"#);
-    json::text(out, &limit.rule.name);
+    json::write_text(out, &limit.rule.name);
     out.extend_from_slice(br#","limit":"#);
     write_id(out, limit.id);
     out.extend_from_slice(br#","descriptor":"#);
-    json::number(out, limit.descriptor as u64);
+    json::write_number(out, limit.descriptor as u64);
     out.extend_from_slice(br#","decision":""#);
-    out.extend_from_slice(limit.fate.as_str().as_bytes());
+    out.extend_from_slice(limit.kind.as_str().as_bytes());
     out.extend_from_slice(br#"","cost":"#);
-    json::number(out, limit.cost);
+    json::write_number(out, limit.cost);
     out.extend_from_slice(br#","remaining":"#);
-    json::number(out, limit.outcome.remaining);
+    json::write_number(out, limit.outcome.remaining);
     write_wait(out, limit.outcome.retry_after);
-    write_span(out, br#","reset_after_ms":"#, limit.outcome.reset_after);
-    write_span(out, br#","delay_ms":"#, limit.outcome.delay);
-    if limit.asked == Asked::KeyMissing {
+    write_millis(out, br#","reset_after_ms":"#, limit.outcome.reset_after);
+    write_millis(out, br#","delay_ms":"#, limit.outcome.delay);
+    if limit.key_status == KeyStatus::Missing {
         out.extend_from_slice(br#","key_missing":true"#);
     }
     out.extend_from_slice(br#","spec":"#);
-    json::text(out, limit.spec());
+    json::write_text(out, limit.spec());
     out.push(b'}');
 }
 
 /// The limit's name, or its place from 1.
 fn write_id(out: &mut Vec<u8>, id: &LimitId) {
     match id {
-        LimitId::Name(name) => json::text(out, name),
-        LimitId::Place(place) => json::number(out, *place as u64 + 1),
+        LimitId::Name(name) => json::write_text(out, name),
+        LimitId::Position(place) => json::write_number(out, *place as u64 + 1),
     }
 }
 
 fn write_wait(out: &mut Vec<u8>, wait: Wait) {
     match wait.span() {
-        Some(span) => write_span(out, br#","retry_after_ms":"#, span),
+        Some(span) => write_millis(out, br#","retry_after_ms":"#, span),
         None => out.extend_from_slice(br#","retry_after_ms":null"#),
     }
 }
 
-fn write_span(out: &mut Vec<u8>, name: &[u8], span: Nanos) {
+fn write_millis(out: &mut Vec<u8>, name: &[u8], span: Nanos) {
     out.extend_from_slice(name);
-    json::number(out, rounded::millis(span));
+    json::write_number(out, rounded::ceil_millis(span));
 }

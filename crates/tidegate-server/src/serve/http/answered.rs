@@ -6,11 +6,11 @@ use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use smallvec::SmallVec;
 use tidegate::Nanos;
-use tidegate::rules::{Answer, Asked, Fate};
+use tidegate::rules::{Answer, KeyStatus, AnswerKind};
 
 use super::reply::Reply;
 use super::{answer_json, json};
-use crate::serve::limit_headers::{self, LimitHeader, PolicyName};
+use crate::serve::headers::{self, LimitHeader, PolicyName};
 use crate::serve::{rls, rounded};
 
 /// What an answer's body takes besides its limits, in bytes, about; and its headers.
@@ -26,17 +26,17 @@ pub const DEGRADED_HEADER: HeaderName = HeaderName::from_static(rls::DEGRADED_HE
 
 /// A reply with what the limits say: 200; 429 if the request is denied, or 503 if nobody could be asked. `more` has fields to
 /// add, each after a comma.
-pub(super) fn reply(answer: &Answer, waited: Nanos, more: &[u8]) -> Reply {
-    let status = match answer.fate {
-        Fate::Denied => StatusCode::TOO_MANY_REQUESTS,
-        Fate::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+pub(super) fn answer_reply(answer: &Answer, waited: Nanos, more: &[u8]) -> Reply {
+    let status = match answer.kind {
+        AnswerKind::Denied => StatusCode::TOO_MANY_REQUESTS,
+        AnswerKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::OK,
     };
     let limits = answer.limits().len() + answer.candidates().len();
     let mut out = Vec::with_capacity(ANSWER_BYTES + limits * answer_json::LIMIT_BYTES + more.len());
-    match answer.fate {
-        Fate::Denied => write_problem(&mut out, answer),
-        Fate::Unavailable => write_unavailable(&mut out, answer),
+    match answer.kind {
+        AnswerKind::Denied => write_problem(&mut out, answer),
+        AnswerKind::Unavailable => write_unavailable(&mut out, answer),
         _ => out.push(b'{'),
     }
     answer_json::write_fields(&mut out, answer, waited);
@@ -45,7 +45,7 @@ pub(super) fn reply(answer: &Answer, waited: Nanos, more: &[u8]) -> Reply {
     let body_end = out.len();
     // The headers' values follow the body, so that all of it is one allocation.
     let mut values: SmallVec<[(LimitHeader, usize); 8]> = SmallVec::new();
-    limit_headers::each(answer, |header, value| {
+    headers::for_each_header(answer, |header, value| {
         out.extend_from_slice(value.as_bytes());
         values.push((header, out.len()));
     });
@@ -74,8 +74,8 @@ pub(super) fn reply(answer: &Answer, waited: Nanos, more: &[u8]) -> Reply {
 fn mark_degraded(headers: &mut HeaderMap, answer: &Answer) {
     headers.insert(DEGRADED_HEADER, HeaderValue::from_static("true"));
     // Which is there already unless the limit is one that clients are not told of.
-    if answer.fate == Fate::Unavailable
-        && let Some(seconds) = limit_headers::retry_after_seconds(answer)
+    if answer.kind == AnswerKind::Unavailable
+        && let Some(seconds) = headers::retry_after_seconds(answer)
     {
         headers.insert(RETRY_AFTER, seconds.into());
     }
@@ -85,9 +85,9 @@ fn mark_degraded(headers: &mut HeaderMap, answer: &Answer) {
 #[cold]
 fn write_unavailable(out: &mut Vec<u8>, answer: &Answer) {
     out.extend_from_slice(UNAVAILABLE_TYPE);
-    let policy = answer.decider().as_ref().map(PolicyName::of);
+    let policy = answer.decider().as_ref().map(PolicyName::from_answer);
     let by = policy.map_or_else(|| "a rule".to_owned(), |policy| policy.to_string());
-    json::text(
+    json::write_text(
         out,
         &format!("the store that counts does not answer, and {by} turns requests away meanwhile"),
     );
@@ -97,23 +97,23 @@ fn write_unavailable(out: &mut Vec<u8>, answer: &Answer) {
 /// What a denial has before the fields of the answer: the problem, for people and by its policies.
 fn write_problem(out: &mut Vec<u8>, answer: &Answer) {
     out.extend_from_slice(PROBLEM_TYPE);
-    json::text(out, &detail(answer));
+    json::write_text(out, &detail(answer));
     out.extend_from_slice(br#","violated-policies":"#);
     let denying =
-        answer.limits().filter(|limit| limit.fate == Fate::Denied && limit_headers::is_shown(limit));
-    json::list(out, denying, |out, limit| json::text(out, &PolicyName::of(&limit).to_string()));
+        answer.limits().filter(|limit| limit.kind == AnswerKind::Denied && headers::is_shown(limit));
+    json::write_list(out, denying, |out, limit| json::write_text(out, &PolicyName::from_answer(&limit).to_string()));
     out.push(b',');
 }
 
 /// Why it is denied, and when to come again.
 fn detail(answer: &Answer) -> String {
     let Some(decider) = answer.decider() else { return String::new() };
-    let policy = PolicyName::of(&decider);
-    match (decider.asked, answer.retry_after.span()) {
-        (Asked::KeyMissing, _) => format!("the request lacks a part of the key of {policy}"),
-        (Asked::Yes, None) => format!("{policy} never admits a request of this cost"),
-        (Asked::Yes, Some(wait)) => {
-            format!("{policy} is exceeded; try again in {} s", rounded::seconds(wait))
+    let policy = PolicyName::from_answer(&decider);
+    match (decider.key_status, answer.retry_after.span()) {
+        (KeyStatus::Missing, _) => format!("the request lacks a part of the key of {policy}"),
+        (KeyStatus::Present, None) => format!("{policy} never admits a request of this cost"),
+        (KeyStatus::Present, Some(wait)) => {
+            format!("{policy} is exceeded; try again in {} s", rounded::ceil_seconds(wait))
         }
     }
 }

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use hyper::body::{Body as _, Frame, Incoming};
 use tokio::time::Sleep;
 
-use super::pace::Busy;
+use super::pace::RequestGuard;
 use crate::serve::settings::Bounds;
 
 /// Why there is no body.
@@ -17,15 +17,15 @@ pub(in crate::serve) enum BodyError {
     /// It is larger than it may be.
     TooLarge,
     /// It took longer than it may take.
-    Late,
+    TimedOut,
     /// It ended before it was over, or is not as HTTP says.
-    Broken,
+    Incomplete,
 }
 
 /// Reads the body of a request, whose head nobody needs any more.
 pub(in crate::serve) async fn read(
     mut body: Incoming,
-    busy: &Busy<'_>,
+    busy: &RequestGuard<'_>,
     bounds: &Bounds,
 ) -> Result<Bytes, BodyError> {
     let body = &mut body;
@@ -33,8 +33,8 @@ pub(in crate::serve) async fn read(
     if body.size_hint().lower() > bounds.body_bytes_max as u64 {
         return Err(BodyError::TooLarge);
     }
-    let mut late = Late { busy, bounds, pendings: 0, alarm: None };
-    let Some(first) = next(body, &mut late).await? else { return Ok(Bytes::new()) };
+    let mut late = BodyTimeout { busy, bounds, pendings: 0, timer: None };
+    let Some(first) = next_chunk(body, &mut late).await? else { return Ok(Bytes::new()) };
     // Nearly always it comes in one piece.
     if body.is_end_stream() && first.len() <= bounds.body_bytes_max {
         return Ok(first);
@@ -45,24 +45,24 @@ pub(in crate::serve) async fn read(
             return Err(BodyError::TooLarge);
         }
         whole.extend_from_slice(&more);
-        piece = next(body, &mut late).await?;
+        piece = next_chunk(body, &mut late).await?;
     }
     Ok(whole.freeze())
 }
 
 /// The next piece; none at the end.
-async fn next(body: &mut Incoming, late: &mut Late<'_>) -> Result<Option<Bytes>, BodyError> {
+async fn next_chunk(body: &mut Incoming, late: &mut BodyTimeout<'_>) -> Result<Option<Bytes>, BodyError> {
     loop {
         let frame = poll_fn(|context| match Pin::new(&mut *body).poll_frame(context) {
             Poll::Ready(frame) => Poll::Ready(Ok(frame)),
-            Poll::Pending => late.poll(context).map(|()| Err(BodyError::Late)),
+            Poll::Pending => late.poll(context).map(|()| Err(BodyError::TimedOut)),
         });
         match frame.await?.map(|frame| frame.map(Frame::into_data)) {
             None => return Ok(None),
             Some(Ok(Ok(data))) if !data.is_empty() => return Ok(Some(data)),
             // What stands behind a body in chunks says nothing to us.
             Some(Ok(_)) => {}
-            Some(Err(_)) => return Err(BodyError::Broken),
+            Some(Err(_)) => return Err(BodyError::Incomplete),
         }
     }
 }
@@ -71,14 +71,14 @@ async fn next(body: &mut Incoming, late: &mut Late<'_>) -> Result<Option<Bytes>,
 ///
 /// The first poll of a body comes to nothing even if it is there already, for that is how the library learns that
 /// somebody wants it. So the alarm is set only by the second.
-struct Late<'b> {
-    busy: &'b Busy<'b>,
+struct BodyTimeout<'b> {
+    busy: &'b RequestGuard<'b>,
     bounds: &'b Bounds,
     pendings: u32,
-    alarm: Option<Pin<Box<Sleep>>>,
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Late<'_> {
+impl BodyTimeout<'_> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.pendings = self.pendings.saturating_add(1);
         if self.pendings < 2 {
@@ -86,7 +86,7 @@ impl Late<'_> {
         }
         let (busy, bounds) = (self.busy, self.bounds);
         let alarm =
-            self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(busy.arrives_by(bounds))));
+            self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(busy.arrival_deadline(bounds))));
         alarm.as_mut().poll(context)
     }
 }

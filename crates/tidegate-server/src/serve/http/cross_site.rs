@@ -7,14 +7,14 @@
 use hyper::header::{HOST, HeaderName, HeaderValue, ORIGIN};
 use hyper::{Method, StatusCode};
 
-use super::connection::Asked;
-use super::reply::{Problem, Refused};
+use super::connection::HttpRequest;
+use super::reply::{Problem, ErrorReply};
 
 /// What a browser says of the page that asks, compared to who is asked.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Refuses a request that may change something, if it is said to come from a page that is not this server's own.
-pub(super) fn refuse(asked: &Asked) -> Result<(), Refused> {
+pub(super) fn reject_cross_site(asked: &HttpRequest) -> Result<(), ErrorReply> {
     // These change nothing.
     if matches!(*asked.method(), Method::GET | Method::HEAD) {
         return Ok(());
@@ -23,19 +23,19 @@ pub(super) fn refuse(asked: &Asked) -> Result<(), Refused> {
     let is_cross = headers.get(&SEC_FETCH_SITE).is_some_and(|site| site.as_bytes() == b"cross-site");
     match headers.get(ORIGIN) {
         None if !is_cross => Ok(()),
-        Some(origin) if !is_cross && is_of(origin, own_host(asked)) => Ok(()),
-        _ => Err(forbidden()),
+        Some(origin) if !is_cross && is_same_host(origin, own_host(asked)) => Ok(()),
+        _ => Err(forbidden_reply()),
     }
 }
 
 /// The host that is asked, as the client calls it.
-fn own_host(asked: &Asked) -> Option<&[u8]> {
+fn own_host(asked: &HttpRequest) -> Option<&[u8]> {
     let in_head = || asked.headers().get(HOST).map(HeaderValue::as_bytes);
     asked.uri().authority().map(|authority| authority.as_str().as_bytes()).or_else(in_head)
 }
 
 /// Whether an origin, `http://localhost:8080`, is that of this host. `null` is nobody's.
-fn is_of(origin: &HeaderValue, host: Option<&[u8]>) -> bool {
+fn is_same_host(origin: &HeaderValue, host: Option<&[u8]>) -> bool {
     let (origin, host) = (origin.as_bytes(), host.unwrap_or_default());
     let https = origin.strip_prefix(b"https://").map(|rest| (rest, &b":443"[..]));
     let Some((authority, port)) = https.or_else(|| Some((origin.strip_prefix(b"http://")?, &b":80"[..])))
@@ -48,10 +48,10 @@ fn is_of(origin: &HeaderValue, host: Option<&[u8]>) -> bool {
 }
 
 #[cold]
-fn forbidden() -> Refused {
+fn forbidden_reply() -> ErrorReply {
     let message = "a page of another site has sent this (hint: ask from a program, which sends neither `origin` nor \
                    `sec-fetch-site`, or by way of your own server)";
-    Problem::new(StatusCode::FORBIDDEN, message).refused()
+    Problem::new(StatusCode::FORBIDDEN, message).into_error_reply()
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn origins() {
         let is = |origin: &'static str, host: &str| {
-            is_of(&HeaderValue::from_static(origin), Some(host.as_bytes()))
+            is_same_host(&HeaderValue::from_static(origin), Some(host.as_bytes()))
         };
         for (origin, host) in [
             ("http://localhost:8080", "localhost:8080"),
@@ -88,6 +88,6 @@ mod tests {
         ] {
             assert!(!is(origin, host), "{origin} {host}");
         }
-        assert!(!is_of(&HeaderValue::from_static("http://localhost"), None));
+        assert!(!is_same_host(&HeaderValue::from_static("http://localhost"), None));
     }
 }

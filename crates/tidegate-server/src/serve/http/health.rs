@@ -4,14 +4,14 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 use tidegate::Timestamp;
 use tidegate::redis::BreakerState;
-use tidegate::snapshot::Found;
+use tidegate::snapshot::RestoreStatus;
 
-use super::connection::Asked;
-use super::reply::{self, Kind, Problem, Reply, reply};
+use super::connection::HttpRequest;
+use super::reply::{self, ContentType, Problem, Reply, reply};
 use super::routes;
 use crate::output;
 use crate::serve::rounded::MILLI_NS;
-use crate::serve::status::{CertificateStatus, Failed, RulesStatus, SnapshotStatus};
+use crate::serve::status::{CertificateStatus, OngoingFailure, RulesStatus, SnapshotStatus};
 use crate::serve::{App, Fleet};
 
 /// The most domains that are named.
@@ -27,37 +27,37 @@ pub(in crate::serve) enum Audience {
 }
 
 /// `/healthz`: alive, for it answers. `?verbose` says what is loaded and what failed.
-pub(in crate::serve) fn healthz(app: &App, asked: &Asked, audience: Audience) -> Reply {
+pub(in crate::serve) fn healthz(app: &App, asked: &HttpRequest, audience: Audience) -> Reply {
     match routes::parameter(asked, "verbose") {
-        None | Some("false" | "0") => reply(StatusCode::OK, Kind::Text, "ok\n"),
-        Some(_) => reply::json(&verbose(app, audience)),
+        None | Some("false" | "0") => reply(StatusCode::OK, ContentType::Text, "ok\n"),
+        Some(_) => reply::json(&verbose_json(app, audience)),
     }
 }
 
 /// `/readyz`: whether to send requests here.
 pub(in crate::serve) fn readyz(app: &App) -> Reply {
     match readiness(app) {
-        Ok(()) => reply(StatusCode::OK, Kind::Text, "ready\n"),
-        Err(why) => Problem::new(StatusCode::SERVICE_UNAVAILABLE, why).reply(),
+        Ok(()) => reply(StatusCode::OK, ContentType::Text, "ready\n"),
+        Err(why) => Problem::new(StatusCode::SERVICE_UNAVAILABLE, why).into_reply(),
     }
 }
 
 /// `/healthcheck`, as envoyproxy/ratelimit has it.
 pub(super) fn healthcheck(app: &App) -> Reply {
     match readiness(app) {
-        Ok(()) => reply(StatusCode::OK, Kind::Text, "OK"),
-        Err(why) => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why).reply(),
+        Ok(()) => reply(StatusCode::OK, ContentType::Text, "OK"),
+        Err(why) => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why).into_reply(),
     }
 }
 
 /// `/metrics`, for Prometheus.
 pub(in crate::serve) fn metrics(app: &App) -> Reply {
-    reply(StatusCode::OK, Kind::Metrics, app.metrics_page())
+    reply(StatusCode::OK, ContentType::Metrics, app.metrics_page())
 }
 
 /// Whether to send requests here; if not, why not.
 fn readiness(app: &App) -> Result<(), &'static str> {
-    if app.drain.is_on() {
+    if app.drain.is_draining() {
         return Err("the server is about to stop (hint: ask another one)");
     }
     match app.status.rules().loaded_at {
@@ -69,24 +69,24 @@ fn readiness(app: &App) -> Result<(), &'static str> {
 /// As of something that has not happened.
 const NEVER: Timestamp = Timestamp::from_nanos(0);
 
-fn verbose(app: &App, audience: Audience) -> Value {
+fn verbose_json(app: &App, audience: Audience) -> Value {
     let (status, stats) = (&app.status, app.engine.store().memory().stats());
     let readiness = readiness(app);
     let mut said = json!({
         "version": status.version(),
         "started_at_ms": millis(status.started_at()),
-        "uptime_ms": u64::try_from(status.up_for().as_millis()).unwrap_or(u64::MAX),
+        "uptime_ms": u64::try_from(status.uptime().as_millis()).unwrap_or(u64::MAX),
         "ready": readiness.is_ok(),
         "not_ready_because": readiness.err(),
-        "draining": app.drain.is_on(),
-        "ended": status.ended().iter()
-            .map(|ended| json!({ "part": ended.part, "at_ms": millis(ended.at) }))
+        "draining": app.drain.is_draining(),
+        "ended": status.ended_tasks().iter()
+            .map(|ended| json!({ "part": ended.name, "at_ms": millis(ended.at) }))
             .collect::<Vec<_>>(),
-        "rules": rules(&status.rules(), audience),
+        "rules": rules_json(&status.rules(), audience),
         "store": { "bytes_used": stats.bytes_used, "live_evictions": stats.live_evictions },
-        "fleet": app.fleet.as_ref().map(|fleet| self::fleet(fleet, audience)),
-        "snapshots": status.snapshots().map(|snapshots| self::snapshots(&snapshots, audience)),
-        "certificate": status.certificate().map(|certificate| self::certificate(&certificate, audience)),
+        "fleet": app.fleet.as_ref().map(|fleet| self::fleet_json(fleet, audience)),
+        "snapshots": status.snapshots().map(|snapshots| self::snapshots_json(&snapshots, audience)),
+        "certificate": status.certificate().map(|certificate| self::certificate_json(&certificate, audience)),
     });
     if audience == Audience::Operators {
         let listeners = status.listeners().iter();
@@ -98,7 +98,7 @@ fn verbose(app: &App, audience: Audience) -> Value {
 }
 
 /// The store that a fleet shares. While it does not answer the server does, so it is alive and ready.
-fn fleet(fleet: &Fleet, audience: Audience) -> Value {
+fn fleet_json(fleet: &Fleet, audience: Audience) -> Value {
     let (since, stats) = (fleet.degraded_since(), fleet.store.stats());
     let away = stats.servers.servers.iter().filter(|server| server.breaker == BreakerState::Open);
     let mut said = json!({
@@ -115,7 +115,7 @@ fn fleet(fleet: &Fleet, audience: Audience) -> Value {
     said
 }
 
-fn rules(status: &RulesStatus, audience: Audience) -> Value {
+fn rules_json(status: &RulesStatus, audience: Audience) -> Value {
     let mut domains: Vec<&String> = status.domains.iter().collect();
     domains.sort_unstable();
     domains.truncate(DOMAINS_NAMED_MAX);
@@ -124,57 +124,57 @@ fn rules(status: &RulesStatus, audience: Audience) -> Value {
         "domains_in_all": status.domains.len(),
         "rules": status.rules,
         "loaded_at_ms": millis(status.loaded_at),
-        "replaced": status.replaced,
-        "refused": status.refused,
-        "failure": status.failure.as_ref().map(|failed| json!({ "at_ms": millis(failed.at) })),
+        "replaced": status.replacements,
+        "refused": status.rejections,
+        "failure": status.failure.as_ref().map(|failed| json!({ "at_ms": millis(failed.since) })),
     });
     if audience == Audience::Operators {
         said["paths"] = status.paths.iter().map(|path| path.display().to_string()).collect();
         if let Some(failed) = &status.failure {
-            said["failure"]["report"] = output::parsed(&failed.error.to_json());
+            said["failure"]["report"] = output::parse_json(&failed.error.to_json());
         }
     }
     said
 }
 
-fn snapshots(status: &SnapshotStatus, audience: Audience) -> Value {
+fn snapshots_json(status: &SnapshotStatus, audience: Audience) -> Value {
     let last = status.last.as_ref();
     let mut said = json!({
         "every_ms": u64::try_from(status.every.as_millis()).unwrap_or(u64::MAX),
         "last": last.map(|last| {
             json!({ "written_at_ms": millis(last.written_at), "counters": last.entries, "bytes": last.bytes })
         }),
-        "written": status.written,
-        "failed": status.failed,
-        "failure": status.failure.as_ref().map(|failed| failure(failed, audience)),
+        "written": status.write_count,
+        "failed": status.failure_count,
+        "failure": status.failure.as_ref().map(|failed| failure_json(failed, audience)),
     });
     if audience == Audience::Operators {
         said["path"] = status.path.display().to_string().into();
-        said["found"] = found(&status.found);
+        said["found"] = restore_json(&status.found);
     }
     said
 }
 
 /// What was found at the start.
-fn found(found: &Found) -> Value {
+fn restore_json(found: &RestoreStatus) -> Value {
     match found {
-        Found::Snapshot { restored, given_up, expired, written_at } => json!({
+        RestoreStatus::Restored { restored, evicted: given_up, expired, written_at } => json!({
             "restored": {
                 "counters": restored, "given_up": given_up, "expired": expired, "written_at_ms": millis(*written_at),
             },
             "refused": null,
         }),
-        Found::Refused(error) => json!({ "restored": null, "refused": error.to_string() }),
+        RestoreStatus::Refused(error) => json!({ "restored": null, "refused": error.to_string() }),
         _ => json!({ "restored": null, "refused": null }),
     }
 }
 
-fn certificate(status: &CertificateStatus, audience: Audience) -> Value {
+fn certificate_json(status: &CertificateStatus, audience: Audience) -> Value {
     let mut said = json!({
         "loaded_at_ms": millis(status.loaded_at),
-        "replaced": status.replaced,
-        "refused": status.refused,
-        "failure": status.failure.as_ref().map(|failed| failure(failed, audience)),
+        "replaced": status.replacements,
+        "refused": status.rejections,
+        "failure": status.failure.as_ref().map(|failed| failure_json(failed, audience)),
     });
     if audience == Audience::Operators {
         said["path"] = status.path.display().to_string().into();
@@ -182,10 +182,10 @@ fn certificate(status: &CertificateStatus, audience: Audience) -> Value {
     said
 }
 
-fn failure(failed: &Failed<impl std::fmt::Display>, audience: Audience) -> Value {
+fn failure_json(failed: &OngoingFailure<impl std::fmt::Display>, audience: Audience) -> Value {
     match audience {
-        Audience::Anyone => json!({ "at_ms": millis(failed.at) }),
-        Audience::Operators => json!({ "at_ms": millis(failed.at), "error": failed.error.to_string() }),
+        Audience::Anyone => json!({ "at_ms": millis(failed.since) }),
+        Audience::Operators => json!({ "at_ms": millis(failed.since), "error": failed.error.to_string() }),
     }
 }
 
@@ -207,16 +207,16 @@ mod tests {
         app.drain.begin();
         assert_eq!(readyz(&app).status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(healthcheck(&app).status(), StatusCode::INTERNAL_SERVER_ERROR);
-        assert_eq!(verbose(&app, Audience::Anyone)["draining"], true);
+        assert_eq!(verbose_json(&app, Audience::Anyone)["draining"], true);
     }
 
     #[test]
-    fn a_part_that_has_ended_before_its_time_is_named() {
+    fn an_ended_task_is_named() {
         let app = App::in_memory(Vec::new()).unwrap();
-        assert_eq!(verbose(&app, Audience::Anyone)["ended"], json!([]));
-        app.status.part_ended("reloads");
-        app.status.part_ended("listener http");
-        let ended = &verbose(&app, Audience::Anyone)["ended"];
+        assert_eq!(verbose_json(&app, Audience::Anyone)["ended"], json!([]));
+        app.status.task_ended("reloads");
+        app.status.task_ended("listener http");
+        let ended = &verbose_json(&app, Audience::Anyone)["ended"];
         assert_eq!((&ended[0]["part"], &ended[1]["part"]), (&json!("reloads"), &json!("listener http")));
         assert!(ended[0]["at_ms"].is_u64(), "{ended}");
     }

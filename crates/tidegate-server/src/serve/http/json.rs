@@ -1,12 +1,12 @@
 //! JSON, written straight into a buffer.
 
 /// `"text"`, with escapes where it needs them.
-pub(in crate::serve) fn text(out: &mut Vec<u8>, text: &str) {
+pub(in crate::serve) fn write_text(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut rest = text.as_bytes();
     // Nearly every text needs none. All of it is looked at, without leaving early, so that many bytes are at once.
     if rest.iter().fold(false, |needs, byte| needs | needs_escape(*byte)) {
-        rest = escaped(out, rest);
+        rest = write_escaped(out, rest);
     }
     out.extend_from_slice(rest);
     out.push(b'"');
@@ -18,7 +18,7 @@ fn needs_escape(byte: u8) -> bool {
 
 /// Writes all up to the last byte that needs an escape; the rest is returned.
 #[cold]
-fn escaped<'t>(out: &mut Vec<u8>, text: &'t [u8]) -> &'t [u8] {
+fn write_escaped<'t>(out: &mut Vec<u8>, text: &'t [u8]) -> &'t [u8] {
     let mut rest = text;
     // Pieces without escapes are copied whole. Whatever needs one is a byte of its own, so pieces stay UTF-8.
     while let Some(place) = rest.iter().position(|byte| needs_escape(*byte)) {
@@ -38,12 +38,12 @@ fn escaped<'t>(out: &mut Vec<u8>, text: &'t [u8]) -> &'t [u8] {
 }
 
 /// A number.
-pub(in crate::serve) fn number(out: &mut Vec<u8>, number: u64) {
+pub(in crate::serve) fn write_number(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// `[..., ...]`
-pub(in crate::serve) fn list<T>(
+pub(in crate::serve) fn write_list<T>(
     out: &mut Vec<u8>,
     all: impl IntoIterator<Item = T>,
     mut write: impl FnMut(&mut Vec<u8>, T),
@@ -67,7 +67,7 @@ mod tests {
         let every: String = ('\0'..='\u{2ff}').chain(['\u{2028}', '😀', '\u{10ffff}']).collect();
         for one in [every.as_str(), "", "plain", "\"", "\\", "ends in \n"] {
             let mut out = Vec::new();
-            text(&mut out, one);
+            write_text(&mut out, one);
             assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), one, "{out:?}");
         }
     }
@@ -76,7 +76,7 @@ mod tests {
     fn lists() {
         let written = |numbers: &[u64]| {
             let mut out = Vec::new();
-            list(&mut out, numbers, |out, one| number(out, *one));
+            write_list(&mut out, numbers, |out, one| write_number(out, *one));
             String::from_utf8(out).unwrap()
         };
         assert_eq!(written(&[]), "[]");

@@ -29,17 +29,17 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::admin;
-use super::listening::{Serves, Stream};
+use super::listening::{ConnectionHandler, Stream};
 use super::rls::Details;
 use super::settings::Bounds;
 use super::{App, Protocol};
 use bytes::Bytes;
-use connection::{Asked, Handles, Terms};
+use connection::{HttpRequest, RequestHandler, ConnectionContext};
 use health::Audience;
 use hyper::StatusCode;
-use pace::Busy;
-use reply::{Kind, Refused, Reply, reply};
-use routes::{JsonType, Route};
+use pace::RequestGuard;
+use reply::{ContentType, ErrorReply, Reply, reply};
+use routes::{JsonContentType, Route};
 
 /// Speaks HTTP.
 pub struct Http {
@@ -53,11 +53,11 @@ pub struct Http {
 enum Endpoint {
     /// What is asked for most.
     Check,
-    Other(Other),
+    Other(OtherEndpoint),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Other {
+enum OtherEndpoint {
     Peek,
     Explain,
     Acquire,
@@ -74,96 +74,96 @@ enum Other {
 
 const ROUTES: [Route<Endpoint>; 13] = [
     Route { path: "/v1/check", methods: "POST", endpoint: Endpoint::Check },
-    route("/v1/peek", "POST", Other::Peek),
-    route("/v1/explain", "POST", Other::Explain),
-    route("/v1/acquire", "POST", Other::Acquire),
-    route("/v1/renew", "POST", Other::Renew),
-    route("/v1/release", "POST", Other::Release),
-    route("/json", "POST", Other::RlsJson),
-    route("/healthz", "GET, HEAD", Other::Health),
-    route("/readyz", "GET, HEAD", Other::Ready),
-    route("/healthcheck", "GET, HEAD", Other::HealthCheck),
-    route("/metrics", "GET, HEAD", Other::Metrics),
-    route("/openapi.json", "GET, HEAD", Other::OpenApi),
-    route("/", "GET, HEAD", Other::Index),
+    route("/v1/peek", "POST", OtherEndpoint::Peek),
+    route("/v1/explain", "POST", OtherEndpoint::Explain),
+    route("/v1/acquire", "POST", OtherEndpoint::Acquire),
+    route("/v1/renew", "POST", OtherEndpoint::Renew),
+    route("/v1/release", "POST", OtherEndpoint::Release),
+    route("/json", "POST", OtherEndpoint::RlsJson),
+    route("/healthz", "GET, HEAD", OtherEndpoint::Health),
+    route("/readyz", "GET, HEAD", OtherEndpoint::Ready),
+    route("/healthcheck", "GET, HEAD", OtherEndpoint::HealthCheck),
+    route("/metrics", "GET, HEAD", OtherEndpoint::Metrics),
+    route("/openapi.json", "GET, HEAD", OtherEndpoint::OpenApi),
+    route("/", "GET, HEAD", OtherEndpoint::Index),
 ];
 
-const fn route(path: &'static str, methods: &'static str, other: Other) -> Route<Endpoint> {
+const fn route(path: &'static str, methods: &'static str, other: OtherEndpoint) -> Route<Endpoint> {
     Route { path, methods, endpoint: Endpoint::Other(other) }
 }
 
 impl Http {
     /// In front of this, with everything as it is by default.
     pub fn new(app: Arc<App>) -> Self {
-        Self::with(app, Bounds::default(), Details::default())
+        Self::with_options(app, Bounds::default(), Details::default())
     }
 
     /// In front of this, within these bounds, with so much said in answers at `/json`.
-    pub fn with(app: Arc<App>, bounds: Bounds, rls_details: Details) -> Self {
+    pub fn with_options(app: Arc<App>, bounds: Bounds, rls_details: Details) -> Self {
         Self { app, bounds, rls_details }
     }
 }
 
-impl Serves for Http {
+impl ConnectionHandler for Http {
     const PROTOCOL: Protocol = Protocol::Http;
 
     async fn serve(&self, stream: Stream) {
-        let terms = Terms { app: &self.app, by: Self::PROTOCOL, bounds: &self.bounds };
+        let terms = ConnectionContext { app: &self.app, protocol: Self::PROTOCOL, bounds: &self.bounds };
         connection::serve(self, stream, terms).await;
     }
 }
 
-impl Handles for Http {
-    async fn handle(&self, asked: Asked, busy: Busy<'_>) -> Result<Reply, Infallible> {
-        let reply = match routes::find(&ROUTES, &asked, admin::has) {
+impl RequestHandler for Http {
+    async fn handle(&self, asked: HttpRequest, busy: RequestGuard<'_>) -> Result<Reply, Infallible> {
+        let reply = match routes::find_route(&ROUTES, &asked, admin::wrong_listener_hint) {
             // What is asked for most has the others out of its way, and their states out of its future.
-            Ok(Endpoint::Check) => match routes::is_json(&asked, JsonType::Likely) {
-                Ok(()) => match asking::body(asked, &busy, &self.bounds).await {
+            Ok(Endpoint::Check) => match routes::check_content_type(&asked, JsonContentType::Lenient) {
+                Ok(()) => match asking::read_body(asked, &busy, &self.bounds).await {
                     Ok(body) => check::check(&self.app, body).await,
                     Err(refused) => *refused,
                 },
                 Err(refused) => *refused,
             },
             Ok(Endpoint::Other(other)) => {
-                Box::pin(self.answer(other, asked, &busy)).await.unwrap_or_else(|refused| *refused)
+                Box::pin(self.answer_other(other, asked, &busy)).await.unwrap_or_else(|refused| *refused)
             }
             Err(refused) => *refused,
         };
-        reply::note(&self.app, Protocol::Http, &reply);
-        Ok(busy.sent_off(reply))
+        reply::count_rejection(&self.app, Protocol::Http, &reply);
+        Ok(busy.finish(reply))
     }
 }
 
 impl Http {
     /// Answers; the error is what is said of a request that is wrong.
-    async fn answer(&self, other: Other, asked: Asked, busy: &Busy<'_>) -> Result<Reply, Refused> {
+    async fn answer_other(&self, other: OtherEndpoint, asked: HttpRequest, busy: &RequestGuard<'_>) -> Result<Reply, ErrorReply> {
         let app = &*self.app;
         Ok(match other {
-            Other::Peek => check::peek(app, &self.json(asked, busy).await?).await,
-            Other::Explain => {
-                let written = explain::written(&asked)?;
-                explain::explain(app, &self.json(asked, busy).await?, written).await
+            OtherEndpoint::Peek => check::peek(app, &self.json_body(asked, busy).await?).await,
+            OtherEndpoint::Explain => {
+                let written = explain::requested_format(&asked)?;
+                explain::explain(app, &self.json_body(asked, busy).await?, written).await
             }
-            Other::Acquire => leases::acquire(app, &self.json(asked, busy).await?).await,
-            Other::Renew => leases::renew(app, &self.json(asked, busy).await?).await,
-            Other::Release => leases::release(app, &self.json(asked, busy).await?).await,
-            Other::RlsJson => {
+            OtherEndpoint::Acquire => leases::acquire(app, &self.json_body(asked, busy).await?).await,
+            OtherEndpoint::Renew => leases::renew(app, &self.json_body(asked, busy).await?).await,
+            OtherEndpoint::Release => leases::release(app, &self.json_body(asked, busy).await?).await,
+            OtherEndpoint::RlsJson => {
                 // Whatever it is said to be, as there.
-                let body = asking::body(asked, busy, &self.bounds).await?;
+                let body = asking::read_body(asked, busy, &self.bounds).await?;
                 rls_json::decide(app, self.rls_details, &body).await
             }
-            Other::Health => health::healthz(app, &asked, Audience::Anyone),
-            Other::Ready => health::readyz(app),
-            Other::HealthCheck => health::healthcheck(app),
-            Other::Metrics => health::metrics(app),
-            Other::OpenApi => reply(StatusCode::OK, Kind::Json, include_str!("openapi.json")),
-            Other::Index => reply(StatusCode::OK, Kind::Text, include_str!("index.txt")),
+            OtherEndpoint::Health => health::healthz(app, &asked, Audience::Anyone),
+            OtherEndpoint::Ready => health::readyz(app),
+            OtherEndpoint::HealthCheck => health::healthcheck(app),
+            OtherEndpoint::Metrics => health::metrics(app),
+            OtherEndpoint::OpenApi => reply(StatusCode::OK, ContentType::Json, include_str!("openapi.json")),
+            OtherEndpoint::Index => reply(StatusCode::OK, ContentType::Text, include_str!("index.txt")),
         })
     }
 
     /// The body of a request, which is to be JSON.
-    async fn json(&self, asked: Asked, busy: &Busy<'_>) -> Result<Bytes, Refused> {
-        routes::is_json(&asked, JsonType::Likely)?;
-        asking::body(asked, busy, &self.bounds).await
+    async fn json_body(&self, asked: HttpRequest, busy: &RequestGuard<'_>) -> Result<Bytes, ErrorReply> {
+        routes::check_content_type(&asked, JsonContentType::Lenient)?;
+        asking::read_body(asked, busy, &self.bounds).await
     }
 }

@@ -13,11 +13,11 @@ use crate::serve::{App, Protocol, metrics};
 pub(in crate::serve) type Reply = Response<Full<Bytes>>;
 
 /// What is said instead of an answer. Boxed, for it is rare and large.
-pub(in crate::serve) type Refused = Box<Reply>;
+pub(in crate::serve) type ErrorReply = Box<Reply>;
 
 /// What a body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::serve) enum Kind {
+pub(in crate::serve) enum ContentType {
     Json,
     Problem,
     Text,
@@ -25,7 +25,7 @@ pub(in crate::serve) enum Kind {
     Metrics,
 }
 
-impl Kind {
+impl ContentType {
     fn header(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::Json => "application/json",
@@ -37,7 +37,7 @@ impl Kind {
 }
 
 /// A reply with this body.
-pub(in crate::serve) fn reply(status: StatusCode, kind: Kind, body: impl Into<Bytes>) -> Reply {
+pub(in crate::serve) fn reply(status: StatusCode, kind: ContentType, body: impl Into<Bytes>) -> Reply {
     let mut reply = Reply::new(Full::new(body.into()));
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, kind.header());
@@ -46,11 +46,11 @@ pub(in crate::serve) fn reply(status: StatusCode, kind: Kind, body: impl Into<By
 
 /// 200 with JSON.
 pub(in crate::serve) fn json(value: &serde_json::Value) -> Reply {
-    reply(StatusCode::OK, Kind::Json, value.to_string())
+    reply(StatusCode::OK, ContentType::Json, value.to_string())
 }
 
 /// Counts a reply that is none to what was asked.
-pub(in crate::serve) fn note(app: &App, by: Protocol, reply: &Reply) {
+pub(in crate::serve) fn count_rejection(app: &App, by: Protocol, reply: &Reply) {
     let reason = match reply.status() {
         StatusCode::BAD_REQUEST => "bad_request",
         StatusCode::UNAUTHORIZED => "unauthorized",
@@ -65,7 +65,7 @@ pub(in crate::serve) fn note(app: &App, by: Protocol, reply: &Reply) {
         // Answers, and what was counted where it was noticed.
         _ => return,
     };
-    app.metrics.rejected(by, reason);
+    app.metrics.count_rejected_request(by, reason);
 }
 
 /// What is wrong with a request, as RFC 9457 has it: problem+json.
@@ -75,51 +75,51 @@ pub(in crate::serve) fn note(app: &App, by: Protocol, reply: &Reply) {
 pub(in crate::serve) struct Problem {
     status: StatusCode,
     message: String,
-    more: Vec<u8>,
+    fields: Vec<u8>,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Problem {
     /// Of this status; the message says what is wrong and what to do.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), more: Vec::new(), headers: Vec::new() }
+        Self { status, message: message.into(), fields: Vec::new(), headers: Vec::new() }
     }
 
     /// With a number in it.
     #[must_use]
-    pub fn number(mut self, name: &str, number: u64) -> Self {
-        self.name(name);
-        json::number(&mut self.more, number);
+    pub fn with_number(mut self, name: &str, number: u64) -> Self {
+        self.write_name(name);
+        json::write_number(&mut self.fields, number);
         self
     }
 
     /// With a text in it.
     #[must_use]
-    pub fn text(mut self, name: &str, text: &str) -> Self {
-        self.name(name);
-        json::text(&mut self.more, text);
+    pub fn with_text(mut self, name: &str, text: &str) -> Self {
+        self.write_name(name);
+        json::write_text(&mut self.fields, text);
         self
     }
 
     /// With a document in it.
     #[must_use]
-    pub fn json(mut self, name: &str, value: &serde_json::Value) -> Self {
-        self.name(name);
-        self.more.extend_from_slice(value.to_string().as_bytes());
+    pub fn with_json(mut self, name: &str, value: &serde_json::Value) -> Self {
+        self.write_name(name);
+        self.fields.extend_from_slice(value.to_string().as_bytes());
         self
     }
 
     /// With a list of texts in it.
     #[must_use]
-    pub fn list<T: AsRef<str>>(mut self, name: &str, texts: &[T]) -> Self {
-        self.name(name);
-        json::list(&mut self.more, texts, |out, text| json::text(out, text.as_ref()));
+    pub fn with_list<T: AsRef<str>>(mut self, name: &str, texts: &[T]) -> Self {
+        self.write_name(name);
+        json::write_list(&mut self.fields, texts, |out, text| json::write_text(out, text.as_ref()));
         self
     }
 
     /// With a header.
     #[must_use]
-    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
     }
@@ -127,49 +127,49 @@ impl Problem {
     /// And the connection ends with it, for what the client goes on to send cannot be told from another request.
     #[must_use]
     pub fn closing(self) -> Self {
-        self.header(CONNECTION, HeaderValue::from_static("close"))
+        self.with_header(CONNECTION, HeaderValue::from_static("close"))
     }
 
     /// 405, with the methods that there are.
     pub fn method_not_allowed(path: &str, allowed: &'static str) -> Self {
         let message = format!("{path} is not asked for in this way (hint: use {allowed})");
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, message).header(ALLOW, HeaderValue::from_static(allowed))
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, message).with_header(ALLOW, HeaderValue::from_static(allowed))
     }
 
     /// As what is said instead of an answer.
-    pub fn refused(self) -> Refused {
-        Box::new(self.reply())
+    pub fn into_error_reply(self) -> ErrorReply {
+        Box::new(self.into_reply())
     }
 
     /// As a reply.
-    pub fn reply(self) -> Reply {
-        let mut reply = reply(self.status, Kind::Problem, self.body());
+    pub fn into_reply(self) -> Reply {
+        let mut reply = reply(self.status, ContentType::Problem, self.to_json());
         reply.headers_mut().extend(self.headers.into_iter().map(|(name, value)| (Some(name), value)));
         reply
     }
 
     /// As JSON.
-    pub fn body(&self) -> Vec<u8> {
-        let mut body = Vec::with_capacity(self.message.len() + self.more.len() + 128);
+    pub fn to_json(&self) -> Vec<u8> {
+        let mut body = Vec::with_capacity(self.message.len() + self.fields.len() + 128);
         body.extend_from_slice(br#"{"type":"about:blank","title":"#);
-        json::text(&mut body, self.status.canonical_reason().unwrap_or("Error"));
+        json::write_text(&mut body, self.status.canonical_reason().unwrap_or("Error"));
         body.extend_from_slice(br#","status":"#);
-        json::number(&mut body, self.status.as_u16().into());
-        let (detail, hint) = hint::split(&self.message);
+        json::write_number(&mut body, self.status.as_u16().into());
+        let (detail, hint) = hint::split_hint(&self.message);
         body.extend_from_slice(br#","detail":"#);
-        json::text(&mut body, detail);
+        json::write_text(&mut body, detail);
         if let Some(hint) = hint {
             body.extend_from_slice(br#","hint":"#);
-            json::text(&mut body, hint);
+            json::write_text(&mut body, hint);
         }
-        body.extend_from_slice(&self.more);
+        body.extend_from_slice(&self.fields);
         body.push(b'}');
         body
     }
 
-    fn name(&mut self, name: &str) {
-        self.more.push(b',');
-        json::text(&mut self.more, name);
-        self.more.push(b':');
+    fn write_name(&mut self, name: &str) {
+        self.fields.push(b',');
+        json::write_text(&mut self.fields, name);
+        self.fields.push(b':');
     }
 }

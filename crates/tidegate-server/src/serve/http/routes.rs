@@ -4,10 +4,10 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Method, StatusCode};
 use tidegate_core::text::did_you_mean;
 
-use super::connection::Asked;
+use super::connection::HttpRequest;
 use super::cross_site;
-use super::reply::{Problem, Refused, Reply};
-use crate::shown;
+use super::reply::{Problem, ErrorReply, Reply};
+use crate::text;
 
 /// How much of a path from outside a message shows.
 const PATH_CHARS_MAX: usize = 100;
@@ -23,22 +23,22 @@ pub(in crate::serve) struct Route<E: 'static> {
 }
 
 /// Finds what is asked for, or says why there is nothing. `elsewhere` has paths that the other listener has.
-pub(in crate::serve) fn find<E: Copy>(
+pub(in crate::serve) fn find_route<E: Copy>(
     routes: &[Route<E>],
-    asked: &Asked,
+    asked: &HttpRequest,
     elsewhere: impl FnOnce(&str) -> Option<String>,
-) -> Result<E, Refused> {
+) -> Result<E, ErrorReply> {
     let path = asked.uri().path();
     if asked.headers().len() > HEADERS_MAX {
         let message = format!("the request has more than {HEADERS_MAX} headers (hint: that is the most)");
-        return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, message).closing().refused());
+        return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, message).closing().into_error_reply());
     }
-    let Some(route) = routes.iter().find(|route| route.is_of(path)) else {
+    let Some(route) = routes.iter().find(|route| route.matches_path(path)) else {
         return Err(Box::new(not_found(routes, path, elsewhere)));
     };
     match route.allows(asked.method()) {
-        Allowed::Yes => cross_site::refuse(asked).map(|()| route.endpoint),
-        Allowed::No => Err(Problem::method_not_allowed(path, route.methods).refused()),
+        Allowed::Yes => cross_site::reject_cross_site(asked).map(|()| route.endpoint),
+        Allowed::No => Err(Problem::method_not_allowed(path, route.methods).into_error_reply()),
     }
 }
 
@@ -49,7 +49,7 @@ enum Allowed {
 
 impl<E> Route<E> {
     /// Whether this is its path; `{name}`, at the end, stands for one segment.
-    pub fn is_of(&self, path: &str) -> bool {
+    pub fn matches_path(&self, path: &str) -> bool {
         let is_prefixed = |prefix: &str| {
             path.strip_prefix(prefix).is_some_and(|name| !name.is_empty() && !name.contains('/'))
         };
@@ -68,42 +68,42 @@ fn not_found<E>(routes: &[Route<E>], path: &str, elsewhere: impl FnOnce(&str) ->
     let hint = elsewhere(path)
         .or_else(|| did_you_mean(path, &paths))
         .unwrap_or_else(|| "`paths` has all that there is".to_owned());
-    let path = shown::text(path.as_bytes(), PATH_CHARS_MAX);
+    let path = text::printable(path.as_bytes(), PATH_CHARS_MAX);
     Problem::new(StatusCode::NOT_FOUND, format!("there is no {path} (hint: {hint})"))
-        .list("paths", &paths)
-        .reply()
+        .with_list("paths", &paths)
+        .into_reply()
 }
 
 /// What the body of a request has to be said to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::serve) enum JsonType {
+pub(in crate::serve) enum JsonContentType {
     /// JSON, or nothing, or what `curl -d` says of whatever it sends.
-    Likely,
+    Lenient,
     /// JSON: a page of another site can have a browser send anything else.
-    Said,
+    Required,
 }
 
 /// Refuses a body that is said to be something else than JSON.
-pub(in crate::serve) fn is_json(asked: &Asked, wanted: JsonType) -> Result<(), Refused> {
+pub(in crate::serve) fn check_content_type(asked: &HttpRequest, wanted: JsonContentType) -> Result<(), ErrorReply> {
     let said = asked.headers().get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
     let media_type = said.split(|byte| *byte == b';').next().unwrap_or(said).trim_ascii();
     let is = |one: &[u8]| media_type.eq_ignore_ascii_case(one);
     let message = match wanted {
         _ if is(b"application/json") || is(b"text/json") => return Ok(()),
-        JsonType::Likely if is(b"") || is(b"application/x-www-form-urlencoded") => return Ok(()),
-        JsonType::Likely => {
+        JsonContentType::Lenient if is(b"") || is(b"application/x-www-form-urlencoded") => return Ok(()),
+        JsonContentType::Lenient => {
             "the body is said to be something else than JSON (hint: content-type: application/json)"
         }
-        JsonType::Said => {
+        JsonContentType::Required => {
             "the body has to be said to be JSON, so that no page of another site can have a browser send it (hint: \
              content-type: application/json)"
         }
     };
-    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message).refused())
+    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message).into_error_reply())
 }
 
 /// The value of a parameter in the query, as it stands there; empty if it has none.
-pub(in crate::serve) fn parameter<'a>(asked: &'a Asked, name: &str) -> Option<&'a str> {
+pub(in crate::serve) fn parameter<'a>(asked: &'a HttpRequest, name: &str) -> Option<&'a str> {
     let pairs = asked.uri().query().unwrap_or_default().split('&');
     pairs
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
@@ -112,12 +112,12 @@ pub(in crate::serve) fn parameter<'a>(asked: &'a Asked, name: &str) -> Option<&'
 }
 
 /// The same as the text that it stands for. Forms write spaces as `+`, and so do many clients.
-pub(in crate::serve) fn text_parameter(asked: &Asked, name: &str) -> Option<String> {
-    parameter(asked, name).map(|value| decoded(&value.replace('+', " ")))
+pub(in crate::serve) fn text_parameter(asked: &HttpRequest, name: &str) -> Option<String> {
+    parameter(asked, name).map(|value| percent_decode(&value.replace('+', " ")))
 }
 
 /// Text of a path or a query, with what stands there as `%2F` put back.
-pub(in crate::serve) fn decoded(text: &str) -> String {
+pub(in crate::serve) fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, more @ ..] = rest {
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_encoded_is_put_back() {
+    fn percent_encoding_is_decoded() {
         let cases = [
             ("a", "a"),
             ("a%20b", "a b"),
@@ -152,7 +152,7 @@ mod tests {
             ("%ff", "\u{fffd}"),
         ];
         for (encoded, text) in cases {
-            assert_eq!(decoded(encoded), text);
+            assert_eq!(percent_decode(encoded), text);
         }
     }
 }

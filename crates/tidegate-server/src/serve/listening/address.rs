@@ -20,13 +20,13 @@ pub enum Address {
 
 /// It is no address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotAnAddress {
+pub struct AddressError {
     written: String,
 }
 
 impl Address {
     /// Whether only what runs on this machine can come in by it.
-    pub fn is_this_machine(&self) -> bool {
+    pub fn is_local(&self) -> bool {
         match self {
             Self::Tcp(address) | Self::Tls(address) => address.ip().to_canonical().is_loopback(),
             Self::Unix(_) | Self::Off => true,
@@ -34,7 +34,7 @@ impl Address {
     }
 
     /// Whether both cannot be listened on at once.
-    pub fn is_same_place(&self, other: &Self) -> bool {
+    pub fn overlaps(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Tcp(one) | Self::Tls(one), Self::Tcp(other) | Self::Tls(other)) => {
                 one == other && one.port() != 0
@@ -46,10 +46,10 @@ impl Address {
 }
 
 impl FromStr for Address {
-    type Err = NotAnAddress;
+    type Err = AddressError;
 
-    fn from_str(text: &str) -> Result<Self, NotAnAddress> {
-        let not = || NotAnAddress { written: text.to_owned() };
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let not = || AddressError { written: text.to_owned() };
         let socket = |text: &str| {
             // Those who write `:8080` mean this machine, as everywhere here.
             match text.strip_prefix("localhost").unwrap_or(text) {
@@ -79,7 +79,7 @@ impl fmt::Display for Address {
     }
 }
 
-impl fmt::Display for NotAnAddress {
+impl fmt::Display for AddressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -90,4 +90,4 @@ impl fmt::Display for NotAnAddress {
     }
 }
 
-impl std::error::Error for NotAnAddress {}
+impl std::error::Error for AddressError {}

@@ -7,8 +7,8 @@ mod stream;
 mod tls;
 mod tls_error;
 
-pub use accept::{LettingIn, Listener, Serves};
-pub use address::{Address, NotAnAddress};
+pub use accept::{AcceptOptions, Listener, ConnectionHandler};
+pub use address::{Address, AddressError};
 pub use socket::BindError;
 pub use stream::Stream;
 pub use tls::{CertificateReload, Tls, TlsFiles};

@@ -36,11 +36,11 @@ pub struct BindError {
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
-    identity: Identity,
+    identity: FileIdentity,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Identity {
+struct FileIdentity {
     device: u64,
     inode: u64,
 }
@@ -48,7 +48,7 @@ struct Identity {
 impl Socket {
     /// Binds, and says which address it became; none if it is `off`.
     pub async fn bind(protocol: Protocol, address: &Address) -> Result<Option<(Self, Address)>, BindError> {
-        let failed = |error: io::Error| BindError::of(protocol, address, &error);
+        let failed = |error: io::Error| BindError::from_io(protocol, address, &error);
         match address {
             Address::Off => Ok(None),
             Address::Tcp(wanted) | Address::Tls(wanted) => {
@@ -59,8 +59,8 @@ impl Socket {
                 Ok(Some((Self::Tcp(socket), bound)))
             }
             Address::Unix(path) => {
-                free(path).await.map_err(failed)?;
-                let (socket, file) = in_the_file_system(path).map_err(failed)?;
+                remove_stale_socket(path).await.map_err(failed)?;
+                let (socket, file) = bind_unix(path).map_err(failed)?;
                 let socket = socket.listen(UNIX_BACKLOG).map_err(failed)?;
                 Ok(Some((Self::Unix { socket, _file: file }, address.clone())))
             }
@@ -83,7 +83,7 @@ impl Socket {
 
 /// A socket with a file that says who may connect. Nobody can until it is listened on, so there is no moment at which
 /// somebody else gets in, whatever the process makes files with.
-fn in_the_file_system(path: &Path) -> io::Result<(UnixSocket, SocketFile)> {
+fn bind_unix(path: &Path) -> io::Result<(UnixSocket, SocketFile)> {
     let socket = UnixSocket::new_stream()?;
     socket.bind(path)?;
     let file = SocketFile { path: path.to_owned(), identity: identity(path)? };
@@ -92,7 +92,7 @@ fn in_the_file_system(path: &Path) -> io::Result<(UnixSocket, SocketFile)> {
 }
 
 /// Makes room for a socket where a server that is dead has left one. Nothing else is touched.
-async fn free(path: &Path) -> io::Result<()> {
+async fn remove_stale_socket(path: &Path) -> io::Result<()> {
     let what = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         what => what?,
@@ -106,8 +106,8 @@ async fn free(path: &Path) -> io::Result<()> {
     }
 }
 
-fn identity(path: &Path) -> io::Result<Identity> {
-    fs::symlink_metadata(path).map(|what| Identity { device: what.dev(), inode: what.ino() })
+fn identity(path: &Path) -> io::Result<FileIdentity> {
+    fs::symlink_metadata(path).map(|what| FileIdentity { device: what.dev(), inode: what.ino() })
 }
 
 impl Drop for SocketFile {
@@ -119,7 +119,7 @@ impl Drop for SocketFile {
 }
 
 impl BindError {
-    fn of(protocol: Protocol, address: &Address, error: &io::Error) -> Self {
+    fn from_io(protocol: Protocol, address: &Address, error: &io::Error) -> Self {
         let flag = protocol.as_str();
         let hint = match (error.kind(), address) {
             (io::ErrorKind::AddrInUse, Address::Unix(_)) => {
@@ -161,9 +161,9 @@ mod tests {
 
     /// By the time that anybody can connect, the file says who may.
     #[tokio::test]
-    async fn nobody_connects_before_the_file_says_who_may() {
+    async fn permissions_are_set_before_connections() {
         let path = std::env::temp_dir().join(format!("tidegate-{}.sock", std::process::id()));
-        let (socket, file) = in_the_file_system(&path).unwrap();
+        let (socket, file) = bind_unix(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, UNIX_MODE);
         let refused = UnixStream::connect(&path).await.unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);

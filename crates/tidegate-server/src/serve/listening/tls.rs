@@ -37,8 +37,8 @@ pub struct TlsFiles {
 pub struct Tls {
     files: TlsFiles,
     /// What was in the files when they were looked at last, whether it could be used or not.
-    seen: Mutex<Contents>,
-    in_use: ArcSwap<Configs>,
+    last_contents: Mutex<TlsFileContents>,
+    active: ArcSwap<TlsConfigs>,
 }
 
 /// What became of the certificate in use.
@@ -54,26 +54,26 @@ pub enum CertificateReload {
 
 /// What is in the files, or why one cannot be read.
 #[derive(PartialEq, Eq)]
-struct Contents {
+struct TlsFileContents {
     cert: Result<Vec<u8>, TlsError>,
     key: Result<Vec<u8>, TlsError>,
     client_ca: Option<Result<Vec<u8>, TlsError>>,
 }
 
 /// The same certificate for each of what is spoken inside.
-struct Configs {
+struct TlsConfigs {
     http1: Arc<ServerConfig>,
     http2: Arc<ServerConfig>,
     /// The protocol of Redis has no name in the handshake.
-    unnamed: Arc<ServerConfig>,
+    no_alpn: Arc<ServerConfig>,
 }
 
 impl Tls {
     /// By these files.
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
-        let seen = Contents::of(&files);
-        let in_use = ArcSwap::from_pointee(seen.configs(&files)?);
-        Ok(Self { files, seen: Mutex::new(seen), in_use })
+        let seen = TlsFileContents::read(&files);
+        let in_use = ArcSwap::from_pointee(seen.build_configs(&files)?);
+        Ok(Self { files, last_contents: Mutex::new(seen), active: in_use })
     }
 
     /// The files.
@@ -84,15 +84,15 @@ impl Tls {
     /// Looks at the files, and takes what is in them into use if that is other than before and can be used. What is
     /// wrong with them is said once.
     pub fn reload(&self) -> CertificateReload {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Contents::of(&self.files);
+        let mut seen = self.last_contents.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = TlsFileContents::read(&self.files);
         if *seen == now {
             return CertificateReload::Unchanged;
         }
         *seen = now;
-        match seen.configs(&self.files) {
+        match seen.build_configs(&self.files) {
             Ok(configs) => {
-                self.in_use.store(Arc::new(configs));
+                self.active.store(Arc::new(configs));
                 CertificateReload::Replaced
             }
             Err(error) => CertificateReload::Kept(error),
@@ -101,18 +101,18 @@ impl Tls {
 
     /// What greets a connection on which this is to be spoken.
     pub fn acceptor(&self, protocol: Protocol) -> TlsAcceptor {
-        let configs = self.in_use.load();
+        let configs = self.active.load();
         let config = match protocol {
             Protocol::Http | Protocol::Admin => &configs.http1,
             Protocol::Grpc => &configs.http2,
-            Protocol::Resp => &configs.unnamed,
+            Protocol::Resp => &configs.no_alpn,
         };
         Arc::clone(config).into()
     }
 }
 
-impl Contents {
-    fn of(files: &TlsFiles) -> Self {
+impl TlsFileContents {
+    fn read(files: &TlsFiles) -> Self {
         Self {
             cert: read(&files.cert),
             key: read(&files.key),
@@ -120,26 +120,26 @@ impl Contents {
         }
     }
 
-    fn configs(&self, files: &TlsFiles) -> Result<Configs, TlsError> {
+    fn build_configs(&self, files: &TlsFiles) -> Result<TlsConfigs, TlsError> {
         let provider = Arc::new(ring::default_provider());
-        let certs = certificates(&files.cert, self.cert.as_ref().map_err(Clone::clone)?)?;
-        let key = private_key(&files.key, self.key.as_ref().map_err(Clone::clone)?)?;
+        let certs = parse_certificates(&files.cert, self.cert.as_ref().map_err(Clone::clone)?)?;
+        let key = parse_private_key(&files.key, self.key.as_ref().map_err(Clone::clone)?)?;
         let clients: Arc<dyn ClientCertVerifier> = match (&files.client_ca, &self.client_ca) {
-            (Some(path), Some(pem)) => clients(path, pem.as_ref().map_err(Clone::clone)?, &provider)?,
+            (Some(path), Some(pem)) => client_verifier(path, pem.as_ref().map_err(Clone::clone)?, &provider)?,
             _ => Arc::new(NoClientAuth),
         };
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|error| unusable(files, &error))?
+            .map_err(|error| unusable_key(files, &error))?
             .with_client_cert_verifier(clients)
             .with_single_cert(certs, key)
-            .map_err(|error| unusable(files, &error))?;
+            .map_err(|error| unusable_key(files, &error))?;
         let speaking = |names: &[&[u8]]| {
             let mut config = config.clone();
             config.alpn_protocols = names.iter().map(|name| name.to_vec()).collect();
             Arc::new(config)
         };
-        Ok(Configs { http1: speaking(&[b"http/1.1"]), http2: speaking(&[b"h2"]), unnamed: speaking(&[]) })
+        Ok(TlsConfigs { http1: speaking(&[b"http/1.1"]), http2: speaking(&[b"h2"]), no_alpn: speaking(&[]) })
     }
 }
 
@@ -160,7 +160,7 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     }
 }
 
-fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+fn parse_certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match read {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
@@ -169,7 +169,7 @@ fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>,
     }
 }
 
-fn private_key(path: &Path, pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
+fn parse_private_key(path: &Path, pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
     // What is wrong with it is not said in the parser's words, which quote it.
     PrivateKeyDer::from_pem_slice(pem).map_err(|_| {
         TlsError::new(
@@ -180,7 +180,7 @@ fn private_key(path: &Path, pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsErr
     })
 }
 
-fn clients(
+fn client_verifier(
     path: &Path,
     pem: &[u8],
     provider: &Arc<CryptoProvider>,
@@ -193,7 +193,7 @@ fn clients(
         )
     };
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(path, pem)? {
+    for certificate in parse_certificates(path, pem)? {
         roots.add(certificate).map_err(|error| refused(&error))?;
     }
     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
@@ -201,7 +201,7 @@ fn clients(
         .map_err(|error| refused(&error))
 }
 
-fn unusable(files: &TlsFiles, error: &rustls::Error) -> TlsError {
+fn unusable_key(files: &TlsFiles, error: &rustls::Error) -> TlsError {
     match error {
         rustls::Error::InconsistentKeys(_) => TlsError::new(
             &files.key,

@@ -7,13 +7,13 @@ use std::fmt::Write;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate::rules::{Answer, Fate, Request};
+use tidegate::rules::{Answer, AnswerKind, Request};
 use tidegate::{Timestamp, Wait};
 
 use crate::serve::Protocol;
 use crate::serve::rounded::{self, SECOND_NS};
 use crate::serve::settings::LogKeys;
-use crate::shown;
+use crate::text;
 
 /// The most lines a second, unless it is set.
 pub const LINES_PER_SECOND_DEFAULT: u32 = 10;
@@ -28,74 +28,74 @@ const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
 
 /// Writes denials to the log.
 #[derive(Debug)]
-pub struct Denials {
+pub struct DenialLog {
     lines_per_second: u64,
     keys: LogKeys,
     /// Keyed by chance, so that nobody can look values up in a table of hashes.
     hasher: RandomState,
     /// The second that is counted, and how many came in it.
-    counted: AtomicU64,
+    second_and_count: AtomicU64,
     /// How many came that had no line, in seconds that are over.
     suppressed: AtomicU64,
 }
 
 /// Whether a denial is worth a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Worth {
+enum LineBudget {
     /// It is, and so many before it were not.
-    Line { suppressed: u64 },
+    Write { suppressed: u64 },
     /// There were enough.
-    Nothing,
+    Suppress,
 }
 
-impl Denials {
+impl DenialLog {
     /// So many lines a second at most; with none there is no line at all.
     pub fn new(lines_per_second: u32, keys: LogKeys) -> Self {
         Self {
             lines_per_second: u64::from(lines_per_second).min(COUNT_MAX),
             keys,
             hasher: RandomState::new(),
-            counted: AtomicU64::new(0),
+            second_and_count: AtomicU64::new(0),
             suppressed: AtomicU64::new(0),
         }
     }
 
     /// Writes a line if the answer is not a plain yes and there were not enough lines.
     #[inline]
-    pub fn note(&self, by: Protocol, request: &Request<'_>, answer: &Answer, now: impl Fn() -> Timestamp) {
-        if answer.fate != Fate::Allowed
+    pub fn log(&self, by: Protocol, request: &Request<'_>, answer: &Answer, now: impl Fn() -> Timestamp) {
+        if answer.kind != AnswerKind::Allowed
             && self.lines_per_second > 0
-            && let Worth::Line { suppressed } = self.worth(now())
+            && let LineBudget::Write { suppressed } = self.take_line(now())
         {
             self.write(by, request, answer, suppressed);
         }
     }
 
-    fn worth(&self, now: Timestamp) -> Worth {
+    fn take_line(&self, now: Timestamp) -> LineBudget {
         let second = now.as_nanos() / SECOND_NS;
         loop {
-            let counted = self.counted.load(Ordering::Relaxed);
+            let counted = self.second_and_count.load(Ordering::Relaxed);
             let count = counted & COUNT_MAX;
             // A clock that is a little behind counts for the second that others are in already.
             if counted >> COUNT_BITS >= second {
                 if count >= self.lines_per_second {
                     if count < COUNT_MAX {
-                        self.counted.fetch_add(1, Ordering::Relaxed);
+                        self.second_and_count.fetch_add(1, Ordering::Relaxed);
                     }
-                    return Worth::Nothing;
+                    return LineBudget::Suppress;
                 }
                 if self.swap(counted, counted + 1) {
-                    return Worth::Line { suppressed: self.suppressed.swap(0, Ordering::Relaxed) };
+                    return LineBudget::Write { suppressed: self.suppressed.swap(0, Ordering::Relaxed) };
                 }
             } else if self.swap(counted, (second << COUNT_BITS) | 1) {
                 let before = count.saturating_sub(self.lines_per_second);
-                return Worth::Line { suppressed: before + self.suppressed.swap(0, Ordering::Relaxed) };
+                return LineBudget::Write { suppressed: before + self.suppressed.swap(0, Ordering::Relaxed) };
             }
         }
     }
 
     fn swap(&self, old: u64, new: u64) -> bool {
-        self.counted.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        self.second_and_count.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     #[cold]
@@ -105,8 +105,8 @@ impl Denials {
         tracing::info!(
             target: "tidegate::denials",
             protocol = by.as_str(),
-            decision = answer.fate.as_str(),
-            domain = shown::text(request.domain.as_bytes(), SHOWN_CHARS_MAX),
+            decision = answer.kind.as_str(),
+            domain = text::printable(request.domain.as_bytes(), SHOWN_CHARS_MAX),
             rule = decider.map(|limit| &*limit.rule.name),
             limit = decider.map(|limit| limit.id.to_string()),
             attributes = self.attributes(request, decider.map_or(0, |limit| limit.descriptor)),
@@ -122,14 +122,14 @@ impl Denials {
         let mut text = String::new();
         for entry in entries.iter().take(ATTRIBUTES_MAX) {
             let separator = if text.is_empty() { "" } else { " " };
-            let name = shown::text(entry.key.as_bytes(), SHOWN_CHARS_MAX);
+            let name = text::printable(entry.key.as_bytes(), SHOWN_CHARS_MAX);
             // Writing to a string does not fail.
             let _ = match self.keys {
                 LogKeys::Hashed => {
                     write!(text, "{separator}{name}=#{:016x}", self.hasher.hash_one(entry.value))
                 }
                 LogKeys::Plain => {
-                    write!(text, "{separator}{name}={}", shown::text(entry.value.as_bytes(), SHOWN_CHARS_MAX))
+                    write!(text, "{separator}{name}={}", text::printable(entry.value.as_bytes(), SHOWN_CHARS_MAX))
                 }
             };
         }
@@ -140,7 +140,7 @@ impl Denials {
     }
 }
 
-impl Default for Denials {
+impl Default for DenialLog {
     fn default() -> Self {
         Self::new(LINES_PER_SECOND_DEFAULT, LogKeys::default())
     }
@@ -148,7 +148,7 @@ impl Default for Denials {
 
 /// In milliseconds, rounded up; none if it is never, or not at all.
 fn retry_after_ms(wait: Wait) -> Option<u64> {
-    wait.span().map(rounded::millis).filter(|ms| *ms > 0)
+    wait.span().map(rounded::ceil_millis).filter(|ms| *ms > 0)
 }
 
 #[cfg(test)]
@@ -162,28 +162,28 @@ mod tests {
     }
 
     #[test]
-    fn so_many_a_second_have_a_line_and_the_next_says_how_many_had_none() {
-        let denials = Denials::new(2, LogKeys::Hashed);
-        let worth = |seconds| denials.worth(at(seconds));
-        let line = |suppressed| Worth::Line { suppressed };
+    fn lines_are_limited_per_second_and_report_the_suppressed() {
+        let denials = DenialLog::new(2, LogKeys::Hashed);
+        let worth = |seconds| denials.take_line(at(seconds));
+        let line = |suppressed| LineBudget::Write { suppressed };
         assert_eq!(
             [worth(0), worth(0), worth(0), worth(0)],
-            [line(0), line(0), Worth::Nothing, Worth::Nothing]
+            [line(0), line(0), LineBudget::Suppress, LineBudget::Suppress]
         );
-        assert_eq!([worth(5), worth(5), worth(5)], [line(2), line(0), Worth::Nothing]);
-        assert_eq!(worth(4), Worth::Nothing, "a clock that is behind gets no lines of its own");
+        assert_eq!([worth(5), worth(5), worth(5)], [line(2), line(0), LineBudget::Suppress]);
+        assert_eq!(worth(4), LineBudget::Suppress, "a clock that is behind gets no lines of its own");
         assert_eq!(worth(6), line(2));
     }
 
     #[test]
-    fn many_threads_do_not_get_more_lines_and_none_is_forgotten() {
-        let denials = Denials::new(10, LogKeys::Hashed);
+    fn threads_share_the_line_limit_and_lose_no_count() {
+        let denials = DenialLog::new(10, LogKeys::Hashed);
         let lines = AtomicU64::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..10_000 {
-                        if denials.worth(at(0)) != Worth::Nothing {
+                        if denials.take_line(at(0)) != LineBudget::Suppress {
                             lines.fetch_add(1, Ordering::Relaxed);
                         }
                     }
@@ -191,13 +191,13 @@ mod tests {
             }
         });
         assert_eq!(lines.into_inner(), 10);
-        assert_eq!(denials.worth(at(1)), Worth::Line { suppressed: 4 * 10_000 - 10 });
+        assert_eq!(denials.take_line(at(1)), LineBudget::Write { suppressed: 4 * 10_000 - 10 });
     }
 
     fn attributes(keys: LogKeys, value: &str) -> String {
         let entries = [Entry { key: "us\ner", value }, Entry { key: "b", value: "x" }];
         let request = Request { domain: "api", descriptors: &[Descriptor::new(&entries, 1)] };
-        Denials::new(1, keys).attributes(&request, 0)
+        DenialLog::new(1, keys).attributes(&request, 0)
     }
 
     #[test]
@@ -209,13 +209,13 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_shown_cannot_forge_lines_nor_fill_them() {
+    fn plain_values_are_escaped_and_shortened() {
         let long = "x".repeat(1 << 20);
         assert_eq!(attributes(LogKeys::Plain, "a\nlevel=ERROR"), "us\\ner=a\\nlevel=ERROR b=x");
         assert!(attributes(LogKeys::Plain, &long).chars().count() < 100);
         let many = vec![Entry { key: "a", value: "x" }; 1_000];
         let request = Request { domain: "api", descriptors: &[Descriptor::new(&many, 1)] };
-        let shown = Denials::new(1, LogKeys::Plain).attributes(&request, 0);
+        let shown = DenialLog::new(1, LogKeys::Plain).attributes(&request, 0);
         assert_eq!(shown.split(' ').count(), ATTRIBUTES_MAX + 1);
     }
 }

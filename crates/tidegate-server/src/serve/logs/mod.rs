@@ -2,7 +2,7 @@
 
 pub mod denials;
 
-pub use denials::Denials;
+pub use denials::DenialLog;
 
 use std::io::{self, IsTerminal};
 
@@ -16,10 +16,10 @@ use tracing_subscriber::{Layer, fmt};
 use super::settings::{LogFormat, LogLevel};
 
 /// What all targets of ours begin with. What libraries say is not for operators unless it is a warning.
-const OURS: &str = "tidegate";
+const TARGET_PREFIX: &str = "tidegate";
 
 /// Sends the log to standard error from now on. A program that has a log already keeps it.
-pub fn start(level: LogLevel, format: LogFormat) {
+pub fn init(level: LogLevel, format: LogFormat) {
     let level = match level {
         LogLevel::Error => Level::ERROR,
         LogLevel::Warn => Level::WARN,
@@ -28,7 +28,7 @@ pub fn start(level: LogLevel, format: LogFormat) {
         LogLevel::Trace => Level::TRACE,
     };
     let others = LevelFilter::from_level(level.min(Level::WARN));
-    let wanted = Targets::new().with_target(OURS, level).with_default(others);
+    let wanted = Targets::new().with_target(TARGET_PREFIX, level).with_default(others);
     let lines = fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
     let lines = match format {
         LogFormat::Text => lines.boxed(),

@@ -10,7 +10,7 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// What a family counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricType {
     /// Only grows.
     Counter,
     /// Goes up and down.
@@ -30,11 +30,11 @@ pub struct Exposition {
 
 impl Exposition {
     /// Begins a family. Its samples follow.
-    pub fn family(&mut self, name: &str, kind: Kind, help: &str) {
+    pub fn family(&mut self, name: &str, kind: MetricType, help: &str) {
         let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+            MetricType::Counter => "counter",
+            MetricType::Gauge => "gauge",
+            MetricType::Histogram => "histogram",
         };
         self.push(&["# HELP ", name, " "]);
         for c in help.chars() {
@@ -50,13 +50,13 @@ impl Exposition {
     /// A sample.
     pub fn sample(&mut self, name: &str, labels: Labels<'_>, value: impl Display) {
         self.text.push_str(name);
-        self.labels(labels);
+        self.write_labels(labels);
         // Writing to a string does not fail.
         let _ = writeln!(self.text, " {value}");
     }
 
     /// A family of one sample.
-    pub fn single(&mut self, name: &str, kind: Kind, help: &str, value: impl Display) {
+    pub fn single(&mut self, name: &str, kind: MetricType, help: &str, value: impl Display) {
         self.family(name, kind, help);
         self.sample(name, &[], value);
     }
@@ -66,7 +66,7 @@ impl Exposition {
         self.text
     }
 
-    fn labels(&mut self, labels: Labels<'_>) {
+    fn write_labels(&mut self, labels: Labels<'_>) {
         let mut separator = "{";
         for (name, value) in labels {
             self.push(&[separator, name, "=\""]);
@@ -98,10 +98,10 @@ mod tests {
     #[test]
     fn families_have_a_help_and_a_type_and_their_samples_labels() {
         let mut page = Exposition::default();
-        page.family("a_total", Kind::Counter, "What\nis \\ counted.");
+        page.family("a_total", MetricType::Counter, "What\nis \\ counted.");
         page.sample("a_total", &[("rule", "x"), ("domain", "y")], 5);
         page.sample("a_total", &[], 2.5);
-        page.single("b", Kind::Gauge, "B.", 1);
+        page.single("b", MetricType::Gauge, "B.", 1);
         assert_eq!(
             page.into_text(),
             "# HELP a_total What\\nis \\\\ counted.\n# TYPE a_total counter\na_total{rule=\"x\",domain=\"y\"} 5\na_total 2.5\n\

@@ -54,18 +54,18 @@ impl Histogram {
         let mut count = 0;
         for (number, bucket) in self.buckets.iter().enumerate() {
             count += bucket.load(Ordering::Relaxed);
-            let bound = BOUNDS_NS.get(number).map_or_else(|| "+Inf".to_owned(), |ns| seconds(*ns));
+            let bound = BOUNDS_NS.get(number).map_or_else(|| "+Inf".to_owned(), |ns| format_seconds(*ns));
             let labels: Vec<(&str, &str)> = labels.iter().copied().chain([("le", bound.as_str())]).collect();
             page.sample(&bucket_name, &labels, count);
         }
-        page.sample(&format!("{name}_sum"), labels, seconds(self.sum_ns.load(Ordering::Relaxed)));
+        page.sample(&format!("{name}_sum"), labels, format_seconds(self.sum_ns.load(Ordering::Relaxed)));
         // The same as the last bucket, also while others count.
         page.sample(&format!("{name}_count"), labels, count);
     }
 }
 
 /// Nanoseconds as seconds, exactly.
-pub fn seconds(ns: u64) -> String {
+pub fn format_seconds(ns: u64) -> String {
     let decimals = format!("{:09}", ns % SECOND_NS);
     match decimals.trim_end_matches('0') {
         "" => format!("{}", ns / SECOND_NS),
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn nanoseconds_are_seconds_to_the_last_digit() {
-        let shown: Vec<String> = [0, 1, 100, 1_000_000_000, 1_500_000_000, u64::MAX].map(seconds).into();
+        let shown: Vec<String> = [0, 1, 100, 1_000_000_000, 1_500_000_000, u64::MAX].map(format_seconds).into();
         assert_eq!(shown, ["0", "0.000000001", "0.0000001", "1", "1.5", "18446744073.709551615"]);
     }
 }

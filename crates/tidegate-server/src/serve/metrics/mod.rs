@@ -19,42 +19,42 @@ mod store;
 mod tallies;
 
 pub use exposition::CONTENT_TYPE;
-pub use tallies::PAIRS_MAX;
+pub use tallies::RULES_COUNTED_MAX;
 
 use std::array;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::engine::StageTimes;
-use tidegate::rules::{Answer, Fate, OnStoreFailure};
-use tidegate_core::Verdict;
+use tidegate::rules::{Answer, AnswerKind, OnStoreFailure};
+use tidegate_core::OutcomeKind;
 
 use super::Protocol;
 use histogram::Histogram;
-use kinds::Kinds;
-use tallies::{Pair, Tallies, Tally};
+use kinds::LabeledCounters;
+use tallies::{RuleLabels, RuleCounterTable, RuleCounters};
 
 /// One decision of so many has its time taken. Not a power of two, or of requests that come by the dozen it would
 /// always be the same ones.
-pub const TIMED_ONE_OF: u32 = 17;
+pub const TIMING_SAMPLE_EVERY: u32 = 17;
 
 /// What stands for the rule of calls that bring their own limit and know no rules: `CL.THROTTLE`.
-const THROTTLE: Pair<'static> = Pair { domain: "", rule: "cl.throttle" };
+const THROTTLE: RuleLabels<'static> = RuleLabels { domain: "", rule: "cl.throttle" };
 /// Decisions that no rule had a say in, of domains without rules.
-const NOBODY: Pair<'static> = Pair { domain: "", rule: "" };
+const NO_RULE: RuleLabels<'static> = RuleLabels { domain: "", rule: "" };
 
 /// What is counted. One for the process.
 pub struct Metrics {
-    tallies: Tallies,
+    rule_counters: RuleCounterTable,
     connections: [Connections; Protocol::ALL.len()],
     /// By protocol and reason.
-    refused: Kinds,
+    refused_connections: LabeledCounters,
     /// By protocol and reason.
-    rejected: Kinds,
+    rejected_requests: LabeledCounters,
     /// By operation and result.
-    operations: Kinds,
+    operations: LabeledCounters,
     /// Decisions without the store that a fleet shares, by what was done instead.
-    degraded: [AtomicU64; OnStoreFailure::ALL.len()],
+    degraded_decisions: [AtomicU64; OnStoreFailure::ALL.len()],
     decision: [Histogram; Protocol::ALL.len()],
     matching: Histogram,
     store: Histogram,
@@ -69,7 +69,7 @@ struct Connections {
 
 /// How long a decision took, as a whole and by stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Took {
+pub struct DecisionTimes {
     /// From when it was asked for until there was an answer, without the time for which a rule held it.
     pub decision_ns: u64,
     /// The stages.
@@ -79,19 +79,19 @@ pub struct Took {
 impl Metrics {
     /// A request to this domain was decided. Whether the domain has rules is asked only where it is not known yet.
     #[inline]
-    pub fn decided(&self, by: Protocol, domain: &str, answer: &Answer, has_rules: impl Fn() -> bool) {
+    pub fn count_decision(&self, by: Protocol, domain: &str, answer: &Answer, has_rules: impl Fn() -> bool) {
         let rule = answer.decider().map_or("", |limit| &*limit.rule.name);
-        self.tally(Pair { domain, rule }, &has_rules).count(by, answer.fate);
-        for candidate in answer.candidates().filter(|candidate| !candidate.fate.passes()) {
-            let tally = self.tally(Pair { domain, rule: &candidate.rule.name }, &has_rules);
+        self.counters_of(RuleLabels { domain, rule }, &has_rules).increment(by, answer.kind);
+        for candidate in answer.candidates().filter(|candidate| !candidate.kind.passes()) {
+            let tally = self.counters_of(RuleLabels { domain, rule: &candidate.rule.name }, &has_rules);
             tally.candidate_denied.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// So many calls that brought their own limit were decided so.
-    pub fn throttled(&self, verdict: Verdict, calls: u64) {
-        let fate = if verdict == Verdict::Allowed { Fate::Allowed } else { Fate::Denied };
-        self.tallies.add(THROTTLE).count_several(Protocol::Resp, fate, calls);
+    pub fn count_throttled(&self, verdict: OutcomeKind, calls: u64) {
+        let fate = if verdict == OutcomeKind::Allowed { AnswerKind::Allowed } else { AnswerKind::Denied };
+        self.rule_counters.add(THROTTLE).add(Protocol::Resp, fate, calls);
     }
 
     /// Whether the time of this decision is to be taken: of one of [`TIMED_ONE_OF`].
@@ -100,7 +100,7 @@ impl Metrics {
         thread_local!(static UNTIL_NEXT: Cell<u32> = const { Cell::new(0) });
         UNTIL_NEXT.with(|until| match until.get() {
             0 => {
-                until.set(TIMED_ONE_OF - 1);
+                until.set(TIMING_SAMPLE_EVERY - 1);
                 true
             }
             left => {
@@ -111,7 +111,7 @@ impl Metrics {
     }
 
     /// The time of a decision was taken.
-    pub fn took(&self, by: Protocol, took: Took) {
+    pub fn observe_times(&self, by: Protocol, took: DecisionTimes) {
         self.decision[by as usize].observe(took.decision_ns);
         self.matching.observe(took.stages.matching_ns);
         self.store.observe(took.stages.store_ns);
@@ -119,78 +119,78 @@ impl Metrics {
 
     /// A decision was made without the store that a fleet shares, by this.
     #[cold]
-    pub fn degraded(&self, policy: OnStoreFailure) {
-        self.degraded[policy as usize].fetch_add(1, Ordering::Relaxed);
+    pub fn count_degraded(&self, policy: OnStoreFailure) {
+        self.degraded_decisions[policy as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many decisions were.
     pub fn degraded_decisions(&self) -> u64 {
-        self.degraded.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+        self.degraded_decisions.iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
     /// A connection was opened.
-    pub fn connected(&self, by: Protocol) {
+    pub fn connection_opened(&self, by: Protocol) {
         self.connections[by as usize].opened.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A connection was closed.
-    pub fn disconnected(&self, by: Protocol) {
+    pub fn connection_closed(&self, by: Protocol) {
         self.connections[by as usize].closed.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A connection was turned away: there are as many as there may be.
-    pub fn turned_away(&self, by: Protocol) {
-        self.refused(by, "too_many");
+    pub fn count_over_connection_limit(&self, by: Protocol) {
+        self.count_refused_connection(by, "too_many");
     }
 
     /// A connection was closed because it speaks another protocol than its port.
-    pub fn foreign(&self, by: Protocol, spoken: &'static str) {
-        self.refused(by, spoken);
+    pub fn count_wrong_protocol(&self, by: Protocol, spoken: &'static str) {
+        self.count_refused_connection(by, spoken);
     }
 
     /// A connection was not taken, or was closed before anything was asked, for this reason: a word or two, joined by
     /// underscores.
-    pub fn refused(&self, by: Protocol, reason: &'static str) {
-        self.refused.count([by.as_str(), reason]);
+    pub fn count_refused_connection(&self, by: Protocol, reason: &'static str) {
+        self.refused_connections.increment([by.as_str(), reason]);
     }
 
     /// A request was not decided, for this reason: a word or two, joined by underscores.
-    pub fn rejected(&self, by: Protocol, reason: &'static str) {
-        self.rejected.count([by.as_str(), reason]);
+    pub fn count_rejected_request(&self, by: Protocol, reason: &'static str) {
+        self.rejected_requests.increment([by.as_str(), reason]);
     }
 
     /// Something was done that is no decision, with this result: a word or two each, joined by underscores.
-    pub fn operated(&self, operation: &'static str, result: &'static str) {
-        self.operations.count([operation, result]);
+    pub fn count_operation(&self, operation: &'static str, result: &'static str) {
+        self.operations.increment([operation, result]);
     }
 
     #[inline]
-    fn tally(&self, pair: Pair<'_>, has_rules: impl Fn() -> bool) -> &Tally {
-        match self.tallies.find(pair) {
+    fn counters_of(&self, pair: RuleLabels<'_>, has_rules: impl Fn() -> bool) -> &RuleCounters {
+        match self.rule_counters.find(pair) {
             Some(tally) => tally,
-            None => self.tally_anew(pair, has_rules),
+            None => self.add_counters(pair, has_rules),
         }
     }
 
     /// Clients choose what domains they name, so only those are told apart that have rules.
     #[cold]
-    fn tally_anew(&self, pair: Pair<'_>, has_rules: impl Fn() -> bool) -> &Tally {
+    fn add_counters(&self, pair: RuleLabels<'_>, has_rules: impl Fn() -> bool) -> &RuleCounters {
         let domain = if has_rules() { pair.domain } else { "" };
-        self.tallies.add(Pair { domain, ..pair })
+        self.rule_counters.add(RuleLabels { domain, ..pair })
     }
 }
 
 impl Default for Metrics {
     fn default() -> Self {
-        let tallies = Tallies::new();
-        tallies.add(NOBODY);
+        let tallies = RuleCounterTable::new();
+        tallies.add(NO_RULE);
         Self {
-            tallies,
+            rule_counters: tallies,
             connections: Default::default(),
-            refused: Kinds::new(),
-            rejected: Kinds::new(),
-            operations: Kinds::new(),
-            degraded: Default::default(),
+            refused_connections: LabeledCounters::new(),
+            rejected_requests: LabeledCounters::new(),
+            operations: LabeledCounters::new(),
+            degraded_decisions: Default::default(),
             decision: array::from_fn(|_| Histogram::default()),
             matching: Histogram::default(),
             store: Histogram::default(),

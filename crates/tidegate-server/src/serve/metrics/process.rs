@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::exposition::{Exposition, Kind};
+use super::exposition::{Exposition, MetricType};
 
 /// Clock ticks a second in `/proc`: the same on every platform that this is built for.
 const TICKS_PER_SECOND: u64 = 100;
@@ -17,13 +17,13 @@ pub fn write(page: &mut Exposition) {
     if let Ok(stat) = fs::read_to_string("/proc/self/stat")
         && let Some(stat) = Stat::parse(&stat)
     {
-        let cpu = hundredths(stat.user_ticks + stat.system_ticks);
+        let cpu = ticks_to_seconds(stat.user_ticks + stat.system_ticks);
         let name = "process_cpu_seconds_total";
-        page.single(name, Kind::Counter, "Processor time of the process, user and system.", cpu);
+        page.single(name, MetricType::Counter, "Processor time of the process, user and system.", cpu);
         if let Some(boot) = boot_seconds() {
-            let start = hundredths(boot * TICKS_PER_SECOND + stat.start_ticks);
+            let start = ticks_to_seconds(boot * TICKS_PER_SECOND + stat.start_ticks);
             let name = "process_start_time_seconds";
-            page.single(name, Kind::Gauge, "When the process started, since the epoch.", start);
+            page.single(name, MetricType::Gauge, "When the process started, since the epoch.", start);
         }
     }
     if let Ok(status) = fs::read_to_string("/proc/self/status") {
@@ -38,20 +38,20 @@ pub fn write(page: &mut Exposition) {
             ("Threads:", 1, "process_threads", "Threads of the process."),
         ];
         for (field, unit, name, help) in gauges {
-            if let Some(value) = field_of(&status, field) {
-                page.single(name, Kind::Gauge, help, value * unit);
+            if let Some(value) = find_field(&status, field) {
+                page.single(name, MetricType::Gauge, help, value * unit);
             }
         }
     }
     if let Ok(fds) = fs::read_dir("/proc/self/fd") {
         // One of them is what they are listed with.
         let open = fds.count().saturating_sub(1);
-        page.single("process_open_fds", Kind::Gauge, "Open files and sockets.", open);
+        page.single("process_open_fds", MetricType::Gauge, "Open files and sockets.", open);
     }
     if let Ok(limits) = fs::read_to_string("/proc/self/limits")
-        && let Some(most) = field_of(&limits, "Max open files")
+        && let Some(most) = find_field(&limits, "Max open files")
     {
-        page.single("process_max_fds", Kind::Gauge, "The most that may be open.", most);
+        page.single("process_max_fds", MetricType::Gauge, "The most that may be open.", most);
     }
 }
 
@@ -78,16 +78,16 @@ impl Stat {
 
 /// When the machine was started, in seconds since the epoch.
 fn boot_seconds() -> Option<u64> {
-    field_of(&fs::read_to_string("/proc/stat").ok()?, "btime")
+    find_field(&fs::read_to_string("/proc/stat").ok()?, "btime")
 }
 
 /// The number after the name of a field that begins a line.
-fn field_of(text: &str, name: &str) -> Option<u64> {
+fn find_field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-fn hundredths(ticks: u64) -> String {
+fn ticks_to_seconds(ticks: u64) -> String {
     format!("{}.{:02}", ticks / TICKS_PER_SECOND, ticks % TICKS_PER_SECOND)
 }
 
@@ -106,14 +106,14 @@ mod tests {
     #[test]
     fn fields_are_found_by_their_name() {
         let status = "Name:\tx\nVmRSS:\t   120 kB\nThreads:\t3\n";
-        assert_eq!((field_of(status, "VmRSS:"), field_of(status, "Threads:")), (Some(120), Some(3)));
-        assert_eq!(field_of(status, "VmSize:"), None);
-        assert_eq!(hundredths(1234), "12.34");
+        assert_eq!((find_field(status, "VmRSS:"), find_field(status, "Threads:")), (Some(120), Some(3)));
+        assert_eq!(find_field(status, "VmSize:"), None);
+        assert_eq!(ticks_to_seconds(1234), "12.34");
     }
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn this_process_tells_of_itself() {
+    fn this_process_has_metrics() {
         let mut page = Exposition::default();
         write(&mut page);
         let text = page.into_text();

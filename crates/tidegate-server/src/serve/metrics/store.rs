@@ -6,7 +6,7 @@ use tidegate::redis::{BreakerState, StoreStats};
 use tidegate::rules::OnStoreFailure;
 
 use super::Metrics;
-use super::exposition::{Exposition, Kind};
+use super::exposition::{Exposition, MetricType};
 use crate::serve::App;
 
 impl Metrics {
@@ -14,27 +14,27 @@ impl Metrics {
     pub(super) fn write_fleet(&self, page: &mut Exposition, app: &App) {
         let Some(fleet) = &app.fleet else { return };
         let stats = fleet.store.stats();
-        write_asked(page, &stats);
+        write_plans(page, &stats);
         write_servers(page, &stats);
         let name = "tidegate_store_degraded_decisions_total";
         let help = "Decisions without the shared store, by what was done instead.";
-        page.family(name, Kind::Counter, help);
+        page.family(name, MetricType::Counter, help);
         for policy in OnStoreFailure::ALL {
-            let count = self.degraded[policy as usize].load(Ordering::Relaxed);
+            let count = self.degraded_decisions[policy as usize].load(Ordering::Relaxed);
             page.sample(name, &[("policy", policy.as_str())], count);
         }
         let name = "tidegate_store_degraded";
         let help = "1 while decisions are made without the shared store.";
-        page.single(name, Kind::Gauge, help, u8::from(fleet.degraded_since().is_some()));
+        page.single(name, MetricType::Gauge, help, u8::from(fleet.degraded_since().is_some()));
     }
 }
 
-fn write_asked(page: &mut Exposition, stats: &StoreStats) {
+fn write_plans(page: &mut Exposition, stats: &StoreStats) {
     let counters = [
         (
             "orders",
             "Plans that the shared store was asked for, parts of plans that were split each.",
-            stats.orders,
+            stats.plans,
         ),
         ("calls", "Calls of the script that they were put into.", stats.calls),
         ("coalesced", "Plans that went along with the same plan in one call.", stats.coalesced),
@@ -56,27 +56,27 @@ fn write_asked(page: &mut Exposition, stats: &StoreStats) {
         ),
     ];
     for (what, help, count) in counters {
-        page.single(&format!("tidegate_store_{what}_total"), Kind::Counter, help, count);
+        page.single(&format!("tidegate_store_{what}_total"), MetricType::Counter, help, count);
     }
     let name = "tidegate_store_failures_total";
-    page.family(name, Kind::Counter, "Plans that the shared store did not answer, and why.");
+    page.family(name, MetricType::Counter, "Plans that the shared store did not answer, and why.");
     for (reason, count) in stats.failures.by_reason() {
         page.sample(name, &[("reason", reason)], count);
     }
     let help = "Processes that share the store, this one included.";
-    page.single("tidegate_store_live_nodes", Kind::Gauge, help, stats.live_nodes);
+    page.single("tidegate_store_live_nodes", MetricType::Gauge, help, stats.live_nodes);
 }
 
 fn write_servers(page: &mut Exposition, stats: &StoreStats) {
     let servers = &stats.servers;
     let name = "tidegate_store_breaker_open";
-    page.family(name, Kind::Gauge, "1 while a server of the store is not asked because it did not answer.");
+    page.family(name, MetricType::Gauge, "1 while a server of the store is not asked because it did not answer.");
     for server in &servers.servers {
         let is_open = u8::from(server.breaker == BreakerState::Open);
         page.sample(name, &[("server", &server.address)], is_open);
     }
     let counters = [
-        ("rounds", "Pipelines of commands that were sent to servers of the store.", servers.total.rounds),
+        ("rounds", "Pipelines of commands that were sent to servers of the store.", servers.total.pipelines),
         (
             "redirects",
             "Commands that were sent on because a cluster is being changed.",
@@ -90,11 +90,11 @@ fn write_servers(page: &mut Exposition, stats: &StoreStats) {
         (
             "ring_moved",
             "Keys that were asked for at the next member of a ring, its own being away.",
-            servers.moved_to_next,
+            servers.ring_moved,
         ),
-        ("replicas_short", "Pipelines that too few replicas had received in time.", servers.waited_short),
+        ("replicas_short", "Pipelines that too few replicas had received in time.", servers.replicas_short),
     ];
     for (what, help, count) in counters {
-        page.single(&format!("tidegate_store_{what}_total"), Kind::Counter, help, count);
+        page.single(&format!("tidegate_store_{what}_total"), MetricType::Counter, help, count);
     }
 }

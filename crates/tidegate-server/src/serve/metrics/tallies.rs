@@ -10,75 +10,75 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use foldhash::fast::RandomState;
-use tidegate::rules::Fate;
+use tidegate::rules::AnswerKind;
 
 use crate::serve::Protocol;
 
 /// The most pairs of a domain and a rule that are counted apart.
-pub const PAIRS_MAX: usize = 1_000;
+pub const RULES_COUNTED_MAX: usize = 1_000;
 /// What the rule is called of all that are counted together because there are too many; of no domain.
 pub const OTHER: &str = "other";
 /// Twice as many as can be in use, so that a search is short.
-const SLOTS: usize = (2 * PAIRS_MAX).next_power_of_two();
+const SLOTS: usize = (2 * RULES_COUNTED_MAX).next_power_of_two();
 
 /// All fates, in their order.
-pub const FATES: [Fate; 8] = [
-    Fate::Allowed,
-    Fate::ShadowDenied,
-    Fate::OverQuota,
-    Fate::Soft,
-    Fate::Delayed,
-    Fate::ShadowBanned,
-    Fate::Denied,
-    Fate::Unavailable,
+pub const FATES: [AnswerKind; 8] = [
+    AnswerKind::Allowed,
+    AnswerKind::ShadowDenied,
+    AnswerKind::OverQuota,
+    AnswerKind::Soft,
+    AnswerKind::Delayed,
+    AnswerKind::ShadowBanned,
+    AnswerKind::Denied,
+    AnswerKind::Unavailable,
 ];
 
 /// The decisions of all rules.
-pub struct Tallies {
-    slots: Box<[OnceLock<Box<Tally>>]>,
+pub struct RuleCounterTable {
+    slots: Box<[OnceLock<Box<RuleCounters>>]>,
     used: AtomicUsize,
     hasher: RandomState,
-    other: Tally,
+    other: RuleCounters,
 }
 
 /// The decisions of a rule. No name of a rule: no rule had a say.
 #[derive(Debug)]
-pub struct Tally {
+pub struct RuleCounters {
     /// The domain; none if it is not known.
     pub domain: Box<str>,
     /// The rule.
     pub rule: Box<str>,
-    by: [[AtomicU64; FATES.len()]; Protocol::ALL.len()],
+    decisions: [[AtomicU64; FATES.len()]; Protocol::ALL.len()],
     /// How often its candidate would have denied a request.
     pub candidate_denied: AtomicU64,
 }
 
 /// Names as requests and rules have them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Pair<'a> {
+pub struct RuleLabels<'a> {
     /// The domain.
     pub domain: &'a str,
     /// The rule.
     pub rule: &'a str,
 }
 
-impl Tallies {
+impl RuleCounterTable {
     /// Nothing counted yet.
     pub fn new() -> Self {
         Self {
             slots: (0..SLOTS).map(|_| OnceLock::new()).collect(),
             used: AtomicUsize::new(0),
             hasher: RandomState::default(),
-            other: Tally::new(Pair { domain: "", rule: OTHER }),
+            other: RuleCounters::new(RuleLabels { domain: "", rule: OTHER }),
         }
     }
 
     /// The counters of a pair, if it was counted before.
     #[inline]
-    pub fn find(&self, pair: Pair<'_>) -> Option<&Tally> {
+    pub fn find(&self, pair: RuleLabels<'_>) -> Option<&RuleCounters> {
         for slot in self.search(pair) {
             let tally = self.slots[slot].get()?;
-            if tally.is_of(pair) {
+            if tally.matches(pair) {
                 return Some(tally);
             }
         }
@@ -86,11 +86,11 @@ impl Tallies {
     }
 
     /// The counters of a pair; those of all others if there are too many pairs.
-    pub fn add(&self, pair: Pair<'_>) -> &Tally {
+    pub fn add(&self, pair: RuleLabels<'_>) -> &RuleCounters {
         if let Some(tally) = self.find(pair) {
             return tally;
         }
-        let room = |used: usize| (used < PAIRS_MAX).then_some(used + 1);
+        let room = |used: usize| (used < RULES_COUNTED_MAX).then_some(used + 1);
         if self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_err() {
             return &self.other;
         }
@@ -98,10 +98,10 @@ impl Tallies {
             let mut is_new = false;
             let tally = self.slots[slot].get_or_init(|| {
                 is_new = true;
-                Box::new(Tally::new(pair))
+                Box::new(RuleCounters::new(pair))
             });
             // Else somebody else had use for the slot.
-            if tally.is_of(pair) {
+            if tally.matches(pair) {
                 if !is_new {
                     self.used.fetch_sub(1, Ordering::Relaxed);
                 }
@@ -112,49 +112,49 @@ impl Tallies {
     }
 
     /// All that was counted, in the order of their names, and last what is counted together.
-    pub fn all(&self) -> impl Iterator<Item = &Tally> {
-        let mut all: Vec<&Tally> =
+    pub fn all(&self) -> impl Iterator<Item = &RuleCounters> {
+        let mut all: Vec<&RuleCounters> =
             self.slots.iter().filter_map(OnceLock::get).map(|tally| &**tally).collect();
         all.sort_unstable_by(|one, other| (&one.domain, &one.rule).cmp(&(&other.domain, &other.rule)));
         all.into_iter().chain([&self.other])
     }
 
     /// Where a pair may be, the likeliest place first.
-    fn search(&self, pair: Pair<'_>) -> impl Iterator<Item = usize> + use<> {
+    fn search(&self, pair: RuleLabels<'_>) -> impl Iterator<Item = usize> + use<> {
         #[allow(clippy::cast_possible_truncation, reason = "below SLOTS")]
         let first = (self.hasher.hash_one(pair) % SLOTS as u64) as usize;
         (0..SLOTS).map(move |step| (first + step) % SLOTS)
     }
 }
 
-impl Tally {
-    fn new(pair: Pair<'_>) -> Self {
+impl RuleCounters {
+    fn new(pair: RuleLabels<'_>) -> Self {
         Self {
             domain: pair.domain.into(),
             rule: pair.rule.into(),
-            by: array::from_fn(|_| array::from_fn(|_| AtomicU64::new(0))),
+            decisions: array::from_fn(|_| array::from_fn(|_| AtomicU64::new(0))),
             candidate_denied: AtomicU64::new(0),
         }
     }
 
     /// Counts a decision.
     #[inline]
-    pub fn count(&self, by: Protocol, fate: Fate) {
-        self.count_several(by, fate, 1);
+    pub fn increment(&self, by: Protocol, fate: AnswerKind) {
+        self.add(by, fate, 1);
     }
 
     /// Counts decisions that all came out the same.
     #[inline]
-    pub fn count_several(&self, by: Protocol, fate: Fate, decisions: u64) {
-        self.by[by as usize][fate as usize].fetch_add(decisions, Ordering::Relaxed);
+    pub fn add(&self, by: Protocol, fate: AnswerKind, decisions: u64) {
+        self.decisions[by as usize][fate as usize].fetch_add(decisions, Ordering::Relaxed);
     }
 
     /// How many decisions there were.
-    pub fn counted(&self, by: Protocol, fate: Fate) -> u64 {
-        self.by[by as usize][fate as usize].load(Ordering::Relaxed)
+    pub fn get(&self, by: Protocol, fate: AnswerKind) -> u64 {
+        self.decisions[by as usize][fate as usize].load(Ordering::Relaxed)
     }
 
-    fn is_of(&self, pair: Pair<'_>) -> bool {
+    fn matches(&self, pair: RuleLabels<'_>) -> bool {
         *self.rule == *pair.rule && *self.domain == *pair.domain
     }
 }
@@ -165,62 +165,62 @@ mod tests {
 
     use super::*;
 
-    fn pair<'a>(domain: &'a str, rule: &'a str) -> Pair<'a> {
-        Pair { domain, rule }
+    fn pair<'a>(domain: &'a str, rule: &'a str) -> RuleLabels<'a> {
+        RuleLabels { domain, rule }
     }
 
     #[test]
-    fn a_pair_has_counters_of_its_own_for_good() {
-        let tallies = Tallies::new();
+    fn a_rule_keeps_its_counters() {
+        let tallies = RuleCounterTable::new();
         assert!(tallies.find(pair("api", "login")).is_none());
-        tallies.add(pair("api", "login")).count(Protocol::Http, Fate::Denied);
-        tallies.add(pair("apilogin", "")).count(Protocol::Http, Fate::Denied);
-        tallies.add(pair("api", "login")).count(Protocol::Grpc, Fate::Allowed);
+        tallies.add(pair("api", "login")).increment(Protocol::Http, AnswerKind::Denied);
+        tallies.add(pair("apilogin", "")).increment(Protocol::Http, AnswerKind::Denied);
+        tallies.add(pair("api", "login")).increment(Protocol::Grpc, AnswerKind::Allowed);
         let found = tallies.find(pair("api", "login")).unwrap();
-        let counted = |by, fate| found.counted(by, fate);
-        assert_eq!(counted(Protocol::Http, Fate::Denied), 1);
-        assert_eq!((counted(Protocol::Grpc, Fate::Allowed), counted(Protocol::Resp, Fate::Denied)), (1, 0));
+        let counted = |by, fate| found.get(by, fate);
+        assert_eq!(counted(Protocol::Http, AnswerKind::Denied), 1);
+        assert_eq!((counted(Protocol::Grpc, AnswerKind::Allowed), counted(Protocol::Resp, AnswerKind::Denied)), (1, 0));
     }
 
     #[test]
-    fn fates_and_protocols_are_where_their_numbers_say() {
+    fn discriminants_are_indexes() {
         assert!(FATES.iter().enumerate().all(|(number, fate)| *fate as usize == number));
         assert!(Protocol::ALL.iter().enumerate().all(|(number, by)| *by as usize == number));
     }
 
     #[test]
-    fn too_many_are_counted_together_and_nothing_is_lost() {
-        let tallies = Tallies::new();
-        for number in 0..3 * PAIRS_MAX {
-            tallies.add(pair("api", &format!("rule-{number}"))).count(Protocol::Http, Fate::Allowed);
+    fn rules_over_the_limit_share_one_counter() {
+        let tallies = RuleCounterTable::new();
+        for number in 0..3 * RULES_COUNTED_MAX {
+            tallies.add(pair("api", &format!("rule-{number}"))).increment(Protocol::Http, AnswerKind::Allowed);
         }
-        let all: Vec<&Tally> = tallies.all().collect();
-        assert_eq!(all.len(), PAIRS_MAX + 1);
+        let all: Vec<&RuleCounters> = tallies.all().collect();
+        assert_eq!(all.len(), RULES_COUNTED_MAX + 1);
         let other = all.last().unwrap();
         assert_eq!((&*other.domain, &*other.rule), ("", OTHER));
-        assert_eq!(other.counted(Protocol::Http, Fate::Allowed), 2 * PAIRS_MAX as u64);
-        let sum: u64 = all.iter().map(|tally| tally.counted(Protocol::Http, Fate::Allowed)).sum();
-        assert_eq!(sum, 3 * PAIRS_MAX as u64);
+        assert_eq!(other.get(Protocol::Http, AnswerKind::Allowed), 2 * RULES_COUNTED_MAX as u64);
+        let sum: u64 = all.iter().map(|tally| tally.get(Protocol::Http, AnswerKind::Allowed)).sum();
+        assert_eq!(sum, 3 * RULES_COUNTED_MAX as u64);
     }
 
     /// As many pairs as there is room for, but for one that each thread may be about to add.
     #[test]
-    fn threads_that_come_with_the_same_pair_find_the_same_counters() {
+    fn threads_share_the_counters_of_a_rule() {
         const THREADS: usize = 8;
-        const PAIRS: usize = PAIRS_MAX - THREADS;
-        let (tallies, together) = (Tallies::new(), Barrier::new(THREADS));
+        const PAIRS: usize = RULES_COUNTED_MAX - THREADS;
+        let (tallies, together) = (RuleCounterTable::new(), Barrier::new(THREADS));
         std::thread::scope(|scope| {
             for _ in 0..THREADS {
                 scope.spawn(|| {
                     together.wait();
                     for number in 0..PAIRS {
-                        tallies.add(pair("api", &number.to_string())).count(Protocol::Resp, Fate::Soft);
+                        tallies.add(pair("api", &number.to_string())).increment(Protocol::Resp, AnswerKind::Soft);
                     }
                 });
             }
         });
         let counted: Vec<u64> =
-            tallies.all().map(|tally| tally.counted(Protocol::Resp, Fate::Soft)).collect();
+            tallies.all().map(|tally| tally.get(Protocol::Resp, AnswerKind::Soft)).collect();
         assert_eq!(counted.len(), PAIRS + 1);
         assert_eq!(counted.iter().sum::<u64>(), (THREADS * PAIRS) as u64);
     }

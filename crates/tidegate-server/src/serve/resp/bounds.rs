@@ -17,7 +17,7 @@ pub struct RespBounds {
     /// No more is answered, nor read, while so many bytes of answers wait to be read.
     pub output_bytes_max: usize,
     /// After so many commands in a row it is others' turn.
-    pub commands_in_a_row_max: usize,
+    pub commands_per_turn_max: usize,
 }
 
 impl Default for RespBounds {
@@ -28,7 +28,7 @@ impl Default for RespBounds {
             command_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(30),
             output_bytes_max: 1 << 20,
-            commands_in_a_row_max: 1_024,
+            commands_per_turn_max: 1_024,
         }
     }
 }

@@ -17,15 +17,15 @@ const TICK_MIN: Duration = Duration::from_millis(1);
 
 /// Tells when nothing was asked for a while.
 #[derive(Debug)]
-pub(super) struct Idle {
+pub(super) struct IdleTimer {
     timeout: Option<Duration>,
     ticks: Option<Interval>,
     quiet_ticks: u32,
 }
 
-impl Idle {
+impl IdleTimer {
     /// After this time; never if there is none.
-    pub fn after(timeout: Option<Duration>) -> Self {
+    pub fn new(timeout: Option<Duration>) -> Self {
         let ticks = timeout.map(|timeout| {
             let tick = (timeout / TICKS_PER_TIMEOUT).max(TICK_MIN);
             let mut ticks = interval_at(Instant::now() + tick, tick);
@@ -36,15 +36,15 @@ impl Idle {
     }
 
     /// From now on after this time.
-    pub fn change(&mut self, timeout: Option<Duration>) {
+    pub fn set_timeout(&mut self, timeout: Option<Duration>) {
         if timeout != self.timeout {
-            *self = Self::after(timeout);
+            *self = Self::new(timeout);
         }
     }
 
     /// Something was asked.
     #[inline]
-    pub fn disturb(&mut self) {
+    pub fn reset(&mut self) {
         self.quiet_ticks = 0;
     }
 

@@ -6,33 +6,33 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-use super::buffer::{Fit, KEPT_BYTES};
+use super::buffer::{BufferShrinker, KEPT_BUFFER_BYTES};
 
 /// What is read at once at most, in bytes.
 const READ_BYTES_MAX: usize = 64 << 10;
 /// What there is room for at least when something is read, in bytes.
-const READ_BYTES_MIN: usize = KEPT_BYTES / 4;
+const READ_BYTES_MIN: usize = KEPT_BUFFER_BYTES / 4;
 
 /// What was read and has yet to be answered.
 #[derive(Debug, Default)]
-pub(super) struct Input {
+pub(super) struct InputBuffer {
     bytes: Vec<u8>,
     /// What of it is answered.
-    answered: usize,
-    fit: Fit,
+    consumed: usize,
+    shrinker: BufferShrinker,
 }
 
-impl Input {
+impl InputBuffer {
     /// What has yet to be answered.
     #[inline]
     pub fn rest(&self) -> &[u8] {
-        &self.bytes[self.answered..]
+        &self.bytes[self.consumed..]
     }
 
     /// So many bytes of it are answered.
     #[inline]
     pub fn advance(&mut self, length: usize) {
-        self.answered += length;
+        self.consumed += length;
     }
 
     /// What was read elsewhere comes behind it. What is answered is forgotten, or it would pile up behind requests that
@@ -40,8 +40,8 @@ impl Input {
     #[inline]
     pub fn append(&mut self, read: &mut Vec<u8>) {
         if !read.is_empty() {
-            self.bytes.drain(..self.answered);
-            self.answered = 0;
+            self.bytes.drain(..self.consumed);
+            self.consumed = 0;
             self.bytes.extend_from_slice(&std::mem::take(read));
         }
     }
@@ -51,15 +51,15 @@ impl Input {
     pub fn make_room(&mut self) {
         let used = self.bytes.len();
         let was_full = used == self.bytes.capacity();
-        if self.answered == used {
+        if self.consumed == used {
             self.bytes.clear();
         } else {
-            self.bytes.drain(..self.answered);
+            self.bytes.drain(..self.consumed);
         }
-        self.answered = 0;
-        self.fit.settle(&mut self.bytes, used);
+        self.consumed = 0;
+        self.shrinker.shrink(&mut self.bytes, used);
         self.bytes.reserve(match was_full {
-            true => used.clamp(KEPT_BYTES, READ_BYTES_MAX),
+            true => used.clamp(KEPT_BUFFER_BYTES, READ_BYTES_MAX),
             false => READ_BYTES_MIN,
         });
     }

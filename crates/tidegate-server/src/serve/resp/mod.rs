@@ -27,71 +27,71 @@ mod session;
 mod together;
 
 pub use bounds::RespBounds;
-pub use commands::{BadThrottle, Quota, Throttled, Throttles};
+pub use commands::{ThrottleError, Quota, ThrottleAnswer, ThrottleCache};
 pub use parse::{
-    ARGUMENTS_MAX, Arguments, COMMAND_BYTES_MAX, INLINE_BYTES_MAX, Parsed, Parser, STRANGER_ARGUMENTS_MAX,
-    STRANGER_BYTES_MAX, Trust,
+    ARGUMENTS_MAX, Arguments, COMMAND_BYTES_MAX, INLINE_BYTES_MAX, Parsed, Parser, UNAUTHENTICATED_ARGUMENTS_MAX,
+    UNAUTHENTICATED_BYTES_MAX, AuthState,
 };
-pub use protocol_error::{Foreign, ProtocolError};
-pub use reply::{Replies, Version};
+pub use protocol_error::{WrongProtocol, ProtocolError};
+pub use reply::{Replies, RespVersion};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::time::Instant;
 
-use super::listening::{Serves, Stream};
+use super::listening::{ConnectionHandler, Stream};
 use super::settings::Secret;
 use super::{App, Protocol};
-use foreigners::Foreigners;
+use foreigners::WrongProtocolLog;
 
 /// Speaks the protocol of Redis.
 pub struct Resp {
-    server: Server,
+    shared: RespShared,
 }
 
 /// What all connections share.
-struct Server {
+struct RespShared {
     app: Arc<App>,
     bounds: RespBounds,
     password: Option<Secret>,
     started: Instant,
     connections: AtomicU64,
-    foreigners: Foreigners,
+    wrong_protocol_log: WrongProtocolLog,
 }
 
 impl Resp {
     /// In front of this, without a password.
     pub fn new(app: Arc<App>) -> Self {
-        Self::with(app, RespBounds::default(), None)
+        Self::with_options(app, RespBounds::default(), None)
     }
 
     /// In front of this, for clients that say the password, if there is one.
-    pub fn with(app: Arc<App>, bounds: RespBounds, password: Option<Secret>) -> Self {
-        let server = Server {
+    pub fn with_options(app: Arc<App>, bounds: RespBounds, password: Option<Secret>) -> Self {
+        let server = RespShared {
             app,
             bounds,
             password,
             started: Instant::now(),
             connections: AtomicU64::new(0),
-            foreigners: Foreigners::default(),
+            wrong_protocol_log: WrongProtocolLog::default(),
         };
-        Self { server }
+        Self { shared: server }
     }
 }
 
-impl Serves for Resp {
+impl ConnectionHandler for Resp {
     const PROTOCOL: Protocol = Protocol::Resp;
 
     async fn serve(&self, stream: Stream) {
-        let id = self.server.connections.fetch_add(1, Ordering::Relaxed) + 1;
-        connection::serve(&self.server, stream, id).await;
+        let id = self.shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
+        connection::serve(&self.shared, stream, id).await;
     }
 }
 
-impl Server {
+impl RespShared {
     /// What a connection is trusted with that was just opened.
-    fn trust_at_first(&self) -> Trust {
-        if self.password.is_some() { Trust::Stranger } else { Trust::Known }
+    fn initial_auth(&self) -> AuthState {
+        if self.password.is_some() { AuthState::Unauthenticated } else { AuthState::Authenticated }
     }
 }

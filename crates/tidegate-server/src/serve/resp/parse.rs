@@ -11,8 +11,8 @@ pub(super) use length::LengthErrors;
 use smallvec::SmallVec;
 
 use super::inline;
-use super::protocol_error::{Foreign, ProtocolError};
-use length::Length;
+use super::protocol_error::{WrongProtocol, ProtocolError};
+use length::ParsedLength;
 
 /// The most arguments of a command: its name, a domain, 64 attributes with their values, a cost.
 pub const ARGUMENTS_MAX: usize = 2 + 2 * 64 + 2;
@@ -21,18 +21,18 @@ pub const COMMAND_BYTES_MAX: usize = 1 << 20;
 /// The longest line, in bytes; as in Redis.
 pub const INLINE_BYTES_MAX: usize = 64 << 10;
 /// The most arguments of who has yet to say the password; as in Redis.
-pub const STRANGER_ARGUMENTS_MAX: usize = 10;
+pub const UNAUTHENTICATED_ARGUMENTS_MAX: usize = 10;
 /// The most bytes of a command of who has yet to say the password.
-pub const STRANGER_BYTES_MAX: usize = 16 << 10;
+pub const UNAUTHENTICATED_BYTES_MAX: usize = 16 << 10;
 
 /// Who is to be understood.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Trust {
+pub enum AuthState {
     /// Somebody who has yet to say the password, which takes few and short arguments.
-    Stranger,
+    Unauthenticated,
     /// Somebody who may ask.
     #[default]
-    Known,
+    Authenticated,
 }
 
 /// What was made out.
@@ -41,7 +41,7 @@ pub enum Parsed {
     /// Not the whole of a command yet.
     Partial,
     /// A command without even a name: an empty line or array, which asks for nothing.
-    Nothing {
+    Empty {
         /// How many bytes it took.
         length: usize,
     },
@@ -59,13 +59,13 @@ pub struct Parser {
     /// How far the command was understood, from its first byte.
     at: usize,
     /// The arguments that an array has still to come with.
-    missing: usize,
+    arguments_left: usize,
     /// The bytes of the arguments that are there.
     bytes: usize,
     spans: Vec<Span>,
     /// The arguments of a line, freed of their quotes.
     unquoted: Vec<u8>,
-    source: Source,
+    source: SpanSource,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,9 +83,9 @@ enum Stage {
 
 /// What spans point into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Source {
+enum SpanSource {
     #[default]
-    Read,
+    Input,
     Unquoted,
 }
 
@@ -105,7 +105,7 @@ pub struct Arguments<'a> {
 
 /// The arguments of a command as text.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Texts<'a> {
+pub(super) struct TextArguments<'a> {
     arguments: Arguments<'a>,
     /// All bytes up to the end of the last argument, if they are text.
     whole: Option<&'a str>,
@@ -125,7 +125,7 @@ impl Parser {
     /// Looks for a command at the beginning of `bytes`. If it is there in part, the next call is to bring the same bytes
     /// and more; else those that come after it.
     #[inline]
-    pub fn parse(&mut self, bytes: &[u8], trust: Trust) -> Result<Parsed, ProtocolError> {
+    pub fn parse(&mut self, bytes: &[u8], trust: AuthState) -> Result<Parsed, ProtocolError> {
         if self.stage == Stage::Start {
             let Some(first) = bytes.first() else { return Ok(Parsed::Partial) };
             self.begin(*first)?;
@@ -144,8 +144,8 @@ impl Parser {
     #[inline]
     pub fn arguments<'a>(&'a self, bytes: &'a [u8]) -> Arguments<'a> {
         let bytes = match self.source {
-            Source::Read => bytes,
-            Source::Unquoted => &self.unquoted,
+            SpanSource::Input => bytes,
+            SpanSource::Unquoted => &self.unquoted,
         };
         Arguments { spans: &self.spans, bytes }
     }
@@ -155,57 +155,57 @@ impl Parser {
         self.spans.clear();
         (self.at, self.bytes) = (0, 0);
         (self.stage, self.source) = match first {
-            b'*' => (Stage::Count, Source::Read),
-            inline::TLS_HANDSHAKE => return Err(ProtocolError::Foreign(Foreign::Tls)),
-            _ => (Stage::Inline, Source::Unquoted),
+            b'*' => (Stage::Count, SpanSource::Input),
+            inline::TLS_HANDSHAKE => return Err(ProtocolError::WrongProtocol(WrongProtocol::Tls)),
+            _ => (Stage::Inline, SpanSource::Unquoted),
         };
         Ok(())
     }
 
     #[inline]
-    fn array(&mut self, bytes: &[u8], trust: Trust) -> Result<Parsed, ProtocolError> {
+    fn array(&mut self, bytes: &[u8], trust: AuthState) -> Result<Parsed, ProtocolError> {
         if self.stage == Stage::Count {
-            let Some(count) = Length::read(bytes, 1, ProtocolError::COUNT)? else {
+            let Some(count) = ParsedLength::read(bytes, 1, ProtocolError::COUNT)? else {
                 return Ok(Parsed::Partial);
             };
             let Ok(number @ 1..) = usize::try_from(count.number) else {
-                return Ok(Parsed::Nothing { length: count.end });
+                return Ok(Parsed::Empty { length: count.end });
             };
-            if trust == Trust::Stranger && number > STRANGER_ARGUMENTS_MAX {
-                return Err(ProtocolError::StrangersArguments);
+            if trust == AuthState::Unauthenticated && number > UNAUTHENTICATED_ARGUMENTS_MAX {
+                return Err(ProtocolError::UnauthenticatedArguments);
             }
             if number > ARGUMENTS_MAX {
                 return Err(ProtocolError::InvalidCount);
             }
-            (self.missing, self.at, self.stage) = (number, count.end, Stage::Arguments);
+            (self.arguments_left, self.at, self.stage) = (number, count.end, Stage::Arguments);
         }
-        while self.missing > 0 {
+        while self.arguments_left > 0 {
             let Some(end) = self.bulk(bytes, trust)? else { return Ok(Parsed::Partial) };
             self.at = end;
-            self.missing -= 1;
+            self.arguments_left -= 1;
         }
         Ok(Parsed::Command { length: self.at })
     }
 
     /// Takes the next bulk string, if it is there, and says where it ends.
     #[inline]
-    fn bulk(&mut self, bytes: &[u8], trust: Trust) -> Result<Option<usize>, ProtocolError> {
+    fn bulk(&mut self, bytes: &[u8], trust: AuthState) -> Result<Option<usize>, ProtocolError> {
         match bytes.get(self.at) {
             None => return Ok(None),
             Some(b'$') => {}
-            Some(other) => return Err(ProtocolError::NoBulk { got: *other }),
+            Some(other) => return Err(ProtocolError::ExpectedBulk { got: *other }),
         }
-        let Some(length) = Length::read(bytes, self.at + 1, ProtocolError::BULK)? else { return Ok(None) };
+        let Some(length) = ParsedLength::read(bytes, self.at + 1, ProtocolError::BULK)? else { return Ok(None) };
         let room = match trust {
-            Trust::Known => COMMAND_BYTES_MAX,
-            Trust::Stranger => STRANGER_BYTES_MAX,
+            AuthState::Authenticated => COMMAND_BYTES_MAX,
+            AuthState::Unauthenticated => UNAUTHENTICATED_BYTES_MAX,
         } - self.bytes;
         let size = match usize::try_from(length.number) {
             Ok(size) if size <= room => size,
-            Ok(size) if trust == Trust::Stranger && size <= COMMAND_BYTES_MAX => {
-                return Err(ProtocolError::StrangersBulk);
+            Ok(size) if trust == AuthState::Unauthenticated && size <= COMMAND_BYTES_MAX => {
+                return Err(ProtocolError::UnauthenticatedBulk);
             }
-            _ => return Err(ProtocolError::InvalidBulk),
+            _ => return Err(ProtocolError::InvalidBulkLength),
         };
         let span = Span { start: length.end, end: length.end + size };
         match bytes.get(span.end..span.end + 2) {
@@ -214,7 +214,7 @@ impl Parser {
                 self.bytes += size;
                 Ok(Some(span.end + 2))
             }
-            Some(_) => Err(ProtocolError::BulkWithoutEnd),
+            Some(_) => Err(ProtocolError::MissingBulkEnd),
             None => Ok(None),
         }
     }
@@ -223,23 +223,23 @@ impl Parser {
         let Some(rest) = bytes[self.at..].iter().position(|byte| *byte == b'\n') else {
             self.at = bytes.len();
             return if self.at > INLINE_BYTES_MAX {
-                Err(ProtocolError::LongLine)
+                Err(ProtocolError::LineTooLong)
             } else {
                 Ok(Parsed::Partial)
             };
         };
         let end = self.at + rest;
         if end > INLINE_BYTES_MAX {
-            return Err(ProtocolError::LongLine);
+            return Err(ProtocolError::LineTooLong);
         }
         let line = &bytes[..end];
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        inline::split(line, &mut self.unquoted, &mut self.spans)?;
+        inline::split_line(line, &mut self.unquoted, &mut self.spans)?;
         let length = end + 1;
         if self.spans.is_empty() {
-            return Ok(Parsed::Nothing { length });
+            return Ok(Parsed::Empty { length });
         }
-        inline::refuse_http(&self.arguments(bytes))?;
+        inline::reject_http(&self.arguments(bytes))?;
         Ok(Parsed::Command { length })
     }
 }
@@ -271,12 +271,12 @@ impl<'a> Arguments<'a> {
 
     /// The arguments as text. Checked all at once: most of what it costs to check an argument does not depend on its length.
     #[inline]
-    pub(super) fn texts(&self) -> Texts<'a> {
-        Texts { arguments: *self, whole: str::from_utf8(self.up_to_last()).ok() }
+    pub(super) fn texts(&self) -> TextArguments<'a> {
+        TextArguments { arguments: *self, whole: str::from_utf8(self.up_to_last()).ok() }
     }
 
     /// A copy that can be kept.
-    pub(super) fn kept(&self) -> OwnedArguments {
+    pub(super) fn to_owned_arguments(&self) -> OwnedArguments {
         OwnedArguments { spans: self.spans.into(), bytes: self.up_to_last().into() }
     }
 
@@ -287,7 +287,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-impl<'a> Texts<'a> {
+impl<'a> TextArguments<'a> {
     /// The argument at this place, empty if there is none; none if it is not UTF-8.
     #[inline]
     pub fn get(&self, place: usize) -> Option<&'a str> {
@@ -302,7 +302,7 @@ impl<'a> Texts<'a> {
 
 impl OwnedArguments {
     /// Lends them.
-    pub fn lent(&self) -> Arguments<'_> {
+    pub fn as_arguments(&self) -> Arguments<'_> {
         Arguments { spans: &self.spans, bytes: &self.bytes }
     }
 

@@ -8,37 +8,37 @@ use super::parse::LengthErrors;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
     /// Another protocol is spoken. It gets no answer.
-    Foreign(Foreign),
+    WrongProtocol(WrongProtocol),
     /// The length of an array goes on and on.
-    EndlessCount,
+    CountTooLong,
     /// The length of an array is no number, or there are too many arguments.
     InvalidCount,
     /// Too many arguments for somebody who has yet to say the password.
-    StrangersArguments,
+    UnauthenticatedArguments,
     /// The length of a bulk string goes on and on.
-    EndlessBulk,
+    BulkLengthTooLong,
     /// The length of a bulk string is no number, or it is too long.
-    InvalidBulk,
+    InvalidBulkLength,
     /// A bulk string is too long for somebody who has yet to say the password.
-    StrangersBulk,
+    UnauthenticatedBulk,
     /// A bulk string is not where it ends by its length.
-    BulkWithoutEnd,
+    MissingBulkEnd,
     /// There is something else where a bulk string should be.
-    NoBulk {
+    ExpectedBulk {
         /// How that begins.
         got: u8,
     },
     /// A line is too long.
-    LongLine,
+    LineTooLong,
     /// A line has too many arguments.
-    LineArguments,
+    TooManyLineArguments,
     /// A quote is not closed, or something follows right after it.
-    Quotes,
+    UnbalancedQuotes,
 }
 
 /// What is spoken instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Foreign {
+pub enum WrongProtocol {
     /// HTTP: maybe a browser that was talked into it by a page from elsewhere.
     Http,
     /// TLS, on a port without it.
@@ -47,12 +47,12 @@ pub enum Foreign {
 
 impl ProtocolError {
     pub(super) const COUNT: LengthErrors =
-        LengthErrors { endless: Self::EndlessCount, invalid: Self::InvalidCount };
+        LengthErrors { too_long: Self::CountTooLong, invalid: Self::InvalidCount };
     pub(super) const BULK: LengthErrors =
-        LengthErrors { endless: Self::EndlessBulk, invalid: Self::InvalidBulk };
+        LengthErrors { too_long: Self::BulkLengthTooLong, invalid: Self::InvalidBulkLength };
 }
 
-impl Foreign {
+impl WrongProtocol {
     /// As it is written in logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -66,22 +66,22 @@ impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Protocol error: ")?;
         f.write_str(match self {
-            Self::Foreign(foreign) => return write!(f, "this is {}", foreign.as_str()),
-            Self::NoBulk { got } => {
+            Self::WrongProtocol(foreign) => return write!(f, "this is {}", foreign.as_str()),
+            Self::ExpectedBulk { got } => {
                 // A line break would end the message.
                 let got = if got.is_ascii_graphic() { char::from(*got) } else { '?' };
                 return write!(f, "expected '$', got '{got}'");
             }
-            Self::EndlessCount => "too big mbulk count string",
+            Self::CountTooLong => "too big mbulk count string",
             Self::InvalidCount => "invalid multibulk length",
-            Self::StrangersArguments => "unauthenticated multibulk length",
-            Self::EndlessBulk => "too big bulk count string",
-            Self::InvalidBulk => "invalid bulk length",
-            Self::StrangersBulk => "unauthenticated bulk length",
-            Self::BulkWithoutEnd => "bulk string without CRLF at its end",
-            Self::LongLine => "too big inline request",
-            Self::LineArguments => "too many arguments in inline request",
-            Self::Quotes => "unbalanced quotes in request",
+            Self::UnauthenticatedArguments => "unauthenticated multibulk length",
+            Self::BulkLengthTooLong => "too big bulk count string",
+            Self::InvalidBulkLength => "invalid bulk length",
+            Self::UnauthenticatedBulk => "unauthenticated bulk length",
+            Self::MissingBulkEnd => "bulk string without CRLF at its end",
+            Self::LineTooLong => "too big inline request",
+            Self::TooManyLineArguments => "too many arguments in inline request",
+            Self::UnbalancedQuotes => "unbalanced quotes in request",
         })
     }
 }

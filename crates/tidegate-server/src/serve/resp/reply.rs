@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 /// Which of the two the client speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Version {
+pub enum RespVersion {
     /// As every client does at first.
     #[default]
     Resp2,
@@ -17,12 +17,12 @@ pub enum Version {
 #[derive(Debug, Default)]
 pub struct Replies {
     bytes: Vec<u8>,
-    version: Version,
+    version: RespVersion,
 }
 
 impl Replies {
     /// None yet, in this version.
-    pub fn new(version: Version) -> Self {
+    pub fn new(version: RespVersion) -> Self {
         Self { bytes: Vec::new(), version }
     }
 
@@ -32,22 +32,22 @@ impl Replies {
     }
 
     /// The buffer itself, for who writes and empties it.
-    pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
+    pub(super) fn buffer_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
     /// What those to come are written in.
-    pub fn version(&self) -> Version {
+    pub fn version(&self) -> RespVersion {
         self.version
     }
 
     /// From now on in this version.
-    pub fn speak(&mut self, version: Version) {
+    pub fn set_version(&mut self, version: RespVersion) {
         self.version = version;
     }
 
     /// A word: `+OK`.
-    pub fn simple(&mut self, text: &str) {
+    pub fn simple_string(&mut self, text: &str) {
         self.line(b'+', text.as_bytes());
     }
 
@@ -82,8 +82,8 @@ impl Replies {
     /// Text for people to read.
     pub fn verbatim(&mut self, text: &str) {
         match self.version {
-            Version::Resp2 => self.bulk(text.as_bytes()),
-            Version::Resp3 => {
+            RespVersion::Resp2 => self.bulk(text.as_bytes()),
+            RespVersion::Resp3 => {
                 self.length(b'=', "txt:".len() + text.len());
                 self.bytes.extend_from_slice(b"txt:");
                 self.bytes.extend_from_slice(text.as_bytes());
@@ -95,30 +95,30 @@ impl Replies {
     /// Nothing, where there could be something.
     pub fn null(&mut self) {
         self.bytes.extend_from_slice(match self.version {
-            Version::Resp2 => b"$-1\r\n",
-            Version::Resp3 => b"_\r\n",
+            RespVersion::Resp2 => b"$-1\r\n",
+            RespVersion::Resp3 => b"_\r\n",
         });
     }
 
     /// So many answers that follow are one.
     #[inline]
-    pub fn array(&mut self, length: usize) {
+    pub fn start_array(&mut self, length: usize) {
         self.length(b'*', length);
     }
 
     /// So many pairs of answers that follow are one.
-    pub fn map(&mut self, pairs: usize) {
+    pub fn start_map(&mut self, pairs: usize) {
         match self.version {
-            Version::Resp2 => self.length(b'*', 2 * pairs),
-            Version::Resp3 => self.length(b'%', pairs),
+            RespVersion::Resp2 => self.length(b'*', 2 * pairs),
+            RespVersion::Resp3 => self.length(b'%', pairs),
         }
     }
 
     /// So many answers that follow are one, in any order.
-    pub fn set(&mut self, length: usize) {
+    pub fn start_set(&mut self, length: usize) {
         match self.version {
-            Version::Resp2 => self.length(b'*', length),
-            Version::Resp3 => self.length(b'~', length),
+            RespVersion::Resp2 => self.length(b'*', length),
+            RespVersion::Resp3 => self.length(b'~', length),
         }
     }
 

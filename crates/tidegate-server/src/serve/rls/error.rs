@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::request_json::{DESCRIPTORS_MAX, ENTRIES_MAX};
+use crate::json::{DESCRIPTORS_MAX, ENTRIES_MAX};
 
 /// What is wrong with a request, and what to do: `INVALID_ARGUMENT`, or status 400.
 #[derive(Clone, Debug, PartialEq, Eq)]

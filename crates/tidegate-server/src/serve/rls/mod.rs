@@ -15,11 +15,11 @@ mod request;
 mod response;
 mod unit;
 
-pub use decide::{RlsDecided, decide};
+pub use decide::{RlsDecision, decide};
 pub use error::RlsError;
-pub use marks::{DECISION_HEADER, DEGRADED_HEADER, DELAY_HEADER, Header, MarksOf, Metadata, RULE_HEADER};
-pub use request::{Hits, RlsDescriptor, RlsRequest};
-pub use response::{Code, CurrentLimit, DURATION_SECONDS_MAX, Overall, RlsResponse, Status, Statuses};
+pub use marks::{DECISION_HEADER, DEGRADED_HEADER, DELAY_HEADER, Header, Annotations, DynamicMetadata, RULE_HEADER};
+pub use request::{HitsMode, RlsDescriptor, RlsRequest};
+pub use response::{RlsCode, CurrentLimit, DURATION_SECONDS_MAX, Overall, RlsResponse, DescriptorStatus, DescriptorStatuses};
 pub use unit::RlsUnit;
 
 pub use super::settings::RlsDetails as Details;

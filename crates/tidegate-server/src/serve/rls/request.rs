@@ -7,7 +7,7 @@ use tidegate::rules::{Descriptor, Entry};
 use tidegate_core::rules::RequestLimit;
 
 use super::RlsError;
-use crate::request_json::{DESCRIPTORS_MAX, ENTRIES_MAX};
+use crate::json::{DESCRIPTORS_MAX, ENTRIES_MAX};
 
 /// A request, in bounds, with at least one descriptor.
 ///
@@ -28,19 +28,19 @@ pub struct RlsDescriptor {
     /// How many hits, if it says so. Zero asks without charging.
     pub hits_addend: Option<u64>,
     /// What is done with them.
-    pub hits: Hits,
+    pub hits: HitsMode,
     /// Its entries among those of all.
     entries: Range<usize>,
 }
 
 /// What is done with the hits of a descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Hits {
+pub enum HitsMode {
     /// They are charged.
     #[default]
-    Charged,
+    Charge,
     /// They were charged before and are given back.
-    GivenBack,
+    Refund,
 }
 
 impl<'a> RlsRequest<'a> {
@@ -76,7 +76,7 @@ impl<'a> RlsRequest<'a> {
     }
 
     /// Itself, if it has all that a request needs.
-    pub fn checked(self) -> Result<Self, RlsError> {
+    pub fn validate(self) -> Result<Self, RlsError> {
         match (self.domain, self.descriptors.len()) {
             ("", _) => Err(RlsError::EmptyDomain),
             (_, 0) => Err(RlsError::NoDescriptors),
@@ -106,13 +106,13 @@ impl<'a> RlsRequest<'a> {
 
     /// How much memory its parts take, beside the message that they are borrowed from: an entry may be two bytes of that,
     /// and is several words here.
-    pub fn parts_bytes(&self) -> usize {
+    pub fn heap_bytes(&self) -> usize {
         size_of_val(&*self.entries)
             + self.descriptors.len() * (size_of::<RlsDescriptor>() + size_of::<Descriptor<'_>>())
     }
 
     /// Its descriptors for the engine, those whose hits are charged or those whose hits are given back.
-    pub fn for_engine(&self, hits: Hits) -> SmallVec<[Descriptor<'_>; 4]> {
+    pub fn engine_descriptors(&self, hits: HitsMode) -> SmallVec<[Descriptor<'_>; 4]> {
         let mine = self.descriptors.iter().filter(|descriptor| descriptor.hits == hits);
         mine.map(|descriptor| Descriptor {
             entries: self.entries_of(descriptor),
@@ -137,7 +137,7 @@ mod tests {
             request.push_entry(ENTRY).unwrap();
             request.push_descriptor(descriptor.clone()).unwrap();
         }
-        request.checked().unwrap()
+        request.validate().unwrap()
     }
 
     fn hits(hits_addend: Option<u64>) -> RlsDescriptor {
@@ -145,12 +145,12 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptors_own_hits_come_first_and_zero_is_a_look() {
+    fn descriptor_hits_override_and_zero_peeks() {
         for (of_request, own, cost) in
             [(0, None, 1), (7, None, 7), (7, Some(0), 0), (7, Some(2), 2), (0, Some(1 << 40), 1 << 40)]
         {
             let request = request(of_request, &[hits(own)]);
-            assert_eq!(request.for_engine(Hits::Charged)[0].cost, cost);
+            assert_eq!(request.engine_descriptors(HitsMode::Charge)[0].cost, cost);
         }
     }
 
@@ -163,19 +163,19 @@ mod tests {
         request.push_descriptor(hits(None)).unwrap();
         request.push_descriptor(hits(None)).unwrap();
         request.push_entry(ENTRY).unwrap();
-        request.push_descriptor(RlsDescriptor { hits: Hits::GivenBack, ..hits(Some(3)) }).unwrap();
-        let charged = request.for_engine(Hits::Charged);
+        request.push_descriptor(RlsDescriptor { hits: HitsMode::Refund, ..hits(Some(3)) }).unwrap();
+        let charged = request.engine_descriptors(HitsMode::Charge);
         assert_eq!(charged.iter().map(|one| one.entries.len()).collect::<Vec<_>>(), [2, 0]);
-        let back = request.for_engine(Hits::GivenBack);
+        let back = request.engine_descriptors(HitsMode::Refund);
         assert_eq!((back.len(), back[0].entries, back[0].cost), (1, &[ENTRY][..], 3));
     }
 
     #[test]
-    fn what_it_needs_and_every_bound() {
-        assert_eq!(RlsRequest::default().checked(), Err(RlsError::EmptyDomain));
+    fn required_fields_and_bounds() {
+        assert_eq!(RlsRequest::default().validate(), Err(RlsError::EmptyDomain));
         let mut request = RlsRequest::default();
         request.set_domain("api");
-        assert_eq!(request.clone().checked(), Err(RlsError::NoDescriptors));
+        assert_eq!(request.clone().validate(), Err(RlsError::NoDescriptors));
         for _ in 0..DESCRIPTORS_MAX {
             for _ in 0..ENTRIES_MAX {
                 request.push_entry(ENTRY).unwrap();

@@ -1,11 +1,11 @@
 //! What is answered: one status for each descriptor, in order, and what is marked.
 
 use smallvec::SmallVec;
-use tidegate::rules::{Action, Answer, Fate, LimitAnswer};
+use tidegate::rules::{Action, Answer, AnswerKind, LimitAnswer};
 use tidegate::{AlgorithmName, Wait};
 
-use super::{Details, Header, Hits, MarksOf, Metadata, RlsDescriptor, RlsRequest, RlsUnit};
-use crate::serve::limit_headers::{is_shown, retry_after_seconds};
+use super::{Details, Header, HitsMode, Annotations, DynamicMetadata, RlsDescriptor, RlsRequest, RlsUnit};
+use crate::serve::headers::{is_shown, retry_after_seconds};
 use crate::serve::rounded;
 
 /// The longest duration that protobuf has, in seconds: about ten thousand years.
@@ -14,7 +14,7 @@ pub const DURATION_SECONDS_MAX: u64 = 315_576_000_000;
 /// Whether something is over its limit, by the number it has in `RateLimitResponse.Code`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Code {
+pub enum RlsCode {
     /// It is not.
     Ok = 1,
     /// It is.
@@ -27,20 +27,20 @@ pub struct RlsResponse<'r> {
     /// What becomes of the request.
     pub overall: Overall,
     /// What became of each descriptor, in the order of the request.
-    pub statuses: Statuses<'r>,
+    pub statuses: DescriptorStatuses<'r>,
     /// For the client.
     pub response_headers: Vec<Header>,
     /// For the upstream.
     pub request_headers: Vec<Header>,
     /// For the filters behind.
-    pub metadata: Option<Metadata<'r>>,
+    pub metadata: Option<DynamicMetadata<'r>>,
 }
 
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overall {
     /// Whether it is to be turned away.
-    pub code: Code,
+    pub code: RlsCode,
     /// If it is because the store that a fleet shares does not answer: seconds after which to come again.
     pub unavailable_seconds: Option<u64>,
     /// Whether that store did not answer, be it that it was asked for a decision or to take something back.
@@ -48,13 +48,13 @@ pub struct Overall {
 }
 
 /// What became of several descriptors.
-pub type Statuses<'r> = SmallVec<[Status<'r>; 4]>;
+pub type DescriptorStatuses<'r> = SmallVec<[DescriptorStatus<'r>; 4]>;
 
 /// What became of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Status<'r> {
+pub struct DescriptorStatus<'r> {
     /// Whether it is over its limit, or its quota.
-    pub code: Code,
+    pub code: RlsCode,
     /// The limit that decided it; none if it touches no limit.
     pub limit: Option<CurrentLimit<'r>>,
     /// What that one would still admit.
@@ -75,7 +75,7 @@ pub struct CurrentLimit<'r> {
     pub unit: RlsUnit,
 }
 
-impl Code {
+impl RlsCode {
     /// Its name in protobuf.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -87,15 +87,15 @@ impl Code {
 
 impl Overall {
     /// Of a request that nothing was asked about.
-    pub const OK: Self = Self { code: Code::Ok, unavailable_seconds: None, degraded: false };
+    pub const OK: Self = Self { code: RlsCode::Ok, unavailable_seconds: None, degraded: false };
 
     /// What this answer says.
-    pub fn of(answer: &Answer) -> Self {
-        let code = match answer.fate {
-            Fate::Denied | Fate::Unavailable => Code::OverLimit,
-            _ => Code::Ok,
+    pub fn from_answer(answer: &Answer) -> Self {
+        let code = match answer.kind {
+            AnswerKind::Denied | AnswerKind::Unavailable => RlsCode::OverLimit,
+            _ => RlsCode::Ok,
         };
-        let is_unavailable = answer.fate == Fate::Unavailable;
+        let is_unavailable = answer.kind == AnswerKind::Unavailable;
         let unavailable_seconds = retry_after_seconds(answer).filter(|_| is_unavailable);
         Self { code, unavailable_seconds, degraded: answer.degraded }
     }
@@ -104,65 +104,65 @@ impl Overall {
 impl<'r> RlsResponse<'r> {
     /// The answer to a request of which all hits were charged.
     pub fn new(answer: &'r Answer, request: &RlsRequest<'_>, details: Details) -> Self {
-        let statuses = Status::all(answer, request, Hits::Charged);
-        Self::of(Overall::of(answer), MarksOf::answer(answer, details), statuses)
+        let statuses = DescriptorStatus::for_descriptors(answer, request, HitsMode::Charge);
+        Self::from_parts(Overall::from_answer(answer), Annotations::new(answer, details), statuses)
     }
 
     /// Made of its parts.
-    pub fn of(overall: Overall, marks: MarksOf<'r>, statuses: Statuses<'r>) -> Self {
-        let MarksOf { response_headers, request_headers, metadata } = marks;
+    pub fn from_parts(overall: Overall, marks: Annotations<'r>, statuses: DescriptorStatuses<'r>) -> Self {
+        let Annotations { response_headers, request_headers, metadata } = marks;
         Self { overall, statuses, response_headers, request_headers, metadata }
     }
 }
 
-impl<'r> Status<'r> {
+impl<'r> DescriptorStatus<'r> {
     /// Of a descriptor that touches no limit.
-    pub const UNLIMITED: Self = Self { code: Code::Ok, limit: None, remaining: 0, until_reset_seconds: None };
+    pub const UNLIMITED: Self = Self { code: RlsCode::Ok, limit: None, remaining: 0, until_reset_seconds: None };
 
     /// What became of those descriptors of the request that this is the answer to: those whose hits were charged, or those
     /// whose hits were given back.
-    pub fn all(answer: &'r Answer, request: &RlsRequest<'_>, hits: Hits) -> Statuses<'r> {
+    pub fn for_descriptors(answer: &'r Answer, request: &RlsRequest<'_>, hits: HitsMode) -> DescriptorStatuses<'r> {
         let asked = request.descriptors().iter().filter(|descriptor| descriptor.hits == hits);
-        asked.enumerate().map(|(number, descriptor)| Self::of(answer, number, descriptor)).collect()
+        asked.enumerate().map(|(number, descriptor)| Self::for_descriptor(answer, number, descriptor)).collect()
     }
 
     /// What became of a descriptor, which has this number in the answer.
     ///
     /// Envoy makes headers for clients of the numbers. So they are those of a limit that clients are told of; if there is
     /// none, of one that looks on, as in envoyproxy/ratelimit; and never of one that is to look as if it were not there.
-    fn of(answer: &'r Answer, number: usize, descriptor: &RlsDescriptor) -> Self {
-        let Some(decider) = answer.descriptor(number) else { return Self::UNLIMITED };
-        let code = match decider.fate {
+    fn for_descriptor(answer: &'r Answer, number: usize, descriptor: &RlsDescriptor) -> Self {
+        let Some(decider) = answer.descriptor_decider(number) else { return Self::UNLIMITED };
+        let code = match decider.kind {
             // Over a quota the request passes, and only this says so, as in envoyproxy/ratelimit.
-            Fate::Denied | Fate::Unavailable | Fate::OverQuota => Code::OverLimit,
-            _ => Code::Ok,
+            AnswerKind::Denied | AnswerKind::Unavailable | AnswerKind::OverQuota => RlsCode::OverLimit,
+            _ => RlsCode::Ok,
         };
         let is_mine = |limit: &LimitAnswer<'_>| limit.descriptor == number;
-        let shown = answer.decider_of(|limit| is_mine(limit) && is_shown(limit));
+        let shown = answer.decider_among(|limit| is_mine(limit) && is_shown(limit));
         let looks_on = |limit: &LimitAnswer<'_>| !matches!(limit.limit.action, Action::ShadowBan);
-        let told = shown.or_else(|| answer.decider_of(|limit| is_mine(limit) && looks_on(limit)));
+        let told = shown.or_else(|| answer.decider_among(|limit| is_mine(limit) && looks_on(limit)));
         match told {
-            Some(limit) => Self { code, ..Self::with_numbers(&limit, descriptor) },
+            Some(limit) => Self { code, ..Self::from_limit(&limit, descriptor) },
             None => Self { code, ..Self::UNLIMITED },
         }
     }
 
-    fn with_numbers(limit: &LimitAnswer<'r>, descriptor: &RlsDescriptor) -> Self {
-        let until = match limit.fate {
-            Fate::Denied | Fate::Unavailable | Fate::OverQuota => limit.outcome.retry_after,
+    fn from_limit(limit: &LimitAnswer<'r>, descriptor: &RlsDescriptor) -> Self {
+        let until = match limit.kind {
+            AnswerKind::Denied | AnswerKind::Unavailable | AnswerKind::OverQuota => limit.outcome.retry_after,
             _ => Wait::of(limit.outcome.reset_after),
         };
         Self {
-            code: Code::Ok,
-            limit: Some(CurrentLimit::of(limit, descriptor)),
-            remaining: saturating(limit.outcome.remaining),
-            until_reset_seconds: until.span().map(|span| rounded::seconds(span).min(DURATION_SECONDS_MAX)),
+            code: RlsCode::Ok,
+            limit: Some(CurrentLimit::from_limit(limit, descriptor)),
+            remaining: saturating_u32(limit.outcome.remaining),
+            until_reset_seconds: until.span().map(|span| rounded::ceil_seconds(span).min(DURATION_SECONDS_MAX)),
         }
     }
 }
 
 impl<'r> CurrentLimit<'r> {
-    fn of(answer: &LimitAnswer<'r>, descriptor: &RlsDescriptor) -> Self {
+    fn from_limit(answer: &LimitAnswer<'r>, descriptor: &RlsDescriptor) -> Self {
         let limit = &answer.limit.limit;
         let name = match (descriptor.limit, limit.name()) {
             // A descriptor that brings a limit along is limited by nothing else.
@@ -173,12 +173,12 @@ impl<'r> CurrentLimit<'r> {
         // Units that are held have no window, only a time after which they are taken back.
         let unit = match limit.algorithm_name() {
             AlgorithmName::Concurrency => RlsUnit::Unknown,
-            _ => RlsUnit::of_window(limit.rate().window_ns()),
+            _ => RlsUnit::from_window(limit.rate().window_ns()),
         };
-        Self { name, requests_per_unit: saturating(answer.limit_now()), unit }
+        Self { name, requests_per_unit: saturating_u32(answer.current_limit()), unit }
     }
 }
 
-fn saturating(number: u64) -> u32 {
+fn saturating_u32(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

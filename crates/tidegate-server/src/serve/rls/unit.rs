@@ -1,6 +1,6 @@
 //! Units of time as the rate limit service has them.
 
-use tidegate_core::rules::Unit;
+use tidegate_core::rules::TimeUnit;
 
 /// A unit of time, by the number it has in `RateLimitResponse.RateLimit.Unit` and `envoy.type.v3.RateLimitUnit`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,41 +53,41 @@ impl RlsUnit {
     }
 
     /// The one with this number.
-    pub fn of_number(number: u64) -> Option<Self> {
+    pub fn from_number(number: u64) -> Option<Self> {
         usize::try_from(number).ok().and_then(|number| Self::ALL.get(number)).copied()
     }
 
     /// The one that is so long.
-    pub fn of_window(window_ns: u64) -> Self {
-        let unit = Unit::ALL.into_iter().find(|unit| unit.nanos() == window_ns);
+    pub fn from_window(window_ns: u64) -> Self {
+        let unit = TimeUnit::ALL.into_iter().find(|unit| unit.nanos() == window_ns);
         unit.map_or(Self::Unknown, Self::from)
     }
 
     /// As the engine has it; the unknown one is none.
-    pub const fn unit(self) -> Option<Unit> {
+    pub const fn to_unit(self) -> Option<TimeUnit> {
         match self {
             Self::Unknown => None,
-            Self::Second => Some(Unit::Second),
-            Self::Minute => Some(Unit::Minute),
-            Self::Hour => Some(Unit::Hour),
-            Self::Day => Some(Unit::Day),
-            Self::Month => Some(Unit::Month),
-            Self::Year => Some(Unit::Year),
-            Self::Week => Some(Unit::Week),
+            Self::Second => Some(TimeUnit::Second),
+            Self::Minute => Some(TimeUnit::Minute),
+            Self::Hour => Some(TimeUnit::Hour),
+            Self::Day => Some(TimeUnit::Day),
+            Self::Month => Some(TimeUnit::Month),
+            Self::Year => Some(TimeUnit::Year),
+            Self::Week => Some(TimeUnit::Week),
         }
     }
 }
 
-impl From<Unit> for RlsUnit {
-    fn from(unit: Unit) -> Self {
+impl From<TimeUnit> for RlsUnit {
+    fn from(unit: TimeUnit) -> Self {
         match unit {
-            Unit::Second => Self::Second,
-            Unit::Minute => Self::Minute,
-            Unit::Hour => Self::Hour,
-            Unit::Day => Self::Day,
-            Unit::Week => Self::Week,
-            Unit::Month => Self::Month,
-            Unit::Year => Self::Year,
+            TimeUnit::Second => Self::Second,
+            TimeUnit::Minute => Self::Minute,
+            TimeUnit::Hour => Self::Hour,
+            TimeUnit::Day => Self::Day,
+            TimeUnit::Week => Self::Week,
+            TimeUnit::Month => Self::Month,
+            TimeUnit::Year => Self::Year,
         }
     }
 }
@@ -100,14 +100,14 @@ mod tests {
     fn numbers_windows_and_back() {
         for (number, unit) in RlsUnit::ALL.into_iter().enumerate() {
             assert_eq!(unit as usize, number);
-            assert_eq!(RlsUnit::of_number(number as u64), Some(unit));
-            if let Some(there) = unit.unit() {
+            assert_eq!(RlsUnit::from_number(number as u64), Some(unit));
+            if let Some(there) = unit.to_unit() {
                 assert_eq!(RlsUnit::from(there), unit);
-                assert_eq!(RlsUnit::of_window(there.nanos()), unit);
+                assert_eq!(RlsUnit::from_window(there.nanos()), unit);
                 assert_eq!(there.as_str().to_uppercase(), unit.as_str());
             }
         }
-        assert_eq!(RlsUnit::of_number(8), None);
-        assert_eq!(RlsUnit::of_window(5_000_000_000), RlsUnit::Unknown);
+        assert_eq!(RlsUnit::from_number(8), None);
+        assert_eq!(RlsUnit::from_window(5_000_000_000), RlsUnit::Unknown);
     }
 }

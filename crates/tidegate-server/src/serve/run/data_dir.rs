@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::output::Failure;
 
-const LOCK: &str = "lock";
-const SNAPSHOT: &str = "counters.snapshot";
+const LOCK_FILE: &str = "lock";
+const SNAPSHOT_FILE: &str = "counters.snapshot";
 
 /// A directory that no other server has. It is given back when this is dropped, or the process ends however it ends.
 pub struct DataDir {
@@ -18,7 +18,7 @@ pub struct DataDir {
 
 impl DataDir {
     /// Takes it, and makes it if there is none.
-    pub fn take(path: &Path) -> Result<Self, Failure> {
+    pub fn lock(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         let failed = |doing: &str, error: std::io::Error| {
             Failure::usage(format!(
@@ -36,7 +36,7 @@ impl DataDir {
             .create(true)
             .truncate(false)
             .mode(0o600)
-            .open(path.join(LOCK))
+            .open(path.join(LOCK_FILE))
             .map_err(|error| failed("open the file `lock`", error))?;
         match lock.try_lock() {
             Ok(()) => {}
@@ -58,8 +58,8 @@ impl DataDir {
     }
 
     /// Where the snapshot is.
-    pub fn snapshot(&self) -> PathBuf {
+    pub fn snapshot_path(&self) -> PathBuf {
         // As it was when the directory was made: the process may go elsewhere, its files do not.
-        fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone()).join(SNAPSHOT)
+        fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone()).join(SNAPSHOT_FILE)
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::serve::Protocol;
 use crate::serve::listening::Address;
-use crate::serve::status::Listening;
+use crate::serve::status::BoundAddress;
 
 /// What messages call the example.
 pub const EXAMPLE_NAME: &str = "the built-in example";
@@ -14,7 +14,7 @@ pub const EXAMPLE: &str = include_str!("../../../../../examples/rules/first-minu
 
 /// A command for each protocol, to be copied. Each has a user of its own, so that none is denied for what another did,
 /// and asks four times, which is once too often.
-pub fn commands(listening: &[Listening]) -> String {
+pub fn example_commands(listening: &[BoundAddress]) -> String {
     let mut text = String::new();
     for one in listening {
         // What is encrypted or a file asks for more than a line to copy.

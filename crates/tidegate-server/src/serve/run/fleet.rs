@@ -11,17 +11,17 @@ use crate::serve::fleet::Fleet;
 use crate::serve::{App, Status};
 
 /// How often it is looked at whether decisions are made without the store.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const FLEET_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// After so many looks in a row at which none were, none are.
-const QUIET_LOOKS: u32 = 3;
+const QUIET_POLLS: u32 = 3;
 /// Changes that wait to be logged. Those beyond have no line.
 const EVENTS_MAX: usize = 256;
 
 /// What changes with the servers of the store, as it comes in.
-pub type Events = mpsc::Receiver<StoreEvent>;
+pub type StoreEvents = mpsc::Receiver<StoreEvent>;
 
 /// Connects to the store, or says why that cannot be done. Nothing is tried twice.
-pub async fn connect(settings: &RedisSettings) -> Result<(Fleet, Events), Failure> {
+pub async fn connect(settings: &RedisSettings) -> Result<(Fleet, StoreEvents), Failure> {
     let (tell, told) = mpsc::channel(EVENTS_MAX);
     let mut settings = settings.clone();
     settings.on_event = Some(EventHook::new(move |event| drop(tell.try_send(event))));
@@ -31,26 +31,26 @@ pub async fn connect(settings: &RedisSettings) -> Result<(Fleet, Events), Failur
 }
 
 /// Logs what changes, until the server drains.
-pub async fn watch(app: Arc<App>, mut events: Events) {
+pub async fn watch(app: Arc<App>, mut events: StoreEvents) {
     let Some(fleet) = &app.fleet else { return };
-    let mut degraded = Degraded::No;
+    let mut degraded = DegradedState::No;
     let (mut seen, mut answered) = (app.metrics.degraded_decisions(), 0);
-    let mut looks = tokio::time::interval(LOOK_EVERY);
+    let mut looks = tokio::time::interval(FLEET_POLL_INTERVAL);
     loop {
         tokio::select! {
-            () = app.drain.begun() => return,
+            () = app.drain.wait() => return,
             Some(event) = events.recv() => log(&event),
             _ = looks.tick() => {
                 let decisions = app.metrics.degraded_decisions();
                 let new = decisions - std::mem::replace(&mut seen, decisions);
                 let stats = fleet.store.stats();
                 let is_open = |server: &ServerStats| server.breaker == BreakerState::Open;
-                let answers = stats.rounds_answered > std::mem::replace(&mut answered, stats.rounds_answered);
+                let answers = stats.pipelines_answered > std::mem::replace(&mut answered, stats.pipelines_answered);
                 let servers = match stats.servers.servers.iter().any(is_open) && !answers {
-                    true => Servers::Away,
-                    false => Servers::There,
+                    true => RedisHealth::Unreachable,
+                    false => RedisHealth::Reachable,
                 };
-                degraded = degraded.after(&Look { new, servers }, fleet, &app.status);
+                degraded = degraded.update(&FleetSample { degraded_decisions: new, redis: servers }, fleet, &app.status);
             }
         }
     }
@@ -58,14 +58,14 @@ pub async fn watch(app: Arc<App>, mut events: Events) {
 
 fn log(event: &StoreEvent) {
     match event {
-        StoreEvent::Closed { .. } => tracing::info!("{event}"),
+        StoreEvent::BreakerClosed { .. } => tracing::info!("{event}"),
         _ => tracing::warn!("{event}"),
     }
 }
 
 /// Whether decisions are made without the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Degraded {
+enum DegradedState {
     No,
     /// So many were, and none of them in so many looks.
     Yes {
@@ -75,26 +75,26 @@ enum Degraded {
 }
 
 /// What there was to see.
-struct Look {
+struct FleetSample {
     /// Decisions without the store since the last look.
-    new: u64,
-    servers: Servers,
+    degraded_decisions: u64,
+    redis: RedisHealth,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Servers {
+enum RedisHealth {
     /// One is away, and no other has answered anything.
-    Away,
-    There,
+    Unreachable,
+    Reachable,
 }
 
-impl Degraded {
+impl DegradedState {
     /// What it is after a look.
-    fn after(self, look: &Look, fleet: &Fleet, status: &Status) -> Self {
-        match (self, look.new) {
+    fn update(self, look: &FleetSample, fleet: &Fleet, status: &Status) -> Self {
+        match (self, look.degraded_decisions) {
             (Self::No, 0) => Self::No,
             (Self::No, decisions) => {
-                fleet.is_degraded(Some(status.now()));
+                fleet.set_degraded_since(Some(status.now()));
                 tracing::warn!(
                     store = fleet.url,
                     live_nodes = fleet.store.stats().live_nodes,
@@ -104,12 +104,12 @@ impl Degraded {
                 Self::Yes { decisions, quiet_looks: 0 }
             }
             (Self::Yes { decisions, quiet_looks }, 0)
-                if quiet_looks + 1 < QUIET_LOOKS || look.servers == Servers::Away =>
+                if quiet_looks + 1 < QUIET_POLLS || look.redis == RedisHealth::Unreachable =>
             {
-                Self::Yes { decisions, quiet_looks: (quiet_looks + 1).min(QUIET_LOOKS) }
+                Self::Yes { decisions, quiet_looks: (quiet_looks + 1).min(QUIET_POLLS) }
             }
             (Self::Yes { decisions, .. }, 0) => {
-                fleet.is_degraded(None);
+                fleet.set_degraded_since(None);
                 tracing::info!(
                     store = fleet.url,
                     decisions,

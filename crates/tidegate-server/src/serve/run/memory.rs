@@ -3,40 +3,40 @@
 use std::fs;
 use std::path::Path;
 
-use crate::size::Size;
+use crate::size::ByteSize;
 
 /// Where the system tells of itself.
 const ROOT: &str = "/";
 /// Where control groups are.
-const GROUPS: &str = "sys/fs/cgroup";
+const CGROUPS: &str = "sys/fs/cgroup";
 
 /// What bounds the memory of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Bound {
+struct MemoryLimit {
     bytes: u64,
-    by: By,
+    source: MemoryLimitSource,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
+enum MemoryLimitSource {
     Machine,
-    ControlGroup,
+    Cgroup,
 }
 
 /// Warns if counters may take more than there is.
-pub fn compare(memory_max: Size) {
-    if let Some(warning) = too_much(memory_max, Path::new(ROOT)) {
+pub fn warn_if_too_large(memory_max: ByteSize) {
+    if let Some(warning) = too_large_warning(memory_max, Path::new(ROOT)) {
         tracing::warn!("{warning}");
     }
 }
 
-fn too_much(memory_max: Size, root: &Path) -> Option<String> {
-    let Bound { bytes, by } = least(root).filter(|bound| bound.bytes < memory_max.bytes())?;
+fn too_large_warning(memory_max: ByteSize, root: &Path) -> Option<String> {
+    let MemoryLimit { bytes, source: by } = smallest_limit(root).filter(|bound| bound.bytes < memory_max.bytes())?;
     let there_is = match by {
-        By::Machine => "the machine has",
-        By::ControlGroup => "the control group that it runs in may take",
+        MemoryLimitSource::Machine => "the machine has",
+        MemoryLimitSource::Cgroup => "the control group that it runs in may take",
     };
-    let mebibytes = Size::from_bytes(bytes >> 20 << 20);
+    let mebibytes = ByteSize::from_bytes(bytes >> 20 << 20);
     Some(format!(
         "memory_max is {memory_max}, and {there_is} {mebibytes}: with as many keys as that is room for, the process would \
          be ended by the system (hint: set memory_max to at most three quarters of what there is)"
@@ -44,9 +44,9 @@ fn too_much(memory_max: Size, root: &Path) -> Option<String> {
 }
 
 /// The least of what the machine has and what control groups let the process have.
-fn least(root: &Path) -> Option<Bound> {
-    let machine = machine_bytes(root).map(|bytes| Bound { bytes, by: By::Machine });
-    let group = group_bytes(root).map(|bytes| Bound { bytes, by: By::ControlGroup });
+fn smallest_limit(root: &Path) -> Option<MemoryLimit> {
+    let machine = machine_bytes(root).map(|bytes| MemoryLimit { bytes, source: MemoryLimitSource::Machine });
+    let group = cgroup_bytes(root).map(|bytes| MemoryLimit { bytes, source: MemoryLimitSource::Cgroup });
     [machine, group].into_iter().flatten().min_by_key(|bound| bound.bytes)
 }
 
@@ -58,16 +58,16 @@ fn machine_bytes(root: &Path) -> Option<u64> {
 }
 
 /// The least bound of the groups that the process is in: its own, and those around it.
-fn group_bytes(root: &Path) -> Option<u64> {
+fn cgroup_bytes(root: &Path) -> Option<u64> {
     let text = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
     // `0::/path`, or `9:memory:/path` by the older version.
     let of = |line: &str| {
         let mut parts = line.splitn(3, ':').skip(1);
         let (controllers, path) = (parts.next()?, parts.next()?);
         let (directory, file) = match controllers {
-            "" => (root.join(GROUPS), "memory.max"),
+            "" => (root.join(CGROUPS), "memory.max"),
             _ if controllers.split(',').any(|one| one == "memory") => {
-                (root.join(GROUPS).join("memory"), "memory.limit_in_bytes")
+                (root.join(CGROUPS).join("memory"), "memory.limit_in_bytes")
             }
             _ => return None,
         };
@@ -110,11 +110,11 @@ mod tests {
         ("proc/meminfo", "MemTotal:        4194304 kB\nMemFree:          1024 kB\n");
 
     fn warning(root: &Root, memory_max: &str) -> Option<String> {
-        too_much(memory_max.parse().unwrap(), &root.0)
+        too_large_warning(memory_max.parse().unwrap(), &root.0)
     }
 
     #[test]
-    fn more_than_the_machine_has() {
+    fn warns_above_machine_memory() {
         let root = Root::with("machine", &[MEMINFO]);
         assert_eq!(warning(&root, "4GiB"), None);
         let said = warning(&root, "5GiB").unwrap();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_group_around_it_may_take() {
+    fn warns_above_a_parent_cgroup_limit() {
         let groups = [
             MEMINFO,
             ("proc/self/cgroup", "0::/a/b\n"),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_container_whose_path_is_that_of_the_machine_outside() {
+    fn cgroup_path_of_the_host_in_a_container() {
         let older = [
             MEMINFO,
             ("proc/self/cgroup", "4:cpu,cpuacct:/docker/x\n9:memory:/docker/x\n"),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_told_nothing_is_said() {
+    fn silent_without_proc_and_cgroups() {
         let odd = [("proc/meminfo", "MemTotal: many kB\n"), ("proc/self/cgroup", "0\n:\n\n::\n")];
         for files in [&[] as &[_], &odd] {
             assert_eq!(warning(&Root::with("nothing", files), "1000TiB"), None);

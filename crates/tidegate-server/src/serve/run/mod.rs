@@ -32,73 +32,73 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
 use super::logs;
-use super::settings::{Settings, SettingsError, nearly_settings};
-use crate::output::{self, Failure, Verdict};
-use listeners::Bound;
-use start::Started;
-use stop::{Signals, Stopped};
+use super::settings::{Settings, SettingsError, misspelled_variables};
+use crate::output::{self, Failure, CommandStatus};
+use listeners::BoundListeners;
+use start::RunningServer;
+use stop::{StopSignals, DrainResult};
 
 /// How long what runs on threads of its own, such as a look at many files, may take when everything else has ended.
 const RUNTIME_SHUTDOWN_MAX: Duration = Duration::from_millis(100);
 
 /// Runs the server until it is told to stop. The arguments are those after `tidegate serve`.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let settings = match Settings::gather(arguments) {
+    let settings = match Settings::load(arguments) {
         Ok(settings) => settings,
-        Err(SettingsError::Call(error)) => return crate::usage(&error),
+        Err(SettingsError::Usage(error)) => return crate::report_usage_error(&error),
         Err(SettingsError::File(report)) => {
-            output::show(&report);
-            return output::exit(Ok(Verdict::Unusable));
+            output::print_report(&report);
+            return output::exit(Ok(CommandStatus::UnusableInput));
         }
-        Err(SettingsError::Problems(problems)) => return output::exit(Err(several(&problems))),
+        Err(SettingsError::Problems(problems)) => return output::exit(Err(join_problems(&problems))),
     };
     output::exit(run(settings))
 }
 
-fn run(mut settings: Settings) -> Result<Verdict, Failure> {
-    logs::start(settings.args.log_level, settings.args.log_format);
-    for variable in nearly_settings() {
+fn run(mut settings: Settings) -> Result<CommandStatus, Failure> {
+    logs::init(settings.args.log_level, settings.args.log_format);
+    for variable in misspelled_variables() {
         tracing::warn!("{variable}");
     }
     let runtime = runtime(&settings)?;
-    let mut started = match Started::by(&settings, &runtime)? {
+    let mut started = match RunningServer::start(&settings, &runtime)? {
         Ok(started) => started,
         Err(verdict) => return Ok(verdict),
     };
-    settings.args.connections_max = open_files::make_room(&settings.args);
-    memory::compare(settings.args.memory_max);
+    settings.args.connections_max = open_files::raise_limit(&settings.args);
+    memory::warn_if_too_large(settings.args.memory_max);
     let stopped = runtime.block_on(serve(&settings, &mut started))?;
     // Whatever is left is cut off here, so that nothing is decided that the last snapshot misses.
     runtime.shutdown_timeout(RUNTIME_SHUTDOWN_MAX);
     let finished = started.finish();
     match stopped {
-        Stopped::Finished => tracing::info!("stopped"),
-        Stopped::CutOff { connections } => tracing::warn!(connections, "stopped, with connections cut off"),
+        DrainResult::Finished => tracing::info!("stopped"),
+        DrainResult::CutOff { connections } => tracing::warn!(connections, "stopped, with connections cut off"),
     }
-    finished.map(|()| Verdict::Fine)
+    finished.map(|()| CommandStatus::Success)
 }
 
-async fn serve(settings: &Settings, started: &mut Started) -> Result<Stopped, Failure> {
+async fn serve(settings: &Settings, started: &mut RunningServer) -> Result<DrainResult, Failure> {
     // From here on no signal ends the process unawares.
-    let mut signals = Signals::new()?;
+    let mut signals = StopSignals::new()?;
     let app = Arc::clone(&started.app);
-    let bound = Bound::by(&settings.args).await.map_err(|problems| several(&problems))?;
-    app.status.bound(bound.listening());
-    announce::announce(settings, &bound.listening());
+    let bound = BoundListeners::bind(&settings.args).await.map_err(|problems| join_problems(&problems))?;
+    app.status.set_listeners(bound.addresses());
+    announce::announce(settings, &bound.addresses());
     let tasks = bound.run(settings, &app, started.tls.as_ref());
     let mut files = std::mem::take(&mut started.files);
     let (every, hangups) = (settings.args.reload_every, signals.take_hangups());
-    parts::run(&app, "reloads", reload::keep_up(Arc::clone(&app), move || files.look(), every, hangups));
-    parts::run(&app, "clock", clock::watch(Arc::clone(&app)));
+    parts::spawn(&app, "reloads", reload::watch(Arc::clone(&app), move || files.reload(), every, hangups));
+    parts::spawn(&app, "clock", clock::watch(Arc::clone(&app)));
     if let Some(writer) = &started.snapshots {
-        parts::run(&app, "snapshots", snapshots::watch(Arc::clone(&app), Arc::downgrade(writer)));
+        parts::spawn(&app, "snapshots", snapshots::watch(Arc::clone(&app), Arc::downgrade(writer)));
     }
     if let Some(events) = started.store_events.take() {
-        parts::run(&app, "store", fleet::watch(Arc::clone(&app), events));
+        parts::spawn(&app, "store", fleet::watch(Arc::clone(&app), events));
     }
     let store = app.fleet.as_ref().map_or("memory", |fleet| &*fleet.url);
     tracing::info!(version = app.status.version(), store, "ready");
-    signals.told_to_stop().await;
+    signals.wait_for_stop().await;
     let drain_max = started.drain_max(settings.args.drain_timeout);
     Ok(stop::drain(&app, &tasks, drain_max, &mut signals).await)
 }
@@ -116,6 +116,6 @@ fn runtime(settings: &Settings) -> Result<Runtime, Failure> {
 }
 
 /// Several problems as one failure, each on a line of its own.
-fn several(problems: &[String]) -> Failure {
+fn join_problems(problems: &[String]) -> Failure {
     Failure::usage(problems.join("\nerror: "))
 }

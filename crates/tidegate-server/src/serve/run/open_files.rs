@@ -13,8 +13,8 @@ const OWN_FILES_MAX: u64 = 64;
 /// Raises what the process sets itself as a limit to what it may set, and says how many connections each listener may have:
 /// as many as are set, or fewer, if there is no room for so many files. Without room, those that are there would be served,
 /// and new ones kept waiting without a word; so they are turned away and counted.
-pub fn make_room(args: &ServeArgs) -> NonZeroUsize {
-    let Some(fewer) = raised(getrlimit(Resource::Nofile)).and_then(|limit| too_few(args, limit)) else {
+pub fn raise_limit(args: &ServeArgs) -> NonZeroUsize {
+    let Some(fewer) = raise(getrlimit(Resource::Nofile)).and_then(|limit| reduce_connections(args, limit)) else {
         return args.connections_max;
     };
     // Who has not asked for so many has nothing to be warned of.
@@ -26,13 +26,13 @@ pub fn make_room(args: &ServeArgs) -> NonZeroUsize {
 }
 
 /// Fewer connections than are set.
-struct Fewer {
+struct ReducedConnections {
     connections_max: NonZeroUsize,
     message: String,
 }
 
 /// The limit that is in force in the end; none if there is none.
-fn raised(Rlimit { current, maximum }: Rlimit) -> Option<u64> {
+fn raise(Rlimit { current, maximum }: Rlimit) -> Option<u64> {
     let wanted = Rlimit { current: maximum, maximum };
     match setrlimit(Resource::Nofile, wanted) {
         Ok(()) => maximum,
@@ -42,7 +42,7 @@ fn raised(Rlimit { current, maximum }: Rlimit) -> Option<u64> {
 }
 
 /// What this many files are enough for, if it is not what these settings ask for.
-fn too_few(args: &ServeArgs, limit: u64) -> Option<Fewer> {
+fn reduce_connections(args: &ServeArgs, limit: u64) -> Option<ReducedConnections> {
     let listeners = args.addresses().iter().filter(|(_, address)| **address != Address::Off).count() as u64;
     let each = args.connections_max.get() as u64;
     let needed = OWN_FILES_MAX + listeners * each;
@@ -57,7 +57,7 @@ fn too_few(args: &ServeArgs, limit: u64) -> Option<Fewer> {
          {needed} are needed for so many on each of {listeners} listeners (hint: let it have more, by \
          LimitNOFILE={needed} in a unit of systemd or `ulimit -n {needed}`)"
     );
-    Some(Fewer { connections_max, message })
+    Some(ReducedConnections { connections_max, message })
 }
 
 #[cfg(test)]
@@ -67,10 +67,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_as_all_listeners_need() {
+    fn connections_fit_the_file_limit() {
         let few = |limit: u64, args: &[&str]| {
             let args = ServeArgs::parse_from([&["tidegate serve"], args].concat());
-            too_few(&args, limit)
+            reduce_connections(&args, limit)
         };
         let two = ["--connections-max", "100", "--grpc", "off", "--resp", "off"];
         assert!(few(264, &two).is_none());

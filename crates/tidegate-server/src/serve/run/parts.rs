@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::serve::App;
 
 /// Runs a part of the server. Should it end while the rest goes on, the log says so, and `/healthz?verbose` from then on.
-pub fn run(app: &Arc<App>, part: &str, work: impl Future<Output = ()> + Send + 'static) {
-    let watch = Watch { app: Arc::clone(app), part: part.to_owned() };
+pub fn spawn(app: &Arc<App>, part: &str, work: impl Future<Output = ()> + Send + 'static) {
+    let watch = EndReporter { app: Arc::clone(app), task: part.to_owned() };
     tokio::spawn(async move {
         let _watch = watch;
         work.await;
@@ -14,16 +14,16 @@ pub fn run(app: &Arc<App>, part: &str, work: impl Future<Output = ()> + Send + '
 }
 
 /// Tells of an end before its time, by a panic too.
-struct Watch {
+struct EndReporter {
     app: Arc<App>,
-    part: String,
+    task: String,
 }
 
-impl Drop for Watch {
+impl Drop for EndReporter {
     fn drop(&mut self) {
-        let Self { app, part } = self;
-        if !app.drain.is_on() {
-            app.status.part_ended(part);
+        let Self { app, task: part } = self;
+        if !app.drain.is_draining() {
+            app.status.task_ended(part);
             tracing::error!(
                 part,
                 "a part of the server has ended and the rest goes on without it: this is a bug in Tidegate, please report \

@@ -6,34 +6,34 @@ use std::time::Duration;
 use tidegate::snapshot::{SnapshotError, SnapshotReport, SnapshotWriter};
 
 use crate::serve::App;
-use crate::serve::status::{Failed, SnapshotStatus};
+use crate::serve::status::{OngoingFailure, SnapshotStatus};
 
 /// How often it is looked at, at most.
-const LOOK_EVERY_MAX: Duration = Duration::from_secs(1);
+const SNAPSHOT_POLL_INTERVAL_MAX: Duration = Duration::from_secs(1);
 
 /// Takes note of what becomes of snapshots, until the server drains. The last one is somebody else's.
 pub async fn watch(app: Arc<App>, writer: Weak<SnapshotWriter>) {
-    let Some(every) = app.status.snapshots().map(|status| status.every.min(LOOK_EVERY_MAX)) else { return };
+    let Some(every) = app.status.snapshots().map(|status| status.every.min(SNAPSHOT_POLL_INTERVAL_MAX)) else { return };
     let mut known = 0;
     loop {
         tokio::select! {
-            () = app.drain.begun() => return,
+            () = app.drain.wait() => return,
             () = tokio::time::sleep(every) => {}
         }
         let Some(writer) = writer.upgrade() else { return };
-        let made = writer.attempts().made;
-        let (Some(last), Some(status)) = (writer.last(), app.status.snapshots()) else { continue };
+        let made = writer.attempts().count;
+        let (Some(last), Some(status)) = (writer.last_result(), app.status.snapshots()) else { continue };
         // A writer that panicked makes no more attempts.
         let is_other = last.as_ref().err() != status.failure.as_ref().map(|failed| &failed.error);
         if made > known || is_other {
             let attempts = made - std::mem::replace(&mut known, made);
-            note(&app, &status, last, attempts);
+            record(&app, &status, last, attempts);
         }
     }
 }
 
 /// Takes note of the last of so many attempts; of those between two looks there is seldom more than one.
-fn note(app: &App, old: &SnapshotStatus, last: Result<SnapshotReport, SnapshotError>, attempts: u64) {
+fn record(app: &App, old: &SnapshotStatus, last: Result<SnapshotReport, SnapshotError>, attempts: u64) {
     let mut status = old.clone();
     match last {
         Ok(report) => {
@@ -41,7 +41,7 @@ fn note(app: &App, old: &SnapshotStatus, last: Result<SnapshotReport, SnapshotEr
                 tracing::info!(path = %status.path.display(), "snapshots are written again");
             }
             tracing::debug!(counters = report.entries, bytes = report.bytes, "a snapshot is written");
-            status.written += attempts;
+            status.write_count += attempts;
             status.last = Some(report);
         }
         Err(error) => {
@@ -49,9 +49,9 @@ fn note(app: &App, old: &SnapshotStatus, last: Result<SnapshotReport, SnapshotEr
             if status.failure.as_ref().is_none_or(|failed| failed.error != error) {
                 tracing::error!("{error}");
             }
-            status.failed += attempts;
-            status.failure = Some(Failed::after(status.failure.as_ref(), app.status.now(), error));
+            status.failure_count += attempts;
+            status.failure = Some(OngoingFailure::following(status.failure.as_ref(), app.status.now(), error));
         }
     }
-    app.status.snapshots_are(status);
+    app.status.set_snapshots(status);
 }

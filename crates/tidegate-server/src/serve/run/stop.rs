@@ -9,7 +9,7 @@ use crate::output::Failure;
 use crate::serve::App;
 
 /// The signals that the server listens to.
-pub struct Signals {
+pub struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
     /// Taken by whoever looks at files.
@@ -18,14 +18,14 @@ pub struct Signals {
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stopped {
+pub enum DrainResult {
     /// Every connection had come to its end.
     Finished,
     /// Some had not, and there was no time left.
     CutOff { connections: usize },
 }
 
-impl Signals {
+impl StopSignals {
     /// From now on they do not end the process by themselves.
     pub fn new() -> Result<Self, Failure> {
         let listen = |kind| {
@@ -46,7 +46,7 @@ impl Signals {
     }
 
     /// Comes to an end when the server is told to stop.
-    pub async fn told_to_stop(&mut self) {
+    pub async fn wait_for_stop(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -59,27 +59,27 @@ pub async fn drain(
     app: &App,
     connections: &TaskTracker,
     drain_max: Duration,
-    signals: &mut Signals,
-) -> Stopped {
+    signals: &mut StopSignals,
+) -> DrainResult {
     tracing::info!(connections = connections.len(), "stopping: connections finish what they have begun");
     app.drain.begin();
     connections.close();
     tokio::select! {
         biased;
-        () = finished(app, connections) => {}
+        () = wait_for_connections(app, connections) => {}
         () = tokio::time::sleep(drain_max) => {}
-        () = signals.told_to_stop() => {}
+        () = signals.wait_for_stop() => {}
     }
     match connections.len() {
-        0 => Stopped::Finished,
-        connections => Stopped::CutOff { connections },
+        0 => DrainResult::Finished,
+        connections => DrainResult::CutOff { connections },
     }
 }
 
 /// Comes to an end when all connections have, and what they charged for nothing is back where others share it.
-async fn finished(app: &App, connections: &TaskTracker) {
+async fn wait_for_connections(app: &App, connections: &TaskTracker) {
     connections.wait().await;
     if let Some(fleet) = &app.fleet {
-        fleet.store.settled(Duration::MAX).await;
+        fleet.store.wait_for_refunds(Duration::MAX).await;
     }
 }

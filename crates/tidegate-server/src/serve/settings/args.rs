@@ -10,9 +10,9 @@ use std::time::Duration;
 use clap::{Parser, ValueHint};
 
 use super::values::{self, LogFormat, LogKeys, LogLevel, PrintAddresses, RlsDetails};
-use super::{Secret, StorePlace};
+use super::{Secret, StoreLocation};
 use crate::serve::listening::Address;
-use crate::size::Size;
+use crate::size::ByteSize;
 
 /// The most connections of a listener, unless something else is set.
 pub const CONNECTIONS_MAX_DEFAULT: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
@@ -84,8 +84,8 @@ pub struct ServeArgs {
 
     /// Hold no more than this of counters
     #[arg(long, env = "TIDEGATE_MEMORY_MAX", value_name = "SIZE", default_value = "256MiB",
-        value_parser = crate::size::memory_max, help_heading = "Counters")]
-    pub memory_max: Size,
+        value_parser = crate::size::parse_memory_max, help_heading = "Counters")]
+    pub memory_max: ByteSize,
 
     /// Where counters are: `memory`, or a Redis or Valkey that a fleet of servers shares, as redis://127.0.0.1:6379
     #[arg(
@@ -96,7 +96,7 @@ pub struct ServeArgs {
         default_value = "memory",
         help_heading = "The store of a fleet"
     )]
-    pub store: StorePlace,
+    pub store: StoreLocation,
 
     /// How long a decision may wait for the store, its turn included; then the rule's on_store_failure says what happens
     #[arg(long, env = "TIDEGATE_STORE_TIMEOUT", value_name = "TIME", default_value = "10ms",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::request_json::REQUEST_BYTES_MAX;
+use crate::json::REQUEST_BYTES_MAX;
 
 /// What a connection may take, in time and in bytes. The same for all listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

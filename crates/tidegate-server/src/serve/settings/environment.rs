@@ -7,7 +7,7 @@ use tidegate_core::text::did_you_mean;
 use super::ServeArgs;
 
 /// The variable that a value which was refused is from, if it is from one.
-pub fn variable_of(error: &clap::Error) -> Option<String> {
+pub fn variable_of_error(error: &clap::Error) -> Option<String> {
     let of = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
@@ -26,7 +26,7 @@ pub fn variable_of(error: &clap::Error) -> Option<String> {
 }
 
 /// Variables that look as if they were meant for a setting and are not, each with what was meant.
-pub fn nearly_settings() -> Vec<String> {
+pub fn misspelled_variables() -> Vec<String> {
     let command = ServeArgs::command();
     let known: Vec<&str> = command.get_arguments().filter_map(|known| known.get_env()?.to_str()).collect();
     let set = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());

@@ -15,10 +15,10 @@ use tidegate::rules::{FlatField, FlatFile, FlatValue, Report};
 use tidegate_core::text::did_you_mean;
 
 use super::args::SECRETS;
-use crate::{hint, shown};
+use crate::{hint, text};
 
 /// Arguments that are not settings, or are of no use in a file.
-const NOT_IN_A_FILE: [&str; 3] = ["config", "help", "version"];
+const NOT_FILE_SETTINGS: [&str; 3] = ["config", "help", "version"];
 /// How much of a name or a value of the file a message shows.
 const SHOWN_CHARS_MAX: usize = 80;
 
@@ -29,36 +29,36 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 #[derive(Debug)]
 pub enum FileError {
     /// It cannot be read.
-    Unread { path: PathBuf, error: io::Error },
+    Unreadable { path: PathBuf, error: io::Error },
     /// Something in it is wrong.
-    Wrong(Report),
+    Invalid(Report),
 }
 
 /// What a settings file says that `given` does not, as arguments.
-pub fn arguments(path: &Path, command: &Command, given: &ArgMatches) -> Result<Vec<OsString>, FileError> {
-    let bytes = read(path).map_err(|error| FileError::Unread { path: path.to_owned(), error })?;
-    let mut file = FlatFile::read(&path.to_string_lossy(), &bytes, &SECRETS).map_err(FileError::Wrong)?;
+pub fn read_arguments(path: &Path, command: &Command, given: &ArgMatches) -> Result<Vec<OsString>, FileError> {
+    let bytes = read(path).map_err(|error| FileError::Unreadable { path: path.to_owned(), error })?;
+    let mut file = FlatFile::read(&path.to_string_lossy(), &bytes, &SECRETS).map_err(FileError::Invalid)?;
     let directory = path.parent().unwrap_or(Path::new(""));
     let mut arguments = Vec::new();
     for field in file.fields().to_vec() {
-        let Some(setting) = known(&mut file, command, &field) else { continue };
+        let Some(setting) = find_setting(&mut file, command, &field) else { continue };
         let mut said = Vec::new();
         for value in &field.values {
-            let argument = argument(setting, value, directory);
-            if let Err(refused) = refusal(command, setting, &argument) {
-                file.refuse("wrong-value", value.at, refused.problem, refused.hint.as_deref());
+            let argument = to_argument(setting, value, directory);
+            if let Err(refused) = check_value(command, setting, &argument) {
+                file.add_error("wrong-value", value.span, refused.problem, refused.hint.as_deref());
             }
             said.push(argument);
         }
         if said.len() > 1 && !takes_several(setting) {
             let message = format!("`{}` takes one value, and here are {}", field.name, said.len());
-            file.refuse("several-values", field.values[1].at, message, Some("leave one"));
+            file.add_error("several-values", field.values[1].span, message, Some("leave one"));
         }
         if !is_given(given, setting) {
             arguments.extend(said);
         }
     }
-    file.finish().map(|()| arguments).map_err(FileError::Wrong)
+    file.finish().map(|()| arguments).map_err(FileError::Invalid)
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
@@ -70,8 +70,8 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// The argument that a field sets.
-fn known<'c>(file: &mut FlatFile, command: &'c Command, field: &FlatField) -> Option<&'c Arg> {
-    let settings = || command.get_arguments().filter(|arg| !NOT_IN_A_FILE.contains(&arg.get_id().as_str()));
+fn find_setting<'c>(file: &mut FlatFile, command: &'c Command, field: &FlatField) -> Option<&'c Arg> {
+    let settings = || command.get_arguments().filter(|arg| !NOT_FILE_SETTINGS.contains(&arg.get_id().as_str()));
     let found = settings().find(|arg| arg.get_id() == field.name.as_str());
     if found.is_none() {
         let names: Vec<&str> = settings().map(|arg| arg.get_id().as_str()).collect();
@@ -79,14 +79,14 @@ fn known<'c>(file: &mut FlatFile, command: &'c Command, field: &FlatField) -> Op
         let name = field.name.trim_start_matches('-').replace('-', "_");
         let hint = did_you_mean(&name, &names).unwrap_or_else(|| format!("there are: {}", names.join(", ")));
         let message =
-            format!("there is no setting `{}`", shown::text(field.name.as_bytes(), SHOWN_CHARS_MAX));
-        file.refuse("unknown-setting", field.at, message, Some(&hint));
+            format!("there is no setting `{}`", text::printable(field.name.as_bytes(), SHOWN_CHARS_MAX));
+        file.add_error("unknown-setting", field.span, message, Some(&hint));
     }
     found
 }
 
 /// `--name=value`. Paths are seen from where the file is.
-fn argument(setting: &Arg, value: &FlatValue, directory: &Path) -> OsString {
+fn to_argument(setting: &Arg, value: &FlatValue, directory: &Path) -> OsString {
     let mut argument = OsString::from(format!("--{}=", setting.get_long().unwrap_or_default()));
     match (setting.get_value_hint(), value.text.strip_prefix("unix:")) {
         (ValueHint::FilePath | ValueHint::DirPath | ValueHint::AnyPath, _) if !value.text.is_empty() => {
@@ -112,36 +112,36 @@ fn is_given(given: &ArgMatches, setting: &Arg) -> bool {
 }
 
 /// What is wrong with a value, and what would be right.
-struct Refused {
+struct RejectedValue {
     problem: String,
     hint: Option<String>,
 }
 
 /// What the command line thinks of a value.
-fn refusal(command: &Command, setting: &Arg, argument: &OsString) -> Result<(), Refused> {
+fn check_value(command: &Command, setting: &Arg, argument: &OsString) -> Result<(), RejectedValue> {
     let arguments = [OsString::from("tidegate"), argument.clone()];
     let Err(error) = command.clone().try_get_matches_from(arguments) else { return Ok(()) };
     let name = setting.get_id().as_str();
     if let Some(source) = std::error::Error::source(&error) {
         let message = format!("`{name}`: {source}");
-        let (problem, hint) = hint::split(&message);
-        return Err(Refused { problem: problem.to_owned(), hint: hint.map(str::to_owned) });
+        let (problem, hint) = hint::split_hint(&message);
+        return Err(RejectedValue { problem: problem.to_owned(), hint: hint.map(str::to_owned) });
     }
     let written = match error.get(ContextKind::InvalidValue) {
-        Some(ContextValue::String(written)) => shown::text(written.as_bytes(), SHOWN_CHARS_MAX),
+        Some(ContextValue::String(written)) => text::printable(written.as_bytes(), SHOWN_CHARS_MAX),
         _ => String::new(),
     };
     let words = setting.get_possible_values();
     let words: Vec<&str> = words.iter().map(clap::builder::PossibleValue::get_name).collect();
     match error.kind() {
         ErrorKind::InvalidValue if written.is_empty() => {
-            Err(Refused { problem: format!("`{name}` is empty"), hint: Some("leave it out".to_owned()) })
+            Err(RejectedValue { problem: format!("`{name}` is empty"), hint: Some("leave it out".to_owned()) })
         }
         ErrorKind::InvalidValue => {
             let hint = did_you_mean(&written, &words)
                 .unwrap_or_else(|| format!("it is one of: {}", words.join(", ")));
-            Err(Refused { problem: format!("`{name}` cannot be `{written}`"), hint: Some(hint) })
+            Err(RejectedValue { problem: format!("`{name}` cannot be `{written}`"), hint: Some(hint) })
         }
-        _ => Err(Refused { problem: format!("`{name}` cannot be this: {}", error.kind()), hint: None }),
+        _ => Err(RejectedValue { problem: format!("`{name}` cannot be this: {}", error.kind()), hint: None }),
     }
 }

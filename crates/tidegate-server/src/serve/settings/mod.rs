@@ -20,9 +20,9 @@ mod values;
 
 pub use args::{CONNECTIONS_MAX_DEFAULT, ServeArgs};
 pub use bounds::Bounds;
-pub use environment::{nearly_settings, variable_of};
+pub use environment::{misspelled_variables, variable_of_error};
 pub use secret::{EmptySecret, Secret};
-pub use store::StorePlace;
+pub use store::StoreLocation;
 pub use values::{LogFormat, LogKeys, LogLevel, PrintAddresses, RlsDetails};
 
 use std::ffi::OsString;
@@ -54,7 +54,7 @@ pub struct Settings {
 #[derive(Debug)]
 pub enum SettingsError {
     /// The call, which says how it would be right; or a call for help.
-    Call(Box<clap::Error>),
+    Usage(Box<clap::Error>),
     /// The file.
     File(Report),
     /// All else, each with a hint.
@@ -63,24 +63,24 @@ pub enum SettingsError {
 
 impl Settings {
     /// From what was written after `tidegate serve`, the environment, and the file that either may name.
-    pub fn gather(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, SettingsError> {
-        let call = |error: clap::Error| SettingsError::Call(Box::new(error));
+    pub fn load(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, SettingsError> {
+        let call = |error: clap::Error| SettingsError::Usage(Box::new(error));
         let command = ServeArgs::command();
         let mut arguments: Vec<OsString> =
             std::iter::once("tidegate serve".into()).chain(arguments).collect();
         let given = command.clone().try_get_matches_from(&arguments).map_err(call)?;
         if let Some(path) = given.get_one::<PathBuf>("config") {
-            arguments.extend(file::arguments(path, &command, &given)?);
+            arguments.extend(file::read_arguments(path, &command, &given)?);
         }
         let matches = command.try_get_matches_from(&arguments).map_err(call)?;
-        Self::of(ServeArgs::from_arg_matches(&matches).map_err(call)?)
+        Self::from_args(ServeArgs::from_arg_matches(&matches).map_err(call)?)
     }
 
     /// These, if they go together.
-    pub fn of(args: ServeArgs) -> Result<Self, SettingsError> {
-        let mut problems = together::problems(&args);
+    pub fn from_args(args: ServeArgs) -> Result<Self, SettingsError> {
+        let mut problems = together::find_conflicts(&args);
         let mut from_file = |name: &str, path: &Option<PathBuf>| {
-            let read = path.as_deref().map(|path| secret_of(name, path)).transpose();
+            let read = path.as_deref().map(|path| read_secret(name, path)).transpose();
             read.unwrap_or_else(|problem| {
                 problems.push(problem);
                 None
@@ -88,7 +88,7 @@ impl Settings {
         };
         let admin_token = from_file("admin_token_file", &args.admin_token_file);
         let resp_password = from_file("resp_password_file", &args.resp_password_file);
-        let store = store::settings(&args).unwrap_or_else(|problem| {
+        let store = store::redis_settings(&args).unwrap_or_else(|problem| {
             problems.push(problem);
             None
         });
@@ -116,8 +116,8 @@ impl Settings {
 impl From<FileError> for SettingsError {
     fn from(error: FileError) -> Self {
         match error {
-            FileError::Wrong(report) => Self::File(report),
-            FileError::Unread { path, error } => Self::Problems(vec![format!(
+            FileError::Invalid(report) => Self::File(report),
+            FileError::Unreadable { path, error } => Self::Problems(vec![format!(
                 "the settings file `{}` cannot be read: {error} (hint: check the path given by --config or \
                  TIDEGATE_CONFIG)",
                 path.display()
@@ -127,7 +127,7 @@ impl From<FileError> for SettingsError {
 }
 
 /// A secret from a file, without the end of its line.
-fn secret_of(name: &str, path: &Path) -> Result<Secret, String> {
+fn read_secret(name: &str, path: &Path) -> Result<Secret, String> {
     use std::io::Read as _;
     let mut text = String::new();
     let read = std::fs::File::open(path)

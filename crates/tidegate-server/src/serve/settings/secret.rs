@@ -15,7 +15,7 @@ pub struct EmptySecret;
 
 impl Secret {
     /// Whether this is it. Takes as long for a guess that is nearly right as for any other of its length.
-    pub fn is(&self, guess: &[u8]) -> bool {
+    pub fn matches(&self, guess: &[u8]) -> bool {
         let own = self.0.as_bytes();
         let differing = own.iter().zip(guess).fold(0, |differing, (a, b)| black_box(differing | (a ^ b)));
         differing == 0 && own.len() == guess.len()
@@ -50,17 +50,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_whole_of_it_is_it() {
+    fn only_the_whole_secret_matches() {
         let secret: Secret = "s3cret".parse().unwrap();
-        assert!(secret.is(b"s3cret"));
+        assert!(secret.matches(b"s3cret"));
         for guess in ["", "s", "s3cre", "s3cret1", "S3cret", "s3creu", "t3cret"] {
-            assert!(!secret.is(guess.as_bytes()), "{guess}");
+            assert!(!secret.matches(guess.as_bytes()), "{guess}");
         }
         assert_eq!("".parse::<Secret>(), Err(EmptySecret));
     }
 
     #[test]
-    fn it_is_not_shown() {
+    fn debug_hides_the_secret() {
         assert_eq!(format!("{:?}", "s3cret".parse::<Secret>()), "Ok(Secret(..))");
     }
 }

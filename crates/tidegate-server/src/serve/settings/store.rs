@@ -14,14 +14,14 @@ const MEMORY: &str = "memory";
 /// Where counters are. An address may have a password in it, so it is parsed later: whoever parses flags shows a value that
 /// is refused. No way of printing this shows it.
 #[derive(Clone, PartialEq, Eq)]
-pub enum StorePlace {
+pub enum StoreLocation {
     /// In this process.
     Memory,
     /// At this address, as it was written.
     Url(Arc<str>),
 }
 
-impl FromStr for StorePlace {
+impl FromStr for StoreLocation {
     type Err = std::convert::Infallible;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -32,7 +32,7 @@ impl FromStr for StorePlace {
     }
 }
 
-impl fmt::Debug for StorePlace {
+impl fmt::Debug for StoreLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Memory => "Memory",
@@ -42,8 +42,8 @@ impl fmt::Debug for StorePlace {
 }
 
 /// How the store is talked to; none if counters are in memory.
-pub(super) fn settings(args: &ServeArgs) -> Result<Option<RedisSettings>, String> {
-    let StorePlace::Url(text) = &args.store else { return Ok(None) };
+pub(super) fn redis_settings(args: &ServeArgs) -> Result<Option<RedisSettings>, String> {
+    let StoreLocation::Url(text) = &args.store else { return Ok(None) };
     let url: StoreUrl = text.parse().map_err(|error| format!("store: {error}"))?;
     let mut settings = RedisSettings::new(url);
     settings.timeout = args.store_timeout;
@@ -62,9 +62,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_not_shown() {
-        let place: StorePlace = "redis://:hunter2@127.0.0.1".parse().unwrap();
+    fn debug_hides_the_url() {
+        let place: StoreLocation = "redis://:hunter2@127.0.0.1".parse().unwrap();
         assert_eq!(format!("{place:?}"), "Url(..)");
-        assert_eq!("memory".parse(), Ok(StorePlace::Memory));
+        assert_eq!("memory".parse(), Ok(StoreLocation::Memory));
     }
 }

@@ -1,18 +1,18 @@
 //! Settings that each are right, and do not go together.
 
-use super::{ServeArgs, StorePlace};
+use super::{ServeArgs, StoreLocation};
 use crate::serve::Protocol;
 use crate::serve::listening::Address;
 
 /// All that does not go together, each with what to do.
-pub fn problems(args: &ServeArgs) -> Vec<String> {
-    let mut problems = Vec::new();
-    addresses(args, &mut problems);
-    encryption(args, &mut problems);
-    admin(args, &mut problems);
-    secrets(args, &mut problems);
-    store(args, &mut problems);
-    problems
+pub fn find_conflicts(args: &ServeArgs) -> Vec<String> {
+    let mut conflicts = Vec::new();
+    check_addresses(args, &mut conflicts);
+    check_tls(args, &mut conflicts);
+    check_admin(args, &mut conflicts);
+    check_secrets(args, &mut conflicts);
+    check_store(args, &mut conflicts);
+    conflicts
 }
 
 impl ServeArgs {
@@ -31,24 +31,24 @@ impl ServeArgs {
     }
 
     /// Whether anything is to be encrypted.
-    pub fn is_any_tls(&self) -> bool {
+    pub fn has_tls_address(&self) -> bool {
         self.addresses().iter().any(|(_, address)| matches!(address, Address::Tls(_)))
     }
 }
 
-fn addresses(args: &ServeArgs, problems: &mut Vec<String>) {
+fn check_addresses(args: &ServeArgs, conflicts: &mut Vec<String>) {
     let addresses = args.addresses();
     if addresses.iter().all(|(_, address)| **address == Address::Off) {
-        problems.push(
+        conflicts.push(
             "http, grpc, resp and admin are all off, so there is nothing to do (hint: give one of them an address)"
                 .to_owned(),
         );
     }
     for (at, (protocol, address)) in addresses.iter().enumerate() {
-        let same = |(_, other): &&(Protocol, &Address)| other.is_same_place(address);
+        let same = |(_, other): &&(Protocol, &Address)| other.overlaps(address);
         if let Some((other, _)) = addresses[..at].iter().find(same) {
             let (protocol, other) = (protocol.as_str(), other.as_str());
-            problems.push(format!(
+            conflicts.push(format!(
                 "{other} and {protocol} are both to listen on {address} (hint: give each an address of its own, or \
                  turn one off: --{protocol} off)"
             ));
@@ -56,11 +56,11 @@ fn addresses(args: &ServeArgs, problems: &mut Vec<String>) {
     }
 }
 
-fn encryption(args: &ServeArgs, problems: &mut Vec<String>) {
+fn check_tls(args: &ServeArgs, conflicts: &mut Vec<String>) {
     for (protocol, address) in args.addresses() {
         let protocol = protocol.as_str();
         if matches!(address, Address::Tls(_)) && (args.tls_cert.is_none() || args.tls_key.is_none()) {
-            problems.push(format!(
+            conflicts.push(format!(
                 "{protocol} is to listen on {address}, which needs a certificate and its key (hint: set both \
                  --tls-cert and --tls-key, or leave `tls:` out)"
             ));
@@ -71,18 +71,18 @@ fn encryption(args: &ServeArgs, problems: &mut Vec<String>) {
         ("tls_key", args.tls_key.is_some()),
         ("tls_client_ca", args.tls_client_ca.is_some()),
     ];
-    if let Some((name, _)) = set.iter().find(|(_, is_set)| *is_set && !args.is_any_tls()) {
-        problems.push(format!(
+    if let Some((name, _)) = set.iter().find(|(_, is_set)| *is_set && !args.has_tls_address()) {
+        conflicts.push(format!(
             "{name} is set and nothing is encrypted (hint: write `tls:` before an address, as in --http \
              tls:0.0.0.0:8443)"
         ));
     }
 }
 
-fn admin(args: &ServeArgs, problems: &mut Vec<String>) {
+fn check_admin(args: &ServeArgs, conflicts: &mut Vec<String>) {
     let has_token = args.admin_token.is_some() || args.admin_token_file.is_some();
-    if !args.admin.is_this_machine() && !has_token {
-        problems.push(format!(
+    if !args.admin.is_local() && !has_token {
+        conflicts.push(format!(
             "admin is to listen on {}, beyond this machine, where anybody could reset limits (hint: set a token by \
              --admin-token-file or TIDEGATE_ADMIN_TOKEN, or listen on 127.0.0.1)",
             args.admin
@@ -90,33 +90,33 @@ fn admin(args: &ServeArgs, problems: &mut Vec<String>) {
     }
 }
 
-fn secrets(args: &ServeArgs, problems: &mut Vec<String>) {
+fn check_secrets(args: &ServeArgs, conflicts: &mut Vec<String>) {
     let twice = [
         ("admin_token", args.admin_token.is_some() && args.admin_token_file.is_some()),
         ("resp_password", args.resp_password.is_some() && args.resp_password_file.is_some()),
     ];
     for (name, _) in twice.iter().filter(|(_, is_twice)| *is_twice) {
-        problems.push(format!("{name} and {name}_file are both set (hint: leave one of them out)"));
+        conflicts.push(format!("{name} and {name}_file are both set (hint: leave one of them out)"));
     }
 }
 
-fn store(args: &ServeArgs, problems: &mut Vec<String>) {
+fn check_store(args: &ServeArgs, conflicts: &mut Vec<String>) {
     let set = [
         ("store_ca", args.store_ca.is_some()),
         ("store_cert", args.store_cert.is_some()),
         ("store_key", args.store_key.is_some()),
         ("store_wait_replicas", args.store_wait_replicas.is_some()),
     ];
-    if args.store == StorePlace::Memory {
+    if args.store == StoreLocation::Memory {
         for (name, _) in set.iter().filter(|(_, is_set)| *is_set) {
-            problems.push(format!(
+            conflicts.push(format!(
                 "{name} is set and counters are in memory (hint: say where the store is, as in --store \
                  redis://127.0.0.1:6379, or leave {name} out)"
             ));
         }
     }
     if args.store_cert.is_some() != args.store_key.is_some() {
-        problems.push(
+        conflicts.push(
             "one of store_cert and store_key is set without the other (hint: set both, or neither)"
                 .to_owned(),
         );

@@ -84,27 +84,27 @@ const WORKERS_MAX: usize = 1_024;
 
 /// How often rules are looked at.
 pub fn reload_every(text: &str) -> Result<Duration, String> {
-    duration(text, RELOAD_EVERY_MIN)
+    parse_duration_from(text, RELOAD_EVERY_MIN)
 }
 
 /// How often a snapshot is written.
 pub fn snapshot_every(text: &str) -> Result<Duration, String> {
-    duration(text, SNAPSHOT_EVERY_MIN)
+    parse_duration_from(text, SNAPSHOT_EVERY_MIN)
 }
 
 /// How long a client may take.
 pub fn timeout(text: &str) -> Result<Duration, String> {
-    duration(text, TIMEOUT_MIN)
+    parse_duration_from(text, TIMEOUT_MIN)
 }
 
 /// How long the end may take; not at all is fine.
 pub fn drain_timeout(text: &str) -> Result<Duration, String> {
-    if text == "0" { Ok(Duration::ZERO) } else { duration(text, Duration::ZERO) }
+    if text == "0" { Ok(Duration::ZERO) } else { parse_duration_from(text, Duration::ZERO) }
 }
 
 /// How long a decision may wait for the store.
 pub fn store_timeout(text: &str) -> Result<Duration, String> {
-    within(text, STORE_TIMEOUT_MIN, STORE_TIMEOUT_MAX)
+    parse_duration_between(text, STORE_TIMEOUT_MIN, STORE_TIMEOUT_MAX)
 }
 
 /// What the names of all keys begin with. Braces would make it a part of where in a cluster they are.
@@ -131,24 +131,24 @@ pub fn store_wait_replicas(text: &str) -> Result<NonZeroU32, String> {
 
 /// How many connections a listener may have.
 pub fn connections_max(text: &str) -> Result<NonZeroUsize, String> {
-    number(text, CONNECTIONS_MAX)
+    parse_count(text, CONNECTIONS_MAX)
 }
 
 /// How many requests may be held for a key: no more than may be held in all.
 pub fn queue_max(text: &str) -> Result<NonZeroUsize, String> {
-    number(text, usize::try_from(WAITERS_MAX).unwrap_or(usize::MAX))
+    parse_count(text, usize::try_from(WAITERS_MAX).unwrap_or(usize::MAX))
 }
 
 /// How many threads there are to be.
 pub fn workers(text: &str) -> Result<NonZeroUsize, String> {
-    number(text, WORKERS_MAX)
+    parse_count(text, WORKERS_MAX)
 }
 
-fn duration(text: &str, least: Duration) -> Result<Duration, String> {
-    within(text, least, TIME_MAX)
+fn parse_duration_from(text: &str, least: Duration) -> Result<Duration, String> {
+    parse_duration_between(text, least, TIME_MAX)
 }
 
-fn within(text: &str, least: Duration, most: Duration) -> Result<Duration, String> {
+fn parse_duration_between(text: &str, least: Duration, most: Duration) -> Result<Duration, String> {
     let nanos =
         parse_duration(text).map_err(|error| format!("{} (hint: {})", error.problem(), error.hint()))?;
     let duration = Duration::from_nanos(nanos);
@@ -162,7 +162,7 @@ fn within(text: &str, least: Duration, most: Duration) -> Result<Duration, Strin
     Ok(duration)
 }
 
-fn number(text: &str, most: usize) -> Result<NonZeroUsize, String> {
+fn parse_count(text: &str, most: usize) -> Result<NonZeroUsize, String> {
     match text.replace('_', "").parse::<usize>().ok().and_then(NonZeroUsize::new) {
         Some(number) if number.get() <= most => Ok(number),
         _ => Err(format!("`{text}` is no number from 1 to {most} (hint: write it in digits)")),

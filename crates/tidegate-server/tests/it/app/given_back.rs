@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tidegate::store::NodeStore;
-use tidegate::{MemoryStore, StoreFailure, SystemClock};
+use tidegate::{MemoryStore, StoreError, SystemClock};
 use tidegate_server::serve::rls::{self, DEGRADED_HEADER, Details, Header, Overall};
-use tidegate_testing::remote::{Mood, Remote};
+use tidegate_testing::remote::{StoreBehavior, FakeStore};
 
 use super::*;
 
@@ -19,29 +19,29 @@ const GIVES_BACK: &str =
 const CHARGES: &str = r#"{"entries": [{"key": "user", "value": "bob"}]}"#;
 
 /// What is answered, as far as it is looked at here.
-struct Answered {
+struct Observed {
     overall: Overall,
     /// How often the client and the upstream are told that it is degraded, and whether filters are.
     degraded: (usize, usize, Option<bool>),
     remaining: Vec<u32>,
 }
 
-fn shared() -> (App, Remote<SystemClock>) {
-    let remote = Remote::new(SystemClock::new());
+fn shared() -> (App, FakeStore<SystemClock>) {
+    let remote = FakeStore::new(SystemClock::new());
     let domains = rules::parse("rules.yaml", RULES).unwrap_or_else(|report| panic!("{report}")).domains;
     let memory = Arc::new(MemoryStore::bounded(1 << 20));
     let store = NodeStore::shared(Arc::new(remote.clone()), memory);
-    (App::new(Engine::over(domains, store, SystemClock::new()).unwrap()), remote)
+    (App::new(Engine::with_store(domains, store, SystemClock::new()).unwrap()), remote)
 }
 
-fn ask(app: &App, details: Details, descriptors: &[&str]) -> Answered {
+fn respond(app: &App, details: Details, descriptors: &[&str]) -> Observed {
     let body = format!(r#"{{"domain": "api", "descriptors": [{}]}}"#, descriptors.join(", "));
     let read = rls::json::read(body.as_bytes()).unwrap_or_else(|error| panic!("{}", error.message));
-    let request = read.borrowed().unwrap();
+    let request = read.to_request().unwrap();
     let marks = |headers: &[Header]| headers.iter().filter(|header| header.name == DEGRADED_HEADER).count();
-    let decided = at_once(rls::decide(app, Protocol::Http, &request)).unwrap();
+    let decided = ready_now(rls::decide(app, Protocol::Http, &request)).unwrap();
     let response = decided.response(&request, details);
-    Answered {
+    Observed {
         overall: response.overall,
         degraded: (
             marks(&response.response_headers),
@@ -54,28 +54,28 @@ fn ask(app: &App, details: Details, descriptors: &[&str]) -> Answered {
 
 /// It is asked for three things, of which each has what those before have left.
 #[test]
-fn all_that_the_store_is_asked_for_has_one_budget() {
+fn all_store_operations_share_one_timeout() {
     let (app, remote) = shared();
-    let answered = ask(&app, Details::Marked, &[CHARGES, GIVES_BACK]);
+    let answered = respond(&app, Details::Marked, &[CHARGES, GIVES_BACK]);
     assert_eq!((answered.overall, &*answered.remaining), (Overall::OK, &[9, 10][..]));
     assert_eq!(answered.degraded, (0, 0, None));
-    assert_eq!(remote.questions(), 3);
-    let spent = remote.spent();
+    assert_eq!(remote.calls(), 3);
+    let spent = remote.spent_budgets();
     assert!(spent.len() == 2 && spent[0] > Duration::ZERO && spent[1] > spent[0], "{spent:?}");
 }
 
 #[test]
-fn what_is_not_taken_back_is_not_looked_at_and_marked() {
+fn a_failed_refund_is_not_peeked_and_is_marked_degraded() {
     let (app, remote) = shared();
-    remote.is(Mood::Fails(StoreFailure::TimedOut));
+    remote.set_behavior(StoreBehavior::Fail(StoreError::TimedOut));
     let degraded = Overall { degraded: true, ..Overall::OK };
-    let answered = ask(&app, Details::Marked, &[GIVES_BACK]);
+    let answered = respond(&app, Details::Marked, &[GIVES_BACK]);
     assert_eq!((answered.overall, answered.degraded), (degraded, (1, 1, Some(true))));
-    assert_eq!(remote.questions(), 1);
-    let answered = ask(&app, Details::Off, &[GIVES_BACK]);
+    assert_eq!(remote.calls(), 1);
+    let answered = respond(&app, Details::Off, &[GIVES_BACK]);
     assert_eq!((answered.overall, answered.degraded), (degraded, (0, 0, None)));
     // What is charged with it is marked once.
-    let answered = ask(&app, Details::Marked, &[CHARGES, GIVES_BACK]);
+    let answered = respond(&app, Details::Marked, &[CHARGES, GIVES_BACK]);
     assert_eq!((answered.overall, answered.degraded), (degraded, (1, 1, Some(true))));
     assert_eq!(&*answered.remaining, [9, 0]);
     let samples = samples(&app);

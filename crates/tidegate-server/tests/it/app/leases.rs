@@ -3,7 +3,7 @@
 use tidegate::{Nanos, Release, Renewal};
 use tidegate_server::serve::Protocol;
 
-use crate::app::{app, at_once, check, samples, with_request};
+use crate::app::{app, ready_now, check, samples, with_request};
 
 const RULES: &str = "
 domain: api
@@ -16,13 +16,13 @@ fn leases_are_acquired_renewed_released_and_counted() {
     let app = app(RULES);
     with_request("api", "tenant=7", |request| {
         let half_an_hour = Some(Nanos::new(1_800_000_000_000));
-        let acquire = || at_once(app.acquire(Protocol::Http, request, half_an_hour)).unwrap().lease;
+        let acquire = || ready_now(app.acquire(Protocol::Http, request, half_an_hour)).unwrap().lease;
         let held = acquire().expect("nobody has it");
         assert_eq!(acquire(), None);
-        assert!(matches!(at_once(app.renew(request, &held.token, None)), Ok(Renewal::Renewed(_))));
-        assert_eq!(at_once(app.release(request, &held.token)), Ok(Release::Released));
-        assert_eq!(at_once(app.release(request, &held.token)), Ok(Release::AlreadyReleased));
-        assert_eq!(at_once(app.renew(request, &held.token, None)), Ok(Renewal::AlreadyReleased));
+        assert!(matches!(ready_now(app.renew(request, &held.token, None)), Ok(Renewal::Renewed(_))));
+        assert_eq!(ready_now(app.release(request, &held.token)), Ok(Release::Released));
+        assert_eq!(ready_now(app.release(request, &held.token)), Ok(Release::AlreadyReleased));
+        assert_eq!(ready_now(app.renew(request, &held.token, None)), Ok(Renewal::AlreadyReleased));
         assert!(acquire().is_some());
     });
     let samples = samples(&app);
@@ -46,13 +46,13 @@ fn peeks_refunds_resets_and_explanations() {
     );
     let passes = || check(&app, Protocol::Http, "api", "x=1").passes();
     with_request("api", "x=1", |request| {
-        assert!(at_once(app.peek(request)).unwrap().answer.fate.passes());
+        assert!(ready_now(app.peek(request)).unwrap().answer.kind.passes());
         assert_eq!([passes(), passes()], [true, false]);
-        at_once(app.refund(request)).unwrap();
+        ready_now(app.refund(request)).unwrap();
         assert_eq!([passes(), passes()], [true, false]);
-        at_once(app.reset(request)).unwrap();
+        ready_now(app.reset(request)).unwrap();
         assert_eq!([passes(), passes()], [true, false]);
-        let explained = at_once(app.explain(request)).unwrap().to_string();
+        let explained = ready_now(app.explain(request)).unwrap().to_string();
         assert!(explained.contains("decision: denied by a limit 1"), "{explained}");
     });
     let samples = samples(&app);

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
-use tidegate_server::serve::logs::Denials;
+use tidegate_server::serve::logs::DenialLog;
 use tidegate_server::serve::settings::LogKeys;
 use tidegate_server::serve::{App, Protocol};
 use tracing_subscriber::fmt::MakeWriter;
@@ -18,9 +18,9 @@ rules:
 ";
 
 #[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
+struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl io::Write for Written {
+impl io::Write for LogBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -31,7 +31,7 @@ impl io::Write for Written {
     }
 }
 
-impl<'a> MakeWriter<'a> for Written {
+impl<'a> MakeWriter<'a> for LogBuffer {
     type Writer = Self;
 
     fn make_writer(&'a self) -> Self {
@@ -40,8 +40,8 @@ impl<'a> MakeWriter<'a> for Written {
 }
 
 /// The lines that are written while something is done, as JSON.
-fn lines(denials: Denials, doing: impl FnOnce(&App)) -> Vec<Value> {
-    let written = Written::default();
+fn lines(denials: DenialLog, doing: impl FnOnce(&App)) -> Vec<Value> {
+    let written = LogBuffer::default();
     let log = tracing_subscriber::fmt().json().flatten_event(true).with_writer(written.clone()).finish();
     let app = app(RULES).with_denials(denials);
     tracing::subscriber::with_default(log, || doing(&app));
@@ -51,7 +51,7 @@ fn lines(denials: Denials, doing: impl FnOnce(&App)) -> Vec<Value> {
 
 #[test]
 fn a_denial_has_a_line_and_what_is_allowed_has_none() {
-    let lines = lines(Denials::new(10, LogKeys::Hashed), |app| {
+    let lines = lines(DenialLog::new(10, LogKeys::Hashed), |app| {
         check(app, Protocol::Grpc, "api", "user=alice path=/x");
         check(app, Protocol::Grpc, "api", "user=alice path=/x");
         check(app, Protocol::Grpc, "nobodys", "user=alice");
@@ -68,7 +68,7 @@ fn a_denial_has_a_line_and_what_is_allowed_has_none() {
 
 #[test]
 fn values_are_shown_if_asked_for() {
-    let lines = lines(Denials::new(10, LogKeys::Plain), |app| {
+    let lines = lines(DenialLog::new(10, LogKeys::Plain), |app| {
         for _ in 0..2 {
             check(app, Protocol::Http, "api", "user=alice");
         }
@@ -77,9 +77,9 @@ fn values_are_shown_if_asked_for() {
 }
 
 #[test]
-fn a_flood_has_few_lines() {
+fn a_flood_logs_few_lines() {
     const TIMES: usize = 20_000;
-    let lines = lines(Denials::new(3, LogKeys::Hashed), |app| {
+    let lines = lines(DenialLog::new(3, LogKeys::Hashed), |app| {
         for _ in 0..TIMES {
             check(app, Protocol::Resp, "api", "user=alice");
         }
@@ -91,8 +91,8 @@ fn a_flood_has_few_lines() {
 }
 
 #[test]
-fn no_lines_are_no_lines() {
-    let lines = lines(Denials::new(0, LogKeys::Hashed), |app| {
+fn zero_lines_per_second_logs_nothing() {
+    let lines = lines(DenialLog::new(0, LogKeys::Hashed), |app| {
         for _ in 0..5 {
             check(app, Protocol::Resp, "api", "user=alice");
         }

@@ -6,13 +6,13 @@ use std::thread;
 
 use tidegate::Clock as _;
 use tidegate::rules::{self, Descriptor, Entry, Request};
-use tidegate::snapshot::{Found, SnapshotReport};
-use tidegate_core::Verdict;
-use tidegate_server::serve::metrics::{PAIRS_MAX, TIMED_ONE_OF};
+use tidegate::snapshot::{RestoreStatus, SnapshotReport};
+use tidegate_core::OutcomeKind;
+use tidegate_server::serve::metrics::{RULES_COUNTED_MAX, TIMING_SAMPLE_EVERY};
 use tidegate_server::serve::status::SnapshotStatus;
 use tidegate_server::serve::{App, Protocol};
 
-use crate::app::{app, at_once, check, samples, with_request};
+use crate::app::{app, ready_now, check, samples, with_request};
 
 const RULES: &str = "
 domain: api
@@ -63,7 +63,7 @@ fn protocols_are_told_apart() {
             check(&app, by, "api", &format!("user={number}"));
         }
     }
-    app.metrics.throttled(Verdict::Denied, 1);
+    app.metrics.count_throttled(OutcomeKind::Denied, 1);
     let samples = samples(&app);
     let of = |protocol: &str| {
         let wanted = format!("tidegate_decisions_total{{protocol=\"{protocol}\",domain=\"api\"");
@@ -77,7 +77,7 @@ fn protocols_are_told_apart() {
 
 /// Neither keys nor domains that clients make up add anything to the page.
 #[test]
-fn the_page_does_not_grow_with_what_clients_send() {
+fn client_input_adds_no_metrics() {
     let app = app(RULES);
     let ask = |number: u32| {
         check(&app, Protocol::Http, "api", &format!("user={number}"));
@@ -94,11 +94,11 @@ fn the_page_does_not_grow_with_what_clients_send() {
 }
 
 #[test]
-fn more_rules_than_are_told_apart_are_counted_together() {
+fn rules_over_the_limit_share_one_counter() {
     let rule = |number: usize| {
         format!("  - {{ name: r{number}, match: {{ n: \"{number}\" }}, limit: 5 per hour }}\n")
     };
-    let many = PAIRS_MAX + 100;
+    let many = RULES_COUNTED_MAX + 100;
     let app = app(&format!("domain: api\nrules:\n{}", (0..many).map(rule).collect::<String>()));
     for number in 0..many {
         check(&app, Protocol::Http, "api", &format!("n={number}"));
@@ -108,7 +108,7 @@ fn more_rules_than_are_told_apart_are_counted_together() {
         samples.iter().filter(|(name, _)| name.starts_with("tidegate_decisions_total")).collect();
     assert_eq!(all.iter().map(|(_, count)| **count).sum::<f64>(), many as f64);
     // The pair of nobody is there from the start, for three protocols.
-    assert_eq!(all.len(), PAIRS_MAX + 3);
+    assert_eq!(all.len(), RULES_COUNTED_MAX + 3);
     assert_eq!(samples[&decisions("", "other", "allowed")], 101.0);
 }
 
@@ -127,12 +127,12 @@ fn a_reload_resets_no_counter() {
 }
 
 #[test]
-fn one_of_so_many_decisions_has_its_time_taken() {
+fn decision_times_are_sampled() {
     let app = app(RULES);
     // On a thread of its own, for each thread counts by itself.
     thread::scope(|scope| {
         scope.spawn(|| {
-            for number in 0..10 * TIMED_ONE_OF {
+            for number in 0..10 * TIMING_SAMPLE_EVERY {
                 check(&app, Protocol::Grpc, "api", &format!("user={number}"));
             }
         });
@@ -153,12 +153,12 @@ fn one_of_so_many_decisions_has_its_time_taken() {
 fn connections_come_and_go() {
     let app = app(RULES);
     let metrics = &app.metrics;
-    (0..3).for_each(|_| metrics.connected(Protocol::Resp));
-    metrics.disconnected(Protocol::Resp);
-    metrics.turned_away(Protocol::Resp);
-    metrics.foreign(Protocol::Resp, "http");
-    metrics.rejected(Protocol::Grpc, "bad_message");
-    metrics.rejected(Protocol::Grpc, "bad_message");
+    (0..3).for_each(|_| metrics.connection_opened(Protocol::Resp));
+    metrics.connection_closed(Protocol::Resp);
+    metrics.count_over_connection_limit(Protocol::Resp);
+    metrics.count_wrong_protocol(Protocol::Resp, "http");
+    metrics.count_rejected_request(Protocol::Grpc, "bad_message");
+    metrics.count_rejected_request(Protocol::Grpc, "bad_message");
     let samples = samples(&app);
     let expected = [
         ("tidegate_connections{protocol=\"resp\"}", 2.0),
@@ -174,7 +174,7 @@ fn connections_come_and_go() {
 }
 
 #[test]
-fn the_store_the_rules_and_the_process_are_there() {
+fn store_rules_and_process_metrics() {
     let app = app(RULES);
     app.status.rules_loaded(Vec::new(), &app.engine.rules());
     check(&app, Protocol::Http, "api", "user=1");
@@ -190,19 +190,19 @@ fn the_store_the_rules_and_the_process_are_there() {
 }
 
 #[test]
-fn refused_rules_and_snapshots_are_there() {
+fn rejected_rules_and_snapshot_metrics() {
     let app = app(RULES);
     let report = rules::parse("r.yaml", "rules: 7").unwrap_err();
-    app.status.rules_refused(report);
+    app.status.rules_rejected(report);
     let mut last = SnapshotReport::default();
     (last.entries, last.bytes, last.written_at) = (3, 4_096, app.engine.clock().now());
-    app.status.snapshots_are(SnapshotStatus {
+    app.status.set_snapshots(SnapshotStatus {
         path: "x".into(),
         every: std::time::Duration::from_secs(10),
-        found: Found::Nothing,
+        found: RestoreStatus::NoSnapshot,
         last: Some(last),
-        written: 2,
-        failed: 1,
+        write_count: 2,
+        failure_count: 1,
         failure: None,
     });
     let samples = samples(&app);
@@ -213,11 +213,11 @@ fn refused_rules_and_snapshots_are_there() {
 }
 
 #[test]
-fn requests_that_touch_too_many_limits_are_rejected_and_counted() {
+fn requests_with_too_many_limits_are_rejected() {
     let limits = vec!["5 per hour"; 30].join(", ");
     let rules = ["a", "b", "c"].map(|name| format!("  - {{ name: {name}, limits: [ {limits} ] }}\n"));
     let app = app(&format!("domain: api\nrules:\n{}", rules.concat()));
-    let checked = with_request("api", "a=1", |request| at_once(app.check(Protocol::Http, request)));
+    let checked = with_request("api", "a=1", |request| ready_now(app.check(Protocol::Http, request)));
     assert!(checked.is_err());
     assert_eq!(
         samples(&app)["tidegate_requests_rejected_total{protocol=\"http\",reason=\"too_many_limits\"}"],
@@ -227,18 +227,18 @@ fn requests_that_touch_too_many_limits_are_rejected_and_counted() {
 
 /// How long counting takes. Not asserted, for machines differ: run it with `--nocapture` to see.
 #[test]
-fn what_counting_costs() {
+fn counting_cost() {
     let app = Arc::new(app(RULES));
     let entries = [Entry { key: "user", value: "42" }];
     let request = Request { domain: "api", descriptors: &[Descriptor::new(&entries, 1)] };
-    let answer = at_once(app.engine.check(&request)).unwrap().answer;
+    let answer = ready_now(app.engine.check(&request)).unwrap().answer;
     const TIMES: u64 = 1_000_000;
     let took_ns = |what: &dyn Fn()| {
         let from = app.engine.clock().now().as_nanos();
         (0..TIMES).for_each(|_| what());
         (app.engine.clock().now().as_nanos() - from) as f64 / TIMES as f64
     };
-    let counting = took_ns(&|| app.metrics.decided(Protocol::Resp, request.domain, &answer, || true));
+    let counting = took_ns(&|| app.metrics.count_decision(Protocol::Resp, request.domain, &answer, || true));
     let peeking = took_ns(&|| drop(app.engine.peek(&request)));
     println!("counting {counting:.1} ns, a peek {peeking:.1} ns");
     let counted = samples(&app);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use tidegate::Engine;
-use tidegate::rules::{self, Descriptor, Entry, Fate, Request};
+use tidegate::rules::{self, Descriptor, Entry, AnswerKind, Request};
 use tidegate_server::serve::{App, Protocol};
 
 fn app(rules: &str) -> App {
@@ -20,7 +20,7 @@ fn app(rules: &str) -> App {
 }
 
 /// What a future comes to that need not wait.
-fn at_once<F: Future>(future: F) -> F::Output {
+fn ready_now<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
         Poll::Pending => panic!("it waits"),
@@ -36,8 +36,8 @@ fn with_request<R>(domain: &str, attributes: &str, ask: impl FnOnce(&Request<'_>
     ask(&Request { domain, descriptors: &[Descriptor::new(&entries, 1)] })
 }
 
-fn check(app: &App, by: Protocol, domain: &str, attributes: &str) -> Fate {
-    with_request(domain, attributes, |request| at_once(app.check(by, request)).unwrap().answer.fate)
+fn check(app: &App, by: Protocol, domain: &str, attributes: &str) -> AnswerKind {
+    with_request(domain, attributes, |request| ready_now(app.check(by, request)).unwrap().answer.kind)
 }
 
 /// The samples of the page, by name and labels.

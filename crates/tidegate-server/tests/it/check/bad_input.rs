@@ -66,7 +66,7 @@ fn standard_input_that_is_closed() {
 }
 
 #[test]
-fn a_reader_that_has_enough_is_no_failure() {
+fn a_closed_stdout_is_not_a_failure() {
     let directory = Directory::new();
     let rule = |n: u32| format!("  - {{ name: rule-{n}, match: {{ a: b{n} }}, limit: 1 per second }}\n");
     let rules: String = (0..2000).map(rule).collect();

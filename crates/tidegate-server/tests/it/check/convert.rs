@@ -1,6 +1,6 @@
 //! Files for envoyproxy/ratelimit.
 
-use crate::check::{Directory, assert_fine, tidegate};
+use crate::check::{Directory, assert_success, tidegate};
 
 const ENVOY: &str = "
 domain: edge
@@ -13,7 +13,7 @@ descriptors:
 ";
 
 #[test]
-fn what_is_converted_is_fine_and_answers_the_same() {
+fn converted_rules_decide_the_same() {
     let directory = Directory::new();
     let envoy = directory.write("envoy/edge.yaml", ENVOY);
     let run = tidegate(&["convert", &envoy], "");
@@ -40,7 +40,7 @@ tests:
 }
 
 #[test]
-fn what_is_not() {
+fn unsupported_files() {
     let directory = Directory::new();
     let native = directory.write("api.yaml", "domain: api\nrules: [ { name: a, limit: 5 per second } ]\n");
     let run = tidegate(&["convert", &native], "");
@@ -52,7 +52,7 @@ fn what_is_not() {
 }
 
 #[test]
-fn what_cannot_be_read() {
+fn unreadable_files() {
     let directory = Directory::new();
     let run = tidegate(&["convert", "/no/such/file"], "");
     let said = "error: cannot read `/no/such/file`: No such file or directory (os error 2) (hint: give a file, or - for standard input)\n";
@@ -68,5 +68,5 @@ fn what_cannot_be_read() {
     let run = tidegate(&["convert", "-"], "");
     assert_eq!(run.code, Some(1), "{run:?}");
     assert!(run.err.contains("the file is empty"), "{}", run.err);
-    assert_fine(&tidegate(&["convert", "--help"], ""));
+    assert_success(&tidegate(&["convert", "--help"], ""));
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::check::{assert_fine, tidegate};
+use crate::check::{assert_success, tidegate};
 
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/rules")
@@ -18,12 +18,12 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_example_is_fine() {
+fn every_example_is_valid() {
     let files = files(&examples());
     assert!(files.iter().any(|path| path.ends_with("login.yaml")), "{files:?}");
     for path in files {
         let run = tidegate(&["check", path.to_str().unwrap(), "--deny-warnings"], "");
-        assert_fine(&run);
+        assert_success(&run);
         assert!(run.out.starts_with("ok: 1 file, 1 domain, "), "{}", run.out);
     }
 }
@@ -35,14 +35,14 @@ fn every_test_of_an_example_passes() {
     for path in tests {
         let rules = examples().join(path.file_name().unwrap());
         let run = tidegate(&["check", rules.to_str().unwrap(), "--tests", path.to_str().unwrap()], "");
-        assert_fine(&run);
+        assert_success(&run);
         assert!(run.out.ends_with(" passed, 0 failed\n"), "{}", run.out);
     }
 }
 
 /// A login from one address is limited however often it is tried, and that is no matter to the same user elsewhere.
 #[test]
-fn without_its_hard_limit_the_tests_of_the_login_fail() {
+fn login_tests_fail_without_the_hard_limit() {
     let rules = fs::read_to_string(examples().join("login.yaml")).unwrap();
     let weak = rules.replace("limit: 5 per minute", "limit: 500 per minute");
     assert_ne!(weak, rules);

@@ -1,30 +1,30 @@
 //! Tests that operators write.
 
-use crate::check::{Directory, assert_fine, json, tidegate};
+use crate::check::{Directory, assert_success, json, tidegate};
 
 const RULES: &str = "domain: api\nrules: [ { name: login, key: [user], limit: 2 per hour } ]\n";
-const MET: &str = "
+const PASSING_TESTS: &str = "
 tests:
   - name: the third is denied
     steps:
       - { request: { user: a }, times: 2, expect: allowed }
       - { request: { user: a }, expect: { decision: denied, rule: login } }
 ";
-const UNMET: &str = "
+const FAILING_TESTS: &str = "
 tests:
   - { name: fine, steps: [ { request: { user: a }, expect: allowed } ] }
   - { name: wrong, steps: [ { request: { user: a }, times: 3, expect: allowed } ] }
 ";
 
 #[test]
-fn met() {
+fn passing_tests() {
     let directory = Directory::new();
-    let (rules, tests) = (directory.write("api.yaml", RULES), directory.write("tests/a.yaml", MET));
+    let (rules, tests) = (directory.write("api.yaml", RULES), directory.write("tests/a.yaml", PASSING_TESTS));
     let run = tidegate(&["check", &rules, "--tests", &tests], "");
-    assert_fine(&run);
+    assert_success(&run);
     assert_eq!(run.out, "1 passed, 0 failed\n");
     let run = tidegate(&["check", &rules, "--tests", &tests, "--format", "json"], "");
-    assert_fine(&run);
+    assert_success(&run);
     let tests_json = &json(&run)["tests"];
     assert_eq!((&tests_json["passed"], &tests_json["failed"]), (&1.into(), &0.into()));
     let result = serde_json::json!([{ "file": tests, "name": "the third is denied", "passed": true }]);
@@ -32,9 +32,9 @@ fn met() {
 }
 
 #[test]
-fn unmet() {
+fn failing_tests() {
     let directory = Directory::new();
-    let (rules, tests) = (directory.write("api.yaml", RULES), directory.write("tests/b.yaml", UNMET));
+    let (rules, tests) = (directory.write("api.yaml", RULES), directory.write("tests/b.yaml", FAILING_TESTS));
     let run = tidegate(&["check", &rules, "--tests", &tests], "");
     assert_eq!((run.code, run.out.as_str()), (Some(1), "1 passed, 1 failed\n"), "{run:?}");
     for said in [
@@ -53,10 +53,10 @@ fn unmet() {
 }
 
 #[test]
-fn of_a_directory_and_of_several_files() {
+fn tests_in_directories_and_files() {
     let directory = Directory::new();
     let rules = directory.write("api.yaml", RULES);
-    let (met, unmet) = (directory.write("tests/a.yaml", MET), directory.write("tests/b.yaml", UNMET));
+    let (met, unmet) = (directory.write("tests/a.yaml", PASSING_TESTS), directory.write("tests/b.yaml", FAILING_TESTS));
     let all = format!("{}/tests", directory.path());
     for tests in [vec!["--tests", all.as_str()], vec!["--tests", &met, "--tests", &unmet]] {
         let run = tidegate(&[&["check", &rules], tests.as_slice()].concat(), "");
@@ -65,7 +65,7 @@ fn of_a_directory_and_of_several_files() {
 }
 
 #[test]
-fn that_are_none() {
+fn invalid_tests() {
     let directory = Directory::new();
     let rules = directory.write("api.yaml", RULES);
     let tests = directory.write("tests/a.yaml", "tests: [ { name: a, step: [] } ]\n");
@@ -80,9 +80,9 @@ fn that_are_none() {
 }
 
 #[test]
-fn of_rules_that_are_wrong() {
+fn tests_of_invalid_rules() {
     let directory = Directory::new();
-    let (rules, tests) = (directory.write("api.yaml", "domain: api\n"), directory.write("tests/a.yaml", MET));
+    let (rules, tests) = (directory.write("api.yaml", "domain: api\n"), directory.write("tests/a.yaml", PASSING_TESTS));
     let run = tidegate(&["check", &rules, "--tests", &tests], "");
     assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{run:?}");
     assert!(run.err.contains("field `rules` is missing"), "{}", run.err);

@@ -1,6 +1,6 @@
 //! What rules make of a request.
 
-use crate::check::{Directory, assert_fine, json, tidegate};
+use crate::check::{Directory, assert_success, json, tidegate};
 
 const RULES: &str = "
 domain: api
@@ -21,7 +21,7 @@ fn both_forms_and_standard_input() {
     let path = directory.write("api.yaml", RULES);
     let attributes = r#"{"domain": "api", "attributes": {"path": "/login", "user": "42"}, "cost": 2}"#;
     let run = tidegate(&["check", &path, "--request", attributes], "");
-    assert_fine(&run);
+    assert_success(&run);
     for said in [
         "descriptor 1: path=/login user=42",
         "rule login: applies",
@@ -40,7 +40,7 @@ fn both_forms_and_standard_input() {
 #[test]
 fn a_denial_is_an_explanation_like_any_other() {
     let run = explain(r#"{"attributes": {"path": "/closed"}, "cost": 2}"#);
-    assert_fine(&run);
+    assert_success(&run);
     assert!(
         run.out.contains("decision: denied by closed limit 1, 1 remaining, retry after never"),
         "{}",
@@ -49,12 +49,12 @@ fn a_denial_is_an_explanation_like_any_other() {
 }
 
 #[test]
-fn as_json() {
+fn json_output() {
     let directory = Directory::new();
     let path = directory.write("api.yaml", RULES);
     let request = r#"{"attributes": {"path": "/login", "user": "42"}}"#;
     let run = tidegate(&["check", &path, "--format", "json", "--request", request], "");
-    assert_fine(&run);
+    assert_success(&run);
     let document = json(&run);
     assert_eq!(document["ok"], true);
     let decision = &document["explanation"]["decision"];
@@ -81,11 +81,11 @@ fn one_of_several_domains() {
     assert_eq!(run.err, said);
     let run =
         tidegate(&["check", directory.path(), "--request", r#"{"domain": "web", "attributes": {}}"#], "");
-    assert_fine(&run);
+    assert_success(&run);
 }
 
 #[test]
-fn requests_that_are_none() {
+fn invalid_requests() {
     let cases = [
         (
             "{",

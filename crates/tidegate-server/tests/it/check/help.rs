@@ -1,6 +1,6 @@
 //! Help that teaches.
 
-use crate::check::{assert_fine, tidegate};
+use crate::check::{assert_success, tidegate};
 
 #[test]
 fn every_command_has_examples_and_exit_codes() {
@@ -14,7 +14,7 @@ fn every_command_has_examples_and_exit_codes() {
     ];
     for (command, said) in said {
         let run = tidegate(&[command, "--help"], "");
-        assert_fine(&run);
+        assert_success(&run);
         for text in said.iter().chain(&["Exit codes:"]) {
             assert!(run.out.contains(text), "{command}: {text}");
         }
@@ -26,7 +26,7 @@ fn every_command_has_examples_and_exit_codes() {
 #[test]
 fn the_commands_are_listed() {
     let run = tidegate(&["--help"], "");
-    assert_fine(&run);
+    assert_success(&run);
     for command in ["serve", "check", "convert", "schema", "trace"] {
         assert!(run.out.contains(&format!("\n  {command} ")), "{command}: {}", run.out);
     }

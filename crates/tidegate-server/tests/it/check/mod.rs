@@ -14,7 +14,7 @@ use crate::directory::Directory;
 
 /// Fine, with nothing on standard error.
 #[track_caller]
-fn assert_fine(run: &Run) {
+fn assert_success(run: &Run) {
     assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{run:?}");
 }
 

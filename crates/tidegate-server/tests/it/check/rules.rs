@@ -1,6 +1,6 @@
 //! Rules that are fine, odd or wrong.
 
-use crate::check::{Directory, assert_fine, json, tidegate};
+use crate::check::{Directory, assert_success, json, tidegate};
 
 const API: &str = "domain: api\nrules:\n  - { name: a, key: [user], limit: 5 per second }\n  - { name: b, match: { x: y }, limit: 9 per second }\n";
 const WEB: &str = "domain: web\nrules: [ { name: a, key: [user], limit: 5 per second } ]\n";
@@ -10,19 +10,19 @@ const WRONG: &str = "domain: api\nrules:\n  - { nme: a, name: b, limit: 5 per se
 const ODD: &str = "domain: api\napply: first\nrules:\n  - { name: a, limit: 5 per second }\n  - { name: b, limit: 9 per second }\n";
 
 #[test]
-fn fine() {
+fn valid_rules() {
     let directory = Directory::new();
     let api = directory.write("api.yaml", API);
     let run = tidegate(&["check", &api], "");
-    assert_fine(&run);
+    assert_success(&run);
     assert_eq!(run.out, "ok: 1 file, 1 domain, 2 rules, 0 warnings\n");
     directory.write("web.yml", WEB);
     directory.write("notes.txt", "not rules");
     let run = tidegate(&["check", directory.path()], "");
-    assert_fine(&run);
+    assert_success(&run);
     assert_eq!(run.out, "ok: 2 files, 2 domains, 3 rules, 0 warnings\n");
     let run = tidegate(&["check", "--format", "json", directory.path()], "");
-    assert_fine(&run);
+    assert_success(&run);
     let expected = serde_json::json!({
         "ok": true, "files": 2, "domains": 2, "rules": 3, "errors": 0, "warnings": 0, "diagnostics": [],
     });
@@ -30,7 +30,7 @@ fn fine() {
 }
 
 #[test]
-fn wrong() {
+fn invalid_rules() {
     let directory = Directory::new();
     let path = directory.write("api.yaml", WRONG);
     let run = tidegate(&["check", &path], "");
@@ -58,7 +58,7 @@ fn wrong() {
 }
 
 #[test]
-fn warnings_and_those_who_deny_them() {
+fn warnings_and_deny_warnings() {
     let directory = Directory::new();
     let path = directory.write("api.yaml", ODD);
     let run = tidegate(&["check", &path], "");
@@ -79,7 +79,7 @@ fn warnings_and_those_who_deny_them() {
 }
 
 #[test]
-fn files_that_do_not_go_together() {
+fn conflicting_files() {
     let directory = Directory::new();
     let (one, two) = (directory.write("a.yaml", API), directory.write("b.yaml", API));
     assert_eq!(tidegate(&["check", &one], "").code, Some(0));

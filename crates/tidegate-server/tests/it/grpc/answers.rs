@@ -55,7 +55,7 @@ async fn one_status_for_each_descriptor_in_order() {
 }
 
 #[tokio::test]
-async fn limits_that_the_protocol_has_no_words_for() {
+async fn limits_without_an_rls_unit() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
     let all = ["odd", "vast", "seat"].map(|key| descriptor(&[(key, "x")]));
@@ -71,7 +71,7 @@ async fn limits_that_the_protocol_has_no_words_for() {
 }
 
 #[tokio::test]
-async fn what_is_denied_charges_nothing_else() {
+async fn a_denied_request_charges_nothing() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
     let both = request([descriptor(&[("user", "1")]), descriptor(&[("closed", "x")])]);
@@ -84,7 +84,7 @@ async fn what_is_denied_charges_nothing_else() {
 }
 
 #[tokio::test]
-async fn domains_descriptors_and_keys_that_nobody_knows_are_not_limited() {
+async fn unknown_domains_descriptors_and_keys_are_not_limited() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
     let mut elsewhere = request([descriptor(&[("user", "1")])]);

@@ -2,7 +2,7 @@
 
 use tokio::time::timeout;
 
-use crate::grpc::raw::{Call, LONG, Raw, framed_request};
+use crate::grpc::raw::{Call, LONG, RawClient, framed_request};
 use crate::grpc::server::{OK, Server, ask, descriptor, request};
 
 const RULES: &str = "
@@ -14,7 +14,7 @@ rules:
 #[tokio::test]
 async fn idle_connections_are_closed() {
     let server = Server::with_rules(RULES).await;
-    let mut raw = Raw::connect(server.address).await;
+    let mut raw = RawClient::connect(server.address).await;
     let body = vec![framed_request(&request([descriptor(&[("user", "42")])]))];
     assert_eq!(raw.call(Call { body, ..Call::default() }).await.unwrap().status().0, "0");
     server.app.drain.begin();
@@ -25,18 +25,18 @@ async fn idle_connections_are_closed() {
 }
 
 #[tokio::test]
-async fn what_was_begun_is_finished() {
+async fn started_calls_are_finished() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
     let asked = || request([descriptor(&[("do", "nap")])]);
     assert_eq!(ask(&mut client, asked()).await.overall_code, OK);
     let mut other = client.clone();
     let held = tokio::spawn(async move { ask(&mut other, asked()).await.overall_code });
-    server.held(1).await;
+    server.wait_until_waiting(1).await;
     // One that is not held comes after it on the same connection.
     ask(&mut client, request([descriptor(&[("user", "42")])])).await;
     server.app.drain.begin();
-    server.hold_nobody();
+    server.release_all();
     assert_eq!(held.await.unwrap(), OK);
     drop(client);
     server.connections.close();

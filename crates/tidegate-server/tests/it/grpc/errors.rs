@@ -9,8 +9,8 @@ use tidegate_server::serve::Bounds;
 use tidegate_server::serve::rls::Details;
 use tonic::Code;
 
-use crate::grpc::raw::{Call, Raw, SHOULD_RATE_LIMIT, framed, framed_request};
-use crate::grpc::server::{OK, OVER_LIMIT, Server, ask, descriptor, refused, request};
+use crate::grpc::raw::{Call, RawClient, SHOULD_RATE_LIMIT, framed, framed_request};
+use crate::grpc::server::{OK, OVER_LIMIT, Server, ask, descriptor, call_error, request};
 
 const RULES: &str = "
 domain: api
@@ -23,7 +23,7 @@ fn good() -> Bytes {
     framed_request(&request([descriptor(&[("user", "42")])]))
 }
 
-async fn assert_still_served(raw: &mut Raw) {
+async fn assert_still_served(raw: &mut RawClient) {
     let answer = raw.call(Call { body: vec![good()], ..Call::default() }).await.unwrap();
     assert_eq!((answer.http.as_u16(), answer.status()), (200, ("0", "")), "{answer:?}");
     assert_eq!(answer.headers["content-type"], "application/grpc");
@@ -31,25 +31,25 @@ async fn assert_still_served(raw: &mut Raw) {
 }
 
 #[tokio::test]
-async fn what_a_request_needs() {
+async fn incomplete_requests() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
     let mut no_domain = request([descriptor(&[("user", "42")])]);
     no_domain.domain.clear();
-    let status = refused(&mut client, no_domain).await;
+    let status = call_error(&mut client, no_domain).await;
     assert_eq!(status.code(), Code::InvalidArgument);
     assert!(status.message().starts_with("rate limit domain must not be empty (hint: "));
-    let status = refused(&mut client, request([])).await;
+    let status = call_error(&mut client, request([])).await;
     assert_eq!(status.code(), Code::InvalidArgument);
     assert!(status.message().starts_with("rate limit descriptor list must not be empty (hint: "));
-    let status = refused(&mut client, request(vec![descriptor(&[]); 65])).await;
+    let status = call_error(&mut client, request(vec![descriptor(&[]); 65])).await;
     assert_eq!((status.code(), status.message().contains("more than 64")), (Code::InvalidArgument, true));
 }
 
 #[tokio::test]
-async fn what_is_no_call() {
+async fn invalid_calls() {
     let server = Server::with_rules(RULES).await;
-    let mut raw = Raw::connect(server.address).await;
+    let mut raw = RawClient::connect(server.address).await;
     let get = raw.call(Call { method: Method::GET, ..Call::default() }).await.unwrap();
     assert_eq!(get.http, 405);
     for headers in
@@ -80,9 +80,9 @@ async fn what_is_no_call() {
 }
 
 #[tokio::test]
-async fn bodies_that_are_no_message() {
+async fn invalid_bodies() {
     let server = Server::with_rules(RULES).await;
-    let mut raw = Raw::connect(server.address).await;
+    let mut raw = RawClient::connect(server.address).await;
     let whole = good();
     let half = whole.slice(..whole.len() - 1);
     let twice = Bytes::from([&whole[..], &whole[..]].concat());
@@ -112,9 +112,9 @@ async fn bodies_that_are_no_message() {
 
 /// What is refused by its first bytes is not waited for.
 #[tokio::test]
-async fn the_beginning_of_what_is_no_message() {
+async fn invalid_prefixes_are_rejected_early() {
     let server = Server::with_rules(RULES).await;
-    let mut raw = Raw::connect(server.address).await;
+    let mut raw = RawClient::connect(server.address).await;
     for (start, code) in [(&[0, 0xff, 0xff, 0xff, 0xff, 1], "8"), (&[1, 0, 0, 0, 9, 1], "13")] {
         let call = Call { body: vec![Bytes::copy_from_slice(start)], ends: false, ..Call::default() };
         assert_eq!(raw.call(call).await.unwrap().status().0, code);
@@ -123,11 +123,11 @@ async fn the_beginning_of_what_is_no_message() {
 }
 
 #[tokio::test]
-async fn rules_of_which_a_request_matches_too_many() {
+async fn too_many_matched_limits() {
     let rule = |number: usize| format!("  - {{ name: r{number}, limit: 5 per day }}\n");
     let rules: String = (0..65).map(rule).collect();
     let server = Server::with_rules(&format!("domain: api\nrules:\n{rules}")).await;
-    let status = refused(&mut server.client().await, request([descriptor(&[("user", "42")])])).await;
+    let status = call_error(&mut server.client().await, request([descriptor(&[("user", "42")])])).await;
     assert_eq!(status.code(), Code::Internal);
     assert_eq!(status.message(), "a request may touch 64 limits at most; let fewer rules match it");
 }
@@ -135,7 +135,7 @@ async fn rules_of_which_a_request_matches_too_many() {
 #[tokio::test]
 async fn a_body_in_pieces() {
     let server = Server::with_rules(RULES).await;
-    let mut raw = Raw::connect(server.address).await;
+    let mut raw = RawClient::connect(server.address).await;
     let whole = good();
     let bytes: Vec<Bytes> = whole.iter().map(|byte| Bytes::copy_from_slice(&[*byte])).collect();
     let then_nothing = vec![whole.slice(..7), whole.slice(7..), Bytes::new()];
@@ -152,9 +152,9 @@ async fn a_body_in_pieces() {
 
 /// A connection that has answered something. What a client says first has to come in time, too, which a machine that has
 /// other things to do may not manage at once.
-async fn accepted(server: &Server) -> Raw {
+async fn connect_and_call(server: &Server) -> RawClient {
     loop {
-        let mut raw = Raw::connect(server.address).await;
+        let mut raw = RawClient::connect(server.address).await;
         if raw.call(Call { body: vec![good()], ..Call::default() }).await.is_ok() {
             return raw;
         }
@@ -163,11 +163,11 @@ async fn accepted(server: &Server) -> Raw {
 
 /// Whatever is called, what comes to nothing is counted once.
 #[tokio::test]
-async fn calls_that_come_to_nothing_are_counted() {
+async fn failed_calls_are_counted() {
     let limits = "10 per day, ".repeat(30);
     let rules = format!("domain: api\nrules: [ {{ name: many, key: [user], limits: [ {limits} ] }} ]");
     let server = Server::with_rules(&rules).await;
-    let mut raw = Raw::connect(server.address).await;
+    let mut raw = RawClient::connect(server.address).await;
     let (check, watch) = ("/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch");
     let reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
     let three = ["a", "b", "c"].map(|user| descriptor(&[("user", user)]));
@@ -188,7 +188,7 @@ async fn calls_that_come_to_nothing_are_counted() {
         format!(r#"tidegate_requests_rejected_total{{protocol="grpc",reason="{reason}"}} {count}"#)
     };
     assert_eq!(
-        server.counted("tidegate_requests_rejected_total"),
+        server.metric_lines("tidegate_requests_rejected_total"),
         [
             line("internal", 2),
             line("invalid_argument", 3),
@@ -200,10 +200,10 @@ async fn calls_that_come_to_nothing_are_counted() {
 }
 
 #[tokio::test]
-async fn half_a_message_is_waited_for_and_not_for_ever() {
+async fn an_incomplete_message_times_out() {
     let bounds = Bounds { header_timeout: Duration::from_millis(100), ..Bounds::default() };
     let server = Server::with(RULES, bounds, Details::default()).await;
-    let mut raw = accepted(&server).await;
+    let mut raw = connect_and_call(&server).await;
     let half = || Call { body: vec![good().slice(..9)], ends: false, ..Call::default() };
     let answer = raw.call(half()).await.unwrap();
     assert_eq!(answer.status(), ("4", "the body took too long to arrive"));
@@ -213,9 +213,9 @@ async fn half_a_message_is_waited_for_and_not_for_ever() {
 }
 
 #[tokio::test]
-async fn a_request_is_held_for_as_long_as_the_client_waits() {
+async fn a_request_waits_until_the_client_deadline() {
     let server = Server::with_rules(RULES).await;
-    let mut raw = Raw::connect(server.address).await;
+    let mut raw = RawClient::connect(server.address).await;
     let body = || vec![framed_request(&request([descriptor(&[("do", "wait")])]))];
     let first = raw.call(Call { body: body(), ..Call::default() }).await.unwrap();
     assert_eq!(first.status().0, "0");
@@ -228,7 +228,7 @@ async fn a_request_is_held_for_as_long_as_the_client_waits() {
 
 /// Requests that are held pass when it is their turn.
 #[tokio::test]
-async fn requests_that_are_held_pass_in_the_end() {
+async fn waiting_requests_are_admitted() {
     let server = Server::with_rules(RULES).await;
     let client = server.client().await;
     let now_ns = || server.app.engine.clock().now().as_nanos();
@@ -246,23 +246,23 @@ async fn requests_that_are_held_pass_in_the_end() {
 
 /// Others pass those that are held, on the same connection.
 #[tokio::test]
-async fn requests_that_are_held_are_in_nobodys_way() {
+async fn waiting_requests_do_not_block_others() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
     let asked = || request([descriptor(&[("do", "wait")])]);
     assert_eq!(ask(&mut client, asked()).await.overall_code, OK);
     let mut other = client.clone();
     let held = tokio::spawn(async move { ask(&mut other, asked()).await.overall_code });
-    server.held(1).await;
+    server.wait_until_waiting(1).await;
     assert_eq!(ask(&mut client, request([descriptor(&[("user", "42")])])).await.overall_code, OK);
-    assert_eq!(server.app.engine.held(), 1);
-    server.hold_nobody();
+    assert_eq!(server.app.engine.waiting_requests(), 1);
+    server.release_all();
     assert_eq!(held.await.unwrap(), OK);
 }
 
 /// A client that goes away leaves the line: who came after it is not held up.
 #[tokio::test]
-async fn a_client_that_goes_away_leaves_the_line() {
+async fn a_disconnected_client_leaves_the_queue() {
     let rules = "
 domain: api
 rules:
@@ -272,18 +272,18 @@ rules:
     let mut client = server.client().await;
     let asked = || request([descriptor(&[("user", "42")])]);
     assert_eq!(ask(&mut client, asked()).await.overall_code, OK);
-    let mut gone = Raw::connect(server.address).await;
+    let mut gone = RawClient::connect(server.address).await;
     let body = vec![framed_request(&asked())];
     let held = tokio::spawn(async move {
         let _ = gone.call(Call { path: SHOULD_RATE_LIMIT, body, ..Call::default() }).await;
     });
-    server.held(1).await;
+    server.wait_until_waiting(1).await;
     // Behind it, the wait would be twice 40 minutes, and longer than an hour nobody waits.
     assert_eq!(ask(&mut client, asked()).await.overall_code, OVER_LIMIT);
     held.abort();
-    server.held(0).await;
+    server.wait_until_waiting(0).await;
     let next = tokio::spawn(async move { ask(&mut client, asked()).await.overall_code });
-    server.held(1).await;
-    server.hold_nobody();
+    server.wait_until_waiting(1).await;
+    server.release_all();
     assert_eq!(next.await.unwrap(), OK);
 }

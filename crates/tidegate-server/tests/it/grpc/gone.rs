@@ -41,7 +41,7 @@ struct Frame {
 impl Frames {
     /// Watches the server's health, with no other call. What a client says first has to come in time, too, which a machine
     /// that has other things to do may not manage at once.
-    async fn watching(server: &Server) -> Self {
+    async fn connect_watching(server: &Server) -> Self {
         loop {
             let stream = TcpStream::connect(server.address).await.unwrap();
             if let Ok(frames) = (Self { stream }).watch().await {
@@ -99,7 +99,7 @@ impl Frames {
     }
 
     /// The server asks whether anybody is there, or hangs up.
-    async fn is_asked(&mut self) -> Result<Frame> {
+    async fn expect_ping(&mut self) -> Result<Frame> {
         loop {
             let frame = self.next().await?;
             if frame.kind == PING && frame.flags & ACK == 0 {
@@ -110,24 +110,24 @@ impl Frames {
 }
 
 #[tokio::test]
-async fn who_says_that_it_is_there_stays() {
+async fn a_client_that_answers_pings_stays() {
     let bounds = Bounds { idle_timeout: SOON, header_timeout: LONG, ..Bounds::default() };
     let server = Server::with(RULES, bounds, Details::default()).await;
-    let mut watching = Frames::watching(&server).await;
+    let mut watching = Frames::connect_watching(&server).await;
     for _ in 0..3 {
-        let ping = watching.is_asked().await.expect("it is asked whether it is there");
+        let ping = watching.expect_ping().await.expect("it is asked whether it is there");
         watching.send(Frame { flags: ACK, ..ping }).await.unwrap();
     }
-    watching.is_asked().await.expect("it is asked again");
+    watching.expect_ping().await.expect("it is asked again");
 }
 
 #[tokio::test]
-async fn who_does_not_is_hung_up_on() {
+async fn a_client_that_ignores_pings_is_disconnected() {
     let bounds = Bounds { idle_timeout: SOON, header_timeout: SOON, ..Bounds::default() };
     let server = Server::with(RULES, bounds, Details::default()).await;
-    let mut watching = Frames::watching(&server).await;
-    watching.is_asked().await.expect("it is asked whether it is there");
-    assert!(watching.is_asked().await.is_err(), "it is asked once");
+    let mut watching = Frames::connect_watching(&server).await;
+    watching.expect_ping().await.expect("it is asked whether it is there");
+    assert!(watching.expect_ping().await.is_err(), "it is asked once");
     server.connections.close();
     timeout(LONG, server.connections.wait()).await.expect("the connection is over");
 }

@@ -8,12 +8,12 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use crate::grpc::raw::{Call, Raw, framed};
+use crate::grpc::raw::{Call, RawClient, framed};
 use crate::grpc::server::Server;
 
 const RULES: &str = "domain: api\nrules: []";
 
-fn of(service: &str) -> HealthCheckRequest {
+fn health_request(service: &str) -> HealthCheckRequest {
     HealthCheckRequest { service: service.to_owned() }
 }
 
@@ -22,10 +22,10 @@ async fn the_server_and_each_of_its_services() {
     let server = Server::with_rules(RULES).await;
     let mut client = HealthClient::new(server.channel().await);
     for service in ["", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService", "grpc.health.v1.Health"] {
-        let answer = client.check(of(service)).await.unwrap().into_inner();
+        let answer = client.check(health_request(service)).await.unwrap().into_inner();
         assert_eq!(answer.status(), ServingStatus::Serving, "{service}");
     }
-    let status = client.check(of("nope")).await.unwrap_err();
+    let status = client.check(health_request("nope")).await.unwrap_err();
     assert_eq!(status.code(), Code::NotFound);
     assert!(status.message().contains("there is no service `nope`"));
 }
@@ -38,9 +38,9 @@ struct HealthListResponse {
 }
 
 #[tokio::test]
-async fn all_of_them_in_one_answer() {
+async fn list_returns_all_services() {
     let server = Server::with_rules(RULES).await;
-    let mut raw = Raw::connect(server.address).await;
+    let mut raw = RawClient::connect(server.address).await;
     let call = Call { path: "/grpc.health.v1.Health/List", body: vec![framed(b"")], ..Call::default() };
     let answer = raw.call(call).await.unwrap();
     assert_eq!(answer.status().0, "0");
@@ -50,11 +50,11 @@ async fn all_of_them_in_one_answer() {
 }
 
 #[tokio::test]
-async fn a_watcher_hears_of_the_end() {
+async fn a_watcher_is_told_of_the_drain() {
     let server = Server::with_rules(RULES).await;
     let mut client = HealthClient::new(server.channel().await);
-    let mut watched = client.watch(of("")).await.unwrap().into_inner();
-    let mut unknown = client.watch(of("nope")).await.unwrap().into_inner();
+    let mut watched = client.watch(health_request("")).await.unwrap().into_inner();
+    let mut unknown = client.watch(health_request("nope")).await.unwrap().into_inner();
     assert_eq!(watched.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
     assert_eq!(unknown.message().await.unwrap().unwrap().status(), ServingStatus::ServiceUnknown);
     server.app.drain.begin();

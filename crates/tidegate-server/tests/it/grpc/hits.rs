@@ -5,7 +5,7 @@ use envoy_types::pb::google::protobuf::UInt64Value;
 
 use tonic::Code;
 
-use crate::grpc::server::{OK, OVER_LIMIT, Server, ask, descriptor, refused, request};
+use crate::grpc::server::{OK, OVER_LIMIT, Server, ask, descriptor, call_error, request};
 
 const RULES: &str = "
 domain: api
@@ -17,12 +17,12 @@ fn hits(user: &str, value: u64) -> RateLimitDescriptor {
     RateLimitDescriptor { hits_addend: Some(UInt64Value { value }), ..descriptor(&[("user", user)]) }
 }
 
-fn given_back(user: &str, value: u64) -> RateLimitDescriptor {
+fn refunded_hits(user: &str, value: u64) -> RateLimitDescriptor {
     RateLimitDescriptor { is_negative_hits: true, ..hits(user, value) }
 }
 
 #[tokio::test]
-async fn of_the_request_and_of_the_descriptor() {
+async fn request_hits_and_descriptor_hits() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
     let mut asked = request([descriptor(&[("user", "a")]), hits("b", 7), hits("c", 0)]);
@@ -43,7 +43,7 @@ async fn of_the_request_and_of_the_descriptor() {
 }
 
 #[tokio::test]
-async fn a_look_changes_nothing() {
+async fn a_peek_charges_nothing() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
     for _ in 0..20 {
@@ -53,25 +53,25 @@ async fn a_look_changes_nothing() {
 }
 
 #[tokio::test]
-async fn hits_that_are_given_back() {
+async fn hits_are_refunded() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
     let spent = ask(&mut client, request([hits("a", 10)])).await;
     assert_eq!((spent.overall_code, spent.statuses[0].limit_remaining), (OK, 0));
-    let back = ask(&mut client, request([given_back("a", 4)])).await;
+    let back = ask(&mut client, request([refunded_hits("a", 4)])).await;
     assert_eq!((back.overall_code, back.statuses[0].code, back.statuses[0].limit_remaining), (OK, OK, 4));
     // More than was ever charged.
-    let back = ask(&mut client, request([given_back("a", 1_000)])).await;
+    let back = ask(&mut client, request([refunded_hits("a", 1_000)])).await;
     assert_eq!((back.overall_code, back.statuses[0].limit_remaining), (OK, 10));
 }
 
 #[tokio::test]
-async fn some_are_given_back_and_others_charged() {
+async fn refunds_and_charges_in_one_request() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
     ask(&mut client, request([hits("a", 10), hits("b", 9)])).await;
     let mixed =
-        || request([given_back("a", 1), hits("b", 1), given_back("a", 1), descriptor(&[("user", "c")])]);
+        || request([refunded_hits("a", 1), hits("b", 1), refunded_hits("a", 1), descriptor(&[("user", "c")])]);
     let answer = ask(&mut client, mixed()).await;
     assert_eq!(answer.overall_code, OK);
     assert_eq!(answer.statuses.iter().map(|status| status.limit_remaining).collect::<Vec<_>>(), [2, 0, 2, 9]);
@@ -87,7 +87,7 @@ async fn some_are_given_back_and_others_charged() {
 
 /// A request that is held gives back once, when it is decided.
 #[tokio::test]
-async fn they_are_given_back_once() {
+async fn a_waiting_request_refunds_once() {
     let rules = "
 domain: api
 rules:
@@ -97,27 +97,27 @@ rules:
     let server = Server::with_rules(rules).await;
     let mut client = server.client().await;
     ask(&mut client, request([hits("a", 10), descriptor(&[("slow", "x")])])).await;
-    let answer = ask(&mut client, request([given_back("a", 3), descriptor(&[("slow", "x")])])).await;
+    let answer = ask(&mut client, request([refunded_hits("a", 3), descriptor(&[("slow", "x")])])).await;
     assert_eq!((answer.overall_code, answer.statuses[0].limit_remaining), (OK, 3));
 }
 
 /// What is given back is counted as such; that the server then looks how the limits stand is nobody's peek.
 #[tokio::test]
-async fn what_is_given_back_is_counted() {
+async fn refunds_are_counted() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
     ask(&mut client, request([hits("a", 10)])).await;
-    ask(&mut client, request([given_back("a", 4)])).await;
-    ask(&mut client, request([given_back("a", 1), hits("b", 1)])).await;
+    ask(&mut client, request([refunded_hits("a", 4)])).await;
+    ask(&mut client, request([refunded_hits("a", 1), hits("b", 1)])).await;
     assert_eq!(
-        server.counted("tidegate_operations_total"),
+        server.metric_lines("tidegate_operations_total"),
         [r#"tidegate_operations_total{operation="refund",result="done"} 2"#]
     );
 }
 
 /// 30 limits for each user: those of three are too many for one request, wherever they stand in it.
 #[tokio::test]
-async fn too_many_limits_to_give_back_and_nothing_is_charged() {
+async fn too_many_limits_to_refund_charge_nothing() {
     let limits = "10 per day, ".repeat(30);
     let rules = format!(
         "domain: api\nrules: [ {{ name: few, key: [few], missing: skip, limit: 10 per day }}, \
@@ -127,15 +127,15 @@ async fn too_many_limits_to_give_back_and_nothing_is_charged() {
     let mut client = server.client().await;
     let few =
         || RateLimitDescriptor { hits_addend: Some(UInt64Value { value: 3 }), ..descriptor(&[("few", "x")]) };
-    let all_back = || ["a", "b", "c"].map(|user| given_back(user, 1));
+    let all_back = || ["a", "b", "c"].map(|user| refunded_hits(user, 1));
     for asked in [request(all_back()), request(all_back().into_iter().chain([few()]))] {
-        let status = refused(&mut client, asked).await;
+        let status = call_error(&mut client, asked).await;
         assert_eq!(status.code(), Code::Internal, "{status:?}");
     }
-    let answer = ask(&mut client, request([few(), given_back("a", 1)])).await;
+    let answer = ask(&mut client, request([few(), refunded_hits("a", 1)])).await;
     assert_eq!((answer.overall_code, answer.statuses[0].limit_remaining), (OK, 7), "only this was charged");
     assert_eq!(
-        server.counted("tidegate_requests_rejected_total"),
+        server.metric_lines("tidegate_requests_rejected_total"),
         [r#"tidegate_requests_rejected_total{protocol="grpc",reason="too_many_limits"} 2"#]
     );
 }

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::grpc::raw::{Call, LONG, Raw, SHOULD_RATE_LIMIT, framed_request};
+use crate::grpc::raw::{Call, LONG, RawClient, SHOULD_RATE_LIMIT, framed_request};
 use crate::grpc::server::{OK, Server, ask, descriptor, request};
 
 const RULES: &str = "
@@ -40,7 +40,7 @@ async fn assert_closed(server: &Server, bytes: &[u8]) {
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 #[tokio::test]
-async fn what_is_not_http2() {
+async fn other_protocols_are_closed() {
     let server = Server::with_rules(RULES).await;
     let garbage: Vec<u8> = (0..=255).cycle().take(5_000).collect();
     let unsettled = [PREFACE, &[0, 0, 0, 0xff, 0, 0, 0, 0, 0]].concat();
@@ -61,7 +61,7 @@ async fn what_is_not_http2() {
 const SHORT: Duration = Duration::from_millis(50);
 
 #[tokio::test]
-async fn who_says_nothing_is_not_waited_for() {
+async fn silent_connections_time_out() {
     let bounds = Bounds { header_timeout: SHORT, idle_timeout: SHORT, ..Bounds::default() };
     let server = Server::with(RULES, bounds, Details::default()).await;
     assert_closed(&server, b"").await;
@@ -72,13 +72,13 @@ async fn who_says_nothing_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn who_is_idle_is_told_to_go_and_goes() {
+async fn idle_clients_get_goaway() {
     // Whoever is told to go has all the time to do so.
     let bounds =
         Bounds { header_timeout: Duration::from_secs(3_600), idle_timeout: SHORT, ..Bounds::default() };
     let server = Server::with(RULES, bounds, Details::default()).await;
     let raw = loop {
-        let mut raw = Raw::connect(server.address).await;
+        let mut raw = RawClient::connect(server.address).await;
         let body = vec![framed_request(&request([descriptor(&[("user", "42")])]))];
         // It fails if the machine had other things to do: then it was idle before it asked anything.
         if let Ok(answer) = raw.call(Call { body, ..Call::default() }).await {
@@ -91,7 +91,7 @@ async fn who_is_idle_is_told_to_go_and_goes() {
 }
 
 #[tokio::test]
-async fn streams_that_are_given_up() {
+async fn reset_streams() {
     let server = Server::with_rules(RULES).await;
     let stream = TcpStream::connect(server.address).await.unwrap();
     let (h2, connection) = h2::client::handshake(stream).await.unwrap();
@@ -124,17 +124,17 @@ async fn streams_that_are_given_up() {
 
 /// Bodies that never end take only so much memory, whoever sends them.
 #[tokio::test]
-async fn bodies_without_end() {
+async fn endless_bodies_use_bounded_memory() {
     // None is turned away because it takes long.
     let bounds = Bounds { header_timeout: Duration::from_secs(3_600), ..Bounds::default() };
     let server = Server::with(RULES, bounds, Details::default()).await;
-    let raw = Raw::connect(server.address).await;
+    let raw = RawClient::connect(server.address).await;
     // Each has all but the last byte of the largest message there may be.
     let start = [0, 0, 0x10, 0, 0].into_iter().chain(std::iter::repeat_n(b'x', (1 << 20) - 1));
     let start = bytes::Bytes::from(start.collect::<Vec<u8>>());
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..5 {
-        let mut raw = raw.another();
+        let mut raw = raw.clone_connection();
         let call = Call { body: vec![start.clone()], ends: false, ..Call::default() };
         calls.spawn(async move { raw.call(call).await });
     }
@@ -147,20 +147,20 @@ async fn bodies_without_end() {
 
 /// Requests that are held take only so much memory, and give it back when they are given up.
 #[tokio::test]
-async fn requests_that_are_held() {
+async fn waiting_requests_use_bounded_memory() {
     let server = Server::with_rules(RULES).await;
-    let raw = Raw::connect(server.address).await;
+    let raw = RawClient::connect(server.address).await;
     let long = "x".repeat(900_000);
     let large = |entry| vec![framed_request(&request([descriptor(&[("user", &long), entry])]))];
     let mut answers = Vec::new();
     let mut held = tokio::task::JoinSet::new();
     while answers.len() < 2 {
-        let (mut raw, held_before) = (raw.another(), server.app.engine.held());
+        let (mut raw, held_before) = (raw.clone_connection(), server.app.engine.waiting_requests());
         let call = Call { body: large(("do", "wait")), ..Call::default() };
         held.spawn(async move { raw.call(call).await.unwrap() });
         // It is held, or answered.
         let decided = async {
-            while server.app.engine.held() == held_before {
+            while server.app.engine.waiting_requests() == held_before {
                 if let Some(answer) = held.try_join_next() {
                     answers.push(answer.unwrap());
                     break;
@@ -178,7 +178,7 @@ async fn requests_that_are_held() {
     held.shutdown().await;
     let room = async {
         while raw
-            .another()
+            .clone_connection()
             .call(Call { body: large(("do", "pass")), ..Call::default() })
             .await
             .unwrap()
@@ -191,16 +191,16 @@ async fn requests_that_are_held() {
 
 /// What was read from a message may be larger than the message, and counts too.
 #[tokio::test]
-async fn requests_that_are_held_and_have_many_parts() {
+async fn waiting_requests_with_many_entries() {
     let server = Server::with_rules(RULES).await;
-    let raw = Raw::connect(server.address).await;
+    let raw = RawClient::connect(server.address).await;
     let parts = [("", ""); 64];
     let many = std::iter::repeat_n(descriptor(&parts), 63).chain([descriptor(&[("do", "queue")])]);
     let body = framed_request(&request(many));
     assert!(100 * body.len() < KEPT_BYTES_MAX, "the messages alone would fit");
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..100 {
-        let mut raw = raw.another();
+        let mut raw = raw.clone_connection();
         let call = Call { body: vec![body.clone()], ..Call::default() };
         calls.spawn(async move { raw.call(call).await });
     }
@@ -215,7 +215,7 @@ async fn requests_that_are_held_and_have_many_parts() {
 
 /// Who does not read the answers is not written to without end, and holds nobody up.
 #[tokio::test]
-async fn who_does_not_read() {
+async fn a_client_that_does_not_read() {
     let server = Server::with_rules(RULES).await;
     let stream = TcpStream::connect(server.address).await.unwrap();
     let (h2, connection) =

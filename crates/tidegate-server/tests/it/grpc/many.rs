@@ -1,6 +1,6 @@
 //! Many streams at once: the limit is exact.
 
-use crate::grpc::raw::{Call, Raw, framed_request};
+use crate::grpc::raw::{Call, RawClient, framed_request};
 use crate::grpc::server::{OK, OVER_LIMIT, Server, ask, descriptor, request};
 
 const RULES: &str = "
@@ -10,7 +10,7 @@ rules:
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_thousand_on_one_connection() {
+async fn a_thousand_streams_on_one_connection() {
     let server = Server::with_rules(RULES).await;
     let client = server.client().await;
     let calls = (0..1_000).map(|_| {
@@ -29,7 +29,7 @@ async fn a_thousand_on_one_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn on_many_connections_of_many_streams() {
+async fn many_connections_with_many_streams() {
     let server = Server::with_rules(RULES).await;
     let mut tasks = Vec::new();
     for _ in 0..8 {
@@ -55,14 +55,14 @@ async fn on_many_connections_of_many_streams() {
 
 /// More streams than there may be at a time wait at the client, and all are answered.
 #[tokio::test]
-async fn as_many_as_there_may_be() {
+async fn more_streams_than_allowed() {
     let server = Server::with_rules(RULES).await;
-    let mut raw = Raw::connect(server.address).await;
+    let mut raw = RawClient::connect(server.address).await;
     // With the first answer it has been told how many there may be.
     let body = || vec![framed_request(&request([descriptor(&[("user", "first")])]))];
     assert_eq!(raw.call(Call { body: body(), ..Call::default() }).await.unwrap().status(), ("0", ""));
     let calls = (0..600).map(|user: u32| {
-        let mut raw = raw.another();
+        let mut raw = raw.clone_connection();
         let body = vec![framed_request(&request([descriptor(&[("user", &user.to_string())])]))];
         tokio::spawn(async move { raw.call(Call { body, ..Call::default() }).await.unwrap() })
     });

@@ -55,7 +55,7 @@ fn assert_plain(answer: &RateLimitResponse) {
 }
 
 #[tokio::test]
-async fn what_is_denied_tells_the_client() {
+async fn denied_answers_annotate_the_client() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
     let [first, second] = twice(&mut client, "hard").await;
@@ -80,7 +80,7 @@ async fn what_is_denied_tells_the_client() {
 
 /// What passes is OK, and the upstream gets to know; only of a soft limit the client does too.
 #[tokio::test]
-async fn what_passes_tells_the_upstream() {
+async fn allowed_answers_annotate_the_upstream() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
     for (what, decision, rule, code) in [
@@ -106,7 +106,7 @@ async fn what_passes_tells_the_upstream() {
 }
 
 #[tokio::test]
-async fn what_rules_carry_along() {
+async fn rule_metadata_is_returned() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
     let [first, _] = twice(&mut client, "carry").await;
@@ -116,7 +116,7 @@ async fn what_rules_carry_along() {
 }
 
 #[tokio::test]
-async fn all_or_nothing() {
+async fn details_all_and_off() {
     let off = Server::with(RULES, Bounds::default(), Details::Off).await;
     let [_, denied] = twice(&mut off.client().await, "hard").await;
     assert_eq!(denied.overall_code, OVER_LIMIT);

@@ -5,7 +5,7 @@ use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descri
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
 use tonic::Code;
 
-use crate::grpc::server::{OK, OVER_LIMIT, Server, ask, descriptor, refused, request};
+use crate::grpc::server::{OK, OVER_LIMIT, Server, ask, descriptor, call_error, request};
 
 const RULES: &str = "
 domain: api
@@ -19,7 +19,7 @@ fn limited(user: &str, requests_per_unit: u32, unit: i32) -> RateLimitDescriptor
 }
 
 #[tokio::test]
-async fn a_descriptor_with_a_limit_is_counted_by_it_alone() {
+async fn a_request_limit_replaces_the_rules() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
     let year = Unit::Year as i32;
@@ -39,7 +39,7 @@ async fn a_descriptor_with_a_limit_is_counted_by_it_alone() {
 }
 
 #[tokio::test]
-async fn it_needs_no_rule_and_no_domain() {
+async fn a_request_limit_needs_no_rule() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
     let mut elsewhere = request([limited("a", 1, Unit::Year as i32)]);
@@ -51,7 +51,7 @@ async fn it_needs_no_rule_and_no_domain() {
 }
 
 #[tokio::test]
-async fn every_unit_and_those_that_are_none() {
+async fn valid_and_invalid_units() {
     let server = Server::with_rules(RULES).await;
     let mut client = server.client().await;
     for unit in 1..=7 {
@@ -59,7 +59,7 @@ async fn every_unit_and_those_that_are_none() {
         assert_eq!(answer.statuses[0].current_limit.as_ref().unwrap().unit, unit);
     }
     for unit in [0, 8, -1, i32::MAX] {
-        let status = refused(&mut client, request([limited("u", 1, unit)])).await;
+        let status = call_error(&mut client, request([limited("u", 1, unit)])).await;
         assert_eq!(status.code(), Code::InvalidArgument);
         assert!(status.message().contains("which is none (hint: SECOND is 1"), "{}", status.message());
     }
@@ -69,7 +69,7 @@ async fn every_unit_and_those_that_are_none() {
 
 /// A rule may be called what it likes, and is a rule.
 #[tokio::test]
-async fn a_rule_by_the_name_of_override_is_a_rule() {
+async fn a_rule_may_be_named_override() {
     let rules = "domain: api\nrules: [ { name: override, key: [user], missing: skip, limit: 5 per day } ]";
     let server = Server::with_rules(rules).await;
     let mut client = server.client().await;

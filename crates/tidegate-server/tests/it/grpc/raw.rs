@@ -15,7 +15,7 @@ pub const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitServic
 /// No test waits for longer than this.
 pub const LONG: Duration = Duration::from_secs(60);
 
-pub struct Raw {
+pub struct RawClient {
     pub h2: SendRequest<Bytes>,
     pub closed: tokio::task::JoinHandle<Result<(), h2::Error>>,
 }
@@ -60,7 +60,7 @@ pub fn framed_request(request: &RateLimitRequest) -> Bytes {
     framed(&request.encode_to_vec())
 }
 
-impl Raw {
+impl RawClient {
     pub async fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
         // Room for many small answers at once, which a client of h2 takes for an attack if it has little.
@@ -71,7 +71,7 @@ impl Raw {
     }
 
     /// The same connection, for one more call at a time.
-    pub fn another(&self) -> Self {
+    pub fn clone_connection(&self) -> Self {
         Self { h2: self.h2.clone(), closed: tokio::spawn(async { Ok(()) }) }
     }
 

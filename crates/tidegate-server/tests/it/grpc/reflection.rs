@@ -19,7 +19,7 @@ fn names(files: &[Vec<u8>]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_question() {
+async fn every_request_type() {
     let server = Server::with_rules(RULES).await;
     let mut client = ServerReflectionClient::new(server.channel().await);
     let extension = ExtensionRequest { containing_type: "x".to_owned(), extension_number: 1 };
@@ -60,7 +60,7 @@ async fn every_question() {
 }
 
 #[tokio::test]
-async fn the_older_version_too_and_many_questions_on_one_stream() {
+async fn v1alpha_and_many_requests_on_one_stream() {
     let server = Server::with_rules(RULES).await;
     let mut client = v1alpha::server_reflection_client::ServerReflectionClient::new(server.channel().await);
     let message_request =

@@ -10,7 +10,7 @@ use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::R
 use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use tidegate::rules;
 use tidegate_server::serve::grpc::Grpc;
-use tidegate_server::serve::listening::{Address, LettingIn, Listener};
+use tidegate_server::serve::listening::{Address, AcceptOptions, Listener};
 use tidegate_server::serve::rls::Details;
 use tidegate_server::serve::{App, Bounds, Protocol};
 use tokio::time::{sleep, timeout};
@@ -45,8 +45,8 @@ impl Server {
             Listener::bind(Protocol::Grpc, &"127.0.0.1:0".parse().unwrap()).await.unwrap().unwrap();
         let &Address::Tcp(address) = listener.address() else { panic!("{}", listener.address()) };
         let connections = TaskTracker::new();
-        let grpc = Grpc::with(Arc::clone(&app), bounds, details);
-        let letting_in = LettingIn { connections_max: 100, tls: None, tasks: connections.clone() };
+        let grpc = Grpc::with_options(Arc::clone(&app), bounds, details);
+        let letting_in = AcceptOptions { connections_max: 100, tls: None, tasks: connections.clone() };
         tokio::spawn(listener.run(Arc::clone(&app), grpc, letting_in));
         Self { address, app, connections }
     }
@@ -60,22 +60,22 @@ impl Server {
     }
 
     /// Waits until so many requests are in line.
-    pub async fn held(&self, count: u64) {
+    pub async fn wait_until_waiting(&self, count: u64) {
         let in_line = async {
-            while self.app.engine.held() != count {
+            while self.app.engine.waiting_requests() != count {
                 sleep(LOOK_EVERY).await;
             }
         };
-        timeout(LONG, in_line).await.unwrap_or_else(|_| panic!("{} in line", self.app.engine.held()));
+        timeout(LONG, in_line).await.unwrap_or_else(|_| panic!("{} in line", self.app.engine.waiting_requests()));
     }
 
     /// Takes all rules away, so that whoever is held goes on, at a moment that a test chooses and no clock.
-    pub fn hold_nobody(&self) {
+    pub fn release_all(&self) {
         self.app.engine.replace(Vec::new()).unwrap();
     }
 
     /// The lines of a metric.
-    pub fn counted(&self, metric: &str) -> Vec<String> {
+    pub fn metric_lines(&self, metric: &str) -> Vec<String> {
         let page = self.app.metrics_page();
         page.lines().filter(|line| line.starts_with(metric)).map(str::to_owned).collect()
     }
@@ -98,6 +98,6 @@ pub async fn ask(client: &mut Client, request: RateLimitRequest) -> RateLimitRes
     client.should_rate_limit(request).await.unwrap().into_inner()
 }
 
-pub async fn refused(client: &mut Client, request: RateLimitRequest) -> tonic::Status {
+pub async fn call_error(client: &mut Client, request: RateLimitRequest) -> tonic::Status {
     client.should_rate_limit(request).await.unwrap_err()
 }

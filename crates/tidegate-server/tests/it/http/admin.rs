@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::server::Start;
+use super::server::ServerOptions;
 use super::*;
 
 const USER: &str = r#"{"domain": "api", "attributes": {"user": "42"}}"#;
@@ -11,7 +11,7 @@ const BOTH: &str = r#"{"domain": "api", "attributes": {"user": "42"}, "cost": 2}
 #[test]
 fn refunds_and_resets() {
     let server = Server::new(RULES);
-    let mut admin = Client::to(server.admin);
+    let mut admin = Client::connect(server.admin);
     let remaining =
         || post(&server, "/v1/peek", &USER.replace("}}", "}, \"cost\": 0}")).json()["remaining"].clone();
     assert_eq!(post(&server, "/v1/check", BOTH).status, 200);
@@ -27,7 +27,7 @@ fn refunds_and_resets() {
 }
 
 #[test]
-fn what_was_not_refunded_or_reset_is_not_said_to_be() {
+fn failed_refunds_and_resets_are_reported() {
     let server = Server::new(
         "
 domain: api
@@ -39,7 +39,7 @@ rules:
   - { name: rated, match: { rated: { exists: true } }, key: [job], limit: 9 per hour, missing: deny }
 ",
     );
-    let mut admin = Client::to(server.admin);
+    let mut admin = Client::connect(server.admin);
     let job = r#"{"domain": "api", "attributes": {"job": "1"}}"#;
     let both = r#"{"domain": "api", "attributes": {"job": "1", "rated": "1"}}"#;
     let no_key = r#"{"domain": "api", "attributes": {"rated": "1"}}"#;
@@ -78,7 +78,7 @@ rules:
   - { name: moved, limit: 50 per hour, action: { elastic: { min: 10, max: 100, signal: spare capacity } } }
 ",
     );
-    let mut admin = Client::to(server.admin);
+    let mut admin = Client::connect(server.admin);
     assert_eq!(admin.get("/v1/signals").body, r#"{"signals":[{"name":"spare capacity","level":null}]}"#);
     let path = "/v1/signals/spare%20capacity";
     assert_eq!(admin.get(path).body, r#"{"name":"spare capacity","level":null}"#);
@@ -104,7 +104,7 @@ fn the_rules_in_force() {
     let server = Server::new(&format!(
         "{RULES}---\ndomain: other\nrules:\n  - {{ name: one, limit: 1 per hour, action: shadow }}\n"
     ));
-    let mut admin = Client::to(server.admin);
+    let mut admin = Client::connect(server.admin);
     let all = admin.get("/v1/rules").json();
     assert_eq!(
         all["domains"],
@@ -161,7 +161,7 @@ descriptors:
       - { key: path, value: /login, rate_limit: { unit: minute, requests_per_unit: 5 } }
 ",
     );
-    let mut admin = Client::to(server.admin);
+    let mut admin = Client::connect(server.admin);
     for domain in ["two+words", "two%20words"] {
         let page = admin.get(&format!("/v1/rules?domain={domain}")).json();
         assert_eq!(
@@ -191,7 +191,7 @@ fn a_page_of_rules_is_bounded() {
     };
     let rules: String = (0..400).map(rule).collect();
     let server = Server::new(&format!("domain: api\nrules:\n{rules}"));
-    let mut admin = Client::to(server.admin);
+    let mut admin = Client::connect(server.admin);
     let (mut offset, mut seen) = (0, 0);
     loop {
         let page = admin.get(&format!("/v1/rules?limit=1000&offset={offset}"));
@@ -210,23 +210,23 @@ fn a_page_of_rules_is_bounded() {
 }
 
 #[test]
-fn a_reload_is_asked_for() {
+fn reload() {
     let server = Server::new(RULES);
-    let mut asked = server.app.reloads.take_asked().unwrap();
+    let mut asked = server.app.reloads.take_receiver().unwrap();
     let answering = server.runtime.spawn(async move {
         use tidegate::rules::Reload;
         use tidegate_server::serve::listening::CertificateReload;
-        use tidegate_server::serve::reloads::Reloaded;
+        use tidegate_server::serve::reloads::ReloadResult;
         let broken =
             tidegate::rules::parse("broken.yaml", "domain: api\nrules: [ { name: a, limit: 5 per minut } ]");
         for rules in
-            [Reload::Unchanged, Reload::Replaced(Default::default()), Reload::Kept(broken.unwrap_err())]
+            [Reload::Unchanged, Reload::Replaced(Default::default()), Reload::Rejected(broken.unwrap_err())]
         {
             let answer = asked.recv().await.unwrap();
-            let _ = answer.send(Reloaded { rules, certificate: CertificateReload::Unchanged });
+            let _ = answer.send(ReloadResult { rules, certificate: CertificateReload::Unchanged });
         }
     });
-    let mut admin = Client::to(server.admin);
+    let mut admin = Client::connect(server.admin);
     // As `curl -X POST` has it.
     admin.send("POST /v1/reload HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n");
     let unchanged = admin.reply();
@@ -241,9 +241,9 @@ fn a_reload_is_asked_for() {
 }
 
 #[test]
-fn a_page_of_another_site_is_refused() {
+fn cross_site_requests_are_rejected() {
     let server = Server::new(RULES);
-    let mut admin = Client::to(server.admin);
+    let mut admin = Client::connect(server.admin);
     for header in [
         "content-type: text/plain",
         "content-type: application/x-www-form-urlencoded",
@@ -268,10 +268,10 @@ fn a_page_of_another_site_is_refused() {
 }
 
 #[test]
-fn a_token_is_to_be_shown() {
+fn a_token_is_required() {
     let token = Some("s3cret".parse().unwrap());
-    let server = Server::with(RULES, Start { token, ..Start::default() });
-    let mut admin = Client::to(server.admin);
+    let server = Server::with(RULES, ServerOptions { token, ..ServerOptions::default() });
+    let mut admin = Client::connect(server.admin);
     let wrong = [
         "x: y",
         "authorization: Bearer wrong",
@@ -311,9 +311,9 @@ fn a_token_is_to_be_shown() {
 }
 
 #[test]
-fn decisions_are_on_the_other_listener() {
+fn decisions_are_not_on_the_admin_listener() {
     let server = Server::new(RULES);
-    let mut admin = Client::to(server.admin);
+    let mut admin = Client::connect(server.admin);
     admin.post("/v1/check", USER).assert_problem(404, &["/v1/reset"]);
     for path in ["/v1/reset", "/v1/refund", "/v1/reload"] {
         let response = admin.get(path);

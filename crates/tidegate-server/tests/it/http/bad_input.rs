@@ -3,9 +3,9 @@
 use super::*;
 
 #[test]
-fn what_is_wrong_with_a_body_and_where() {
+fn invalid_bodies() {
     let server = Server::new(RULES);
-    let mut client = Client::to(server.http);
+    let mut client = Client::connect(server.http);
     let deep = "[".repeat(100_000);
     let cases: [(&[u8], &[&str]); 18] = [
         (
@@ -58,16 +58,16 @@ fn a_value_of_a_megabyte() {
     let frame = of(0).len();
     assert_eq!(post(&server, "/v1/check", &of((1 << 20) - frame)).status, 200, "as large as may be");
     for bytes in [(1 << 20) - frame + 1, 5 << 20] {
-        let mut client = Client::to(server.http);
+        let mut client = Client::connect(server.http);
         client.post("/v1/check", of(bytes)).assert_problem(413, &["the body is larger than 1048576 bytes"]);
-        assert_eq!(client.rest(), "", "and the connection is closed");
+        assert_eq!(client.read_to_end(), "", "and the connection is closed");
     }
 }
 
 #[test]
-fn types_of_bodies() {
+fn content_types() {
     let server = Server::new(RULES);
-    let mut client = Client::to(server.http);
+    let mut client = Client::connect(server.http);
     let body = br#"{"domain": "api", "attributes": {}}"#;
     for header in [
         "content-type: application/json",
@@ -87,7 +87,7 @@ fn types_of_bodies() {
 }
 
 #[test]
-fn what_is_no_http() {
+fn invalid_http() {
     let server = Server::new(RULES);
     for bytes in [
         &b"*1\r\n$4\r\nPING\r\n"[..],
@@ -98,21 +98,21 @@ fn what_is_no_http() {
         b"POST /v1/check HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     ] {
-        let mut client = Client::to(server.http);
+        let mut client = Client::connect(server.http);
         client.send(bytes);
         client.send(b"\r\n\r\n");
-        let said = client.rest();
+        let said = client.read_to_end();
         assert!(said.is_empty() || said.starts_with("HTTP/1.1 400 "), "{bytes:?}: {said}");
     }
-    assert_eq!(Client::to(server.http).get("/healthz").status, 200);
-    let mut client = Client::to(server.http);
+    assert_eq!(Client::connect(server.http).get("/healthz").status, 200);
+    let mut client = Client::connect(server.http);
     client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-    client.rest();
-    let mut operator = Client::to(server.admin);
+    client.read_to_end();
+    let mut operator = Client::connect(server.admin);
     for counted in [
         r#"tidegate_requests_rejected_total{protocol="http",reason="bad_request"} 7"#,
         r#"tidegate_connections_refused_total{protocol="http",reason="http2"} 1"#,
     ] {
-        eventually(&server, counted, || operator.get("/metrics").body.contains(counted));
+        wait_until(&server, counted, || operator.get("/metrics").body.contains(counted));
     }
 }

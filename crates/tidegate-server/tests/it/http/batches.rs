@@ -10,7 +10,7 @@ const ANN: &str = r#"{"domain": "api", "attributes": {"user": "ann"}}"#;
 const BOB: &str = r#"{"domain": "api", "attributes": {"user": "bob"}, "cost": 2}"#;
 
 #[test]
-fn one_result_each_in_their_order() {
+fn results_keep_the_request_order() {
     let server = Server::new(RULES);
     let response = post(&server, "/v1/check", &batch(&[ANN, BOB, ANN, ANN, BOB]));
     assert_eq!(response.status, 200, "also if some are denied");
@@ -36,7 +36,7 @@ fn a_batch_of_peeks_charges_nothing() {
 }
 
 #[test]
-fn one_that_is_wrong_and_nothing_is_charged() {
+fn an_invalid_request_charges_nothing() {
     let server = Server::new(RULES);
     let wrong = batch(&[ANN, BOB, r#"{"domain": "api", "attributes": {"user": 5}}"#]);
     let response = post(&server, "/v1/check", &wrong);
@@ -47,7 +47,7 @@ fn one_that_is_wrong_and_nothing_is_charged() {
 }
 
 #[test]
-fn the_most_and_one_more() {
+fn batch_size_limit() {
     let server = Server::new(RULES);
     let most = post(&server, "/v1/check", &batch(&[ANN; 1000]));
     assert_eq!(most.json()["results"].as_array().unwrap().len(), 1000);
@@ -57,7 +57,7 @@ fn the_most_and_one_more() {
 }
 
 #[test]
-fn those_that_are_held_wait_beside_each_other() {
+fn batch_requests_wait_concurrently() {
     let server = Server::new(
         "
 domain: api
@@ -73,8 +73,8 @@ rules:
     let response = std::thread::scope(|scope| {
         let asked = scope.spawn(|| post(&server, "/v1/check", &batch(&[&ann, &ann, &bob, &bob])));
         // Bob's second is in line while Ann's still is.
-        eventually(&server, "both are in line", || server.app.engine.held() == 2);
-        server.hold_nobody();
+        wait_until(&server, "both are in line", || server.app.engine.waiting_requests() == 2);
+        server.release_all();
         asked.join().unwrap()
     });
     let results = response.json()["results"].clone();
@@ -85,7 +85,7 @@ rules:
 }
 
 #[test]
-fn as_many_as_there_may_be_are_held() {
+fn the_whole_batch_may_wait() {
     let server = Server::new(
         "
 domain: api
@@ -98,8 +98,8 @@ rules:
     );
     let response = std::thread::scope(|scope| {
         let asked = scope.spawn(|| post(&server, "/v1/check", &batch(&[ANN; 1000])));
-        eventually(&server, "they are in line", || server.app.engine.held() >= 900);
-        server.hold_nobody();
+        wait_until(&server, "they are in line", || server.app.engine.waiting_requests() >= 900);
+        server.release_all();
         asked.join().unwrap()
     });
     let results = response.json()["results"].clone();
@@ -109,7 +109,7 @@ rules:
 }
 
 #[test]
-fn too_many_limits_are_said_of_the_one() {
+fn too_many_limits_fail_one_request() {
     let limits: String = (1..=30).map(|number| format!("      - {number}000 per hour\n")).collect();
     let rule = |name: &str| format!("  - name: {name}\n    match: {{ many: \"1\" }}\n    limits:\n{limits}");
     let rules = [rule("a"), rule("b"), rule("c")].concat();

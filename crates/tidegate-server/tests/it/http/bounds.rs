@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate::Clock as _;
 use tidegate_server::serve::Bounds;
 
-use super::server::{PATIENCE, Start};
+use super::server::{TEST_TIMEOUT, ServerOptions};
 use super::*;
 
 const BODY: &str = r#"{"domain": "api", "attributes": {"user": "42"}}"#;
@@ -20,18 +20,18 @@ const SHORT: Duration = Duration::from_millis(200);
 
 /// A server that waits for one thing for a [`SHORT`] time. What a test does not wait for lasts [`LONG`], for the machine may
 /// stop for a while between any two lines of a test.
-fn impatient(bounds: Bounds) -> Server {
-    Server::with(RULES, Start { bounds, ..Start::default() })
+fn server_with_bounds(bounds: Bounds) -> Server {
+    Server::with(RULES, ServerOptions { bounds, ..ServerOptions::default() })
 }
 
-fn patient() -> Bounds {
+fn long_bounds() -> Bounds {
     Bounds { header_timeout: LONG, idle_timeout: LONG, ..Bounds::default() }
 }
 
 #[test]
-fn requests_one_behind_the_other_are_answered_in_order() {
+fn pipelined_requests_are_answered_in_order() {
     let server = Server::new(RULES);
-    let mut client = Client::to(server.http);
+    let mut client = Client::connect(server.http);
     client.send(
         [request(""), request(""), request(""), "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n".into()].concat(),
     );
@@ -41,7 +41,7 @@ fn requests_one_behind_the_other_are_answered_in_order() {
 }
 
 #[test]
-fn who_sends_nothing_any_more_is_answered_unless_it_is_held() {
+fn half_closed_clients_are_answered_unless_waiting() {
     let server = Server::new(
         "
 domain: api
@@ -54,27 +54,27 @@ rules:
 ",
     );
     for _ in 0..100 {
-        let mut client = Client::to(server.http);
+        let mut client = Client::connect(server.http);
         client.send("GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
         client.finish();
         assert_eq!(client.reply().status, 200);
-        assert_eq!(client.rest(), "");
+        assert_eq!(client.read_to_end(), "");
     }
-    let mut first = Client::to(server.http);
+    let mut first = Client::connect(server.http);
     first.send(request(""));
     first.finish();
     assert_eq!(first.reply().json()["remaining"], 0, "it is charged, and answered");
-    let mut held = Client::to(server.http);
+    let mut held = Client::connect(server.http);
     held.send(request(""));
     held.finish();
-    assert_eq!(held.rest(), "", "it is taken for gone");
-    eventually(&server, "the line is empty", || server.app.engine.held() == 0);
+    assert_eq!(held.read_to_end(), "", "it is taken for gone");
+    wait_until(&server, "the line is empty", || server.app.engine.waiting_requests() == 0);
 }
 
 #[test]
 fn byte_by_byte() {
     let server = Server::new(RULES);
-    let mut client = Client::to(server.http);
+    let mut client = Client::connect(server.http);
     for byte in request("").bytes() {
         client.send([byte]);
     }
@@ -82,9 +82,9 @@ fn byte_by_byte() {
 }
 
 #[test]
-fn in_chunks() {
+fn chunked_bodies() {
     let server = Server::new(RULES);
-    let mut client = Client::to(server.http);
+    let mut client = Client::connect(server.http);
     client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n");
     for part in BODY.as_bytes().chunks(10) {
         client.send(format!("{:x}\r\n{}\r\n", part.len(), std::str::from_utf8(part).unwrap()));
@@ -102,16 +102,16 @@ fn in_chunks() {
 #[test]
 fn http_1_0() {
     let server = Server::new(RULES);
-    let mut client = Client::to(server.http);
+    let mut client = Client::connect(server.http);
     client.send(format!("POST /v1/check HTTP/1.0\r\ncontent-length: {}\r\n\r\n{BODY}", BODY.len()));
     assert_eq!(client.reply().status, 200);
-    assert_eq!(client.rest(), "", "closed after one");
+    assert_eq!(client.read_to_end(), "", "closed after one");
 }
 
 #[test]
-fn who_waits_to_be_asked_for_the_body() {
+fn expect_100_continue() {
     let server = Server::new(RULES);
-    let mut client = Client::to(server.http);
+    let mut client = Client::connect(server.http);
     let head = format!(
         "POST /v1/check HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
         BODY.len()
@@ -127,61 +127,61 @@ fn who_waits_to_be_asked_for_the_body() {
 }
 
 #[test]
-fn a_body_larger_than_anybody_reads() {
+fn an_unread_large_body_is_discarded() {
     let server = Server::new(RULES);
-    let mut client = Client::to(server.http);
+    let mut client = Client::connect(server.http);
     client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 1099511627776\r\n\r\n{");
     client.reply().assert_problem(413, &[]);
-    assert_eq!(client.rest(), "");
+    assert_eq!(client.read_to_end(), "");
 }
 
 #[test]
-fn a_body_that_is_too_large_is_refused_before_it_comes() {
-    let bounds = Bounds { header_timeout: PATIENCE * 10, ..Bounds::default() };
-    let server = Server::with(RULES, Start { bounds, ..Start::default() });
-    let mut client = Client::to(server.http);
+fn a_too_large_content_length_is_rejected_early() {
+    let bounds = Bounds { header_timeout: TEST_TIMEOUT * 10, ..Bounds::default() };
+    let server = Server::with(RULES, ServerOptions { bounds, ..ServerOptions::default() });
+    let mut client = Client::connect(server.http);
     client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 7340032\r\n\r\n");
     let refused = client.reply();
     refused.assert_problem(413, &["the body is larger than 1048576 bytes"]);
     assert_eq!(refused.header("connection"), Some("close"));
     // What comes all the same is thrown away, and the connection is not reset.
     client.try_send("x".repeat(7 << 20)).unwrap();
-    assert_eq!(client.rest(), "");
+    assert_eq!(client.read_to_end(), "");
     drop(client);
-    eventually(&server, "nobody is left", || server.tasks.is_empty());
+    wait_until(&server, "nobody is left", || server.tasks.is_empty());
 }
 
 #[test]
 fn heads_that_are_too_large() {
     let server = Server::new(RULES);
     let many: String = (0..65).map(|number| format!("x-{number}: 1\r\n")).collect();
-    let mut client = Client::to(server.http);
+    let mut client = Client::connect(server.http);
     client.send(request(&many));
     client.reply().assert_problem(431, &["more than 64 headers"]);
     for header in [format!("x-long: {}\r\n", "x".repeat(16 << 10)), "a: 1\r\n".repeat(200)] {
-        let mut client = Client::to(server.http);
+        let mut client = Client::connect(server.http);
         client.send(request(&header));
         assert_eq!(client.reply().status, 431);
-        assert_eq!(client.rest(), "");
+        assert_eq!(client.read_to_end(), "");
     }
-    let mut client = Client::to(server.http);
+    let mut client = Client::connect(server.http);
     client.send(format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(70_000)));
     assert!(matches!(client.reply().status, 414 | 431));
 }
 
 #[test]
 fn a_head_that_comes_too_slowly() {
-    let server = impatient(Bounds { header_timeout: SHORT, ..patient() });
-    let mut client = Client::to(server.http);
+    let server = server_with_bounds(Bounds { header_timeout: SHORT, ..long_bounds() });
+    let mut client = Client::connect(server.http);
     client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\nx-slow: ");
-    assert_eq!(client.rest(), "", "closed, and nothing was asked");
+    assert_eq!(client.read_to_end(), "", "closed, and nothing was asked");
 }
 
 /// A byte now and then does not make it last longer.
 #[test]
-fn a_head_that_drips() {
-    let server = impatient(Bounds { header_timeout: SHORT, ..patient() });
-    let mut client = Client::to(server.http);
+fn a_slow_head_times_out() {
+    let server = server_with_bounds(Bounds { header_timeout: SHORT, ..long_bounds() });
+    let mut client = Client::connect(server.http);
     client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\nx-slow: ");
     // So rarely that it is not too large before the test gives up.
     let every = Duration::from_millis(20);
@@ -191,39 +191,39 @@ fn a_head_that_drips() {
             tokio::time::sleep(every).await;
         }
     };
-    server.runtime.block_on(async { tokio::time::timeout(PATIENCE, dripping).await }).expect("it is closed");
-    assert_eq!(client.rest(), "");
+    server.runtime.block_on(async { tokio::time::timeout(TEST_TIMEOUT, dripping).await }).expect("it is closed");
+    assert_eq!(client.read_to_end(), "");
 }
 
 #[test]
 fn a_body_that_comes_too_slowly() {
-    let server = impatient(Bounds { header_timeout: SHORT, ..patient() });
-    let mut client = Client::to(server.http);
+    let server = server_with_bounds(Bounds { header_timeout: SHORT, ..long_bounds() });
+    let mut client = Client::connect(server.http);
     client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{");
     client.reply().assert_problem(408, &["the request did not come within 200ms"]);
-    assert_eq!(client.rest(), "");
+    assert_eq!(client.read_to_end(), "");
 }
 
 #[test]
-fn a_body_that_ends_too_soon() {
+fn a_truncated_body() {
     let server = Server::new(RULES);
-    let mut client = Client::to(server.http);
+    let mut client = Client::connect(server.http);
     client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{");
     drop(client);
-    eventually(&server, "the connection is gone", || server.tasks.is_empty());
+    wait_until(&server, "the connection is gone", || server.tasks.is_empty());
     assert_eq!(post(&server, "/v1/peek", BODY).json()["remaining"], 1);
 }
 
 #[test]
-fn idle_connections_are_closed_and_others_are_not() {
-    let server = impatient(Bounds { idle_timeout: SHORT, ..patient() });
+fn only_idle_connections_are_closed() {
+    let server = server_with_bounds(Bounds { idle_timeout: SHORT, ..long_bounds() });
     let now = || Duration::from_nanos(server.app.engine.clock().now().as_nanos());
-    let mut never = Client::to(server.http);
-    let closed = std::thread::spawn(move || never.rest());
+    let mut never = Client::connect(server.http);
+    let closed = std::thread::spawn(move || never.read_to_end());
     // One that asks again and again until the other is closed. If it is closed as well, it is because it came to ask
     // nothing for so long: the machine had other things to do.
     let mut asked_at = now();
-    let mut busy = Client::to(server.http);
+    let mut busy = Client::connect(server.http);
     while !closed.is_finished() {
         let asked_before_at = std::mem::replace(&mut asked_at, now());
         busy.send("GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
@@ -232,42 +232,42 @@ fn idle_connections_are_closed_and_others_are_not() {
             None => {
                 let silent = now() - asked_before_at;
                 assert!(silent >= SHORT * 9 / 10, "closed after {silent:?}");
-                (asked_at, busy) = (now(), Client::to(server.http));
+                (asked_at, busy) = (now(), Client::connect(server.http));
             }
         }
     }
     assert_eq!(closed.join().unwrap(), "");
-    assert_eq!(busy.rest(), "", "and it too, when it asks nothing any more");
+    assert_eq!(busy.read_to_end(), "", "and it too, when it asks nothing any more");
 }
 
 #[test]
-fn who_is_held_is_not_idle() {
+fn a_waiting_request_is_not_idle() {
     let rules = "
 domain: api
 rules:
   - { name: held, key: [user], limit: { limit: 1, per: 30m, burst: 1 }, action: { delay: { max_wait: 1h } } }
 ";
     let bounds = Bounds { header_timeout: SHORT, idle_timeout: SHORT, ..Bounds::default() };
-    let server = Server::with(rules, Start { bounds, ..Start::default() });
+    let server = Server::with(rules, ServerOptions { bounds, ..ServerOptions::default() });
     // Who is closed before it came to ask, because the machine had other things to do, asks once more.
     let asking = || {
-        let mut client = Client::to(server.http);
+        let mut client = Client::connect(server.http);
         client.send(request(""));
         client
     };
     while asking().reply_if_open().is_none_or(|reply| reply.status != 200) {}
     let mut held = asking();
-    eventually(&server, "it is in line", || {
+    wait_until(&server, "it is in line", || {
         if held.is_closed() {
             held = asking();
         }
-        server.app.engine.held() == 1
+        server.app.engine.waiting_requests() == 1
     });
     // These are idle, one after the other, and are closed.
     for _ in 0..2 {
-        assert_eq!(Client::to(server.http).rest(), "");
+        assert_eq!(Client::connect(server.http).read_to_end(), "");
     }
-    assert_eq!(server.app.engine.held(), 1);
-    server.hold_nobody();
+    assert_eq!(server.app.engine.waiting_requests(), 1);
+    server.release_all();
     assert_eq!(held.reply().status, 200);
 }

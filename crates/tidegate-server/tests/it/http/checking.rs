@@ -8,7 +8,7 @@ use super::*;
 const USER: &str = r#"{"domain": "api", "attributes": {"user": "42"}}"#;
 
 #[test]
-fn an_answer_to_the_letter() {
+fn an_exact_answer() {
     let server = Server::new(RULES);
     let response = post(&server, "/v1/check", USER);
     assert_eq!(response.status, 200);
@@ -40,7 +40,7 @@ fn seconds(response: &Response, header: &str) -> u64 {
 }
 
 #[test]
-fn a_denial_to_the_letter() {
+fn an_exact_denial() {
     let server = Server::new(RULES);
     let both = r#"{"domain": "api", "attributes": {"user": "42"}, "cost": 2}"#;
     assert_eq!(post(&server, "/v1/check", both).status, 200);
@@ -88,7 +88,7 @@ fn a_denial_to_the_letter() {
 }
 
 #[test]
-fn never_is_null_and_no_header() {
+fn never_is_null_without_a_header() {
     let server = Server::new(RULES);
     let denied = post(&server, "/v1/check", r#"{"domain": "api", "attributes": {"user": "1"}, "cost": 3}"#);
     denied.assert_problem(429, &["per-user/1 never admits a request of this cost"]);
@@ -99,7 +99,7 @@ fn never_is_null_and_no_header() {
 }
 
 #[test]
-fn what_no_rule_matches_is_allowed() {
+fn unmatched_requests_are_allowed() {
     let server = Server::new(RULES);
     for body in [
         r#"{"domain": "api", "attributes": {"colour": "red"}}"#,
@@ -120,7 +120,7 @@ fn what_no_rule_matches_is_allowed() {
 }
 
 #[test]
-fn both_forms_and_several_limits() {
+fn attributes_descriptors_and_several_limits() {
     let server = Server::new(RULES);
     let short = r#"{"domain": "api", "attributes": {"path": "/login", "ip": "::1", "account": "ann"}}"#;
     let long = r#"{"domain": "api", "descriptors": [
@@ -154,7 +154,7 @@ fn both_forms_and_several_limits() {
 }
 
 #[test]
-fn no_more_limits_are_listed_than_eight() {
+fn at_most_eight_limits_are_listed() {
     let limits: String = (1..=12).map(|number| format!("      - {number}00 per hour\n")).collect();
     let server = Server::new(&format!("domain: api\nrules:\n  - name: many\n    limits:\n{limits}"));
     let response = post(&server, "/v1/check", r#"{"domain": "api", "attributes": {}}"#);
@@ -165,7 +165,7 @@ fn no_more_limits_are_listed_than_eight() {
 }
 
 #[test]
-fn a_peek_charges_nothing_and_cost_0_neither() {
+fn peeks_and_cost_0_charge_nothing() {
     let server = Server::new(RULES);
     for _ in 0..5 {
         let peeked = post(&server, "/v1/peek", USER);
@@ -241,7 +241,7 @@ fn a_delay_of_a_leaky_bucket_is_in_the_answer() {
 }
 
 #[test]
-fn candidates_stand_beside_and_only_if_there_are_any() {
+fn candidates_are_listed_only_if_present() {
     let server = Server::new(ACTIONS);
     let asked = || post(&server, "/v1/check", r#"{"domain": "api", "attributes": {"try": "candidate"}}"#);
     assert_eq!(asked().json()["candidates"][0]["decision"], "allowed");
@@ -254,14 +254,14 @@ fn candidates_stand_beside_and_only_if_there_are_any() {
 }
 
 #[test]
-fn a_part_of_the_key_that_is_missing() {
+fn a_missing_key_attribute() {
     let server = Server::new(ACTIONS);
     let denied = post(&server, "/v1/check", r#"{"domain": "api", "attributes": {"try": "keyed"}}"#);
     denied.assert_problem(429, &["the request lacks a part of the key of keyed/1", r#""key_missing":true"#]);
     assert_eq!(denied.header("retry-after"), None, "waiting does not bring it");
 }
 
-const HELD: &str = "
+const DELAY_RULES: &str = "
 domain: api
 rules:
   - name: held
@@ -272,8 +272,8 @@ rules:
 
 /// However slow the machine is, three of them take no less than two spans of the limit, and none is denied.
 #[test]
-fn requests_that_are_held_are_as_far_apart_as_the_limit_says() {
-    let server = Server::new(HELD);
+fn delayed_requests_are_spaced_by_the_limit() {
+    let server = Server::new(DELAY_RULES);
     let now_ns = || server.app.engine.clock().now().as_nanos();
     let from_ns = now_ns();
     for _ in 0..3 {
@@ -285,13 +285,13 @@ fn requests_that_are_held_are_as_far_apart_as_the_limit_says() {
 }
 
 #[test]
-fn a_request_that_is_held_says_how_long_it_waited() {
-    let server = Server::new(&HELD.replace("per: 200ms", "per: 30m"));
+fn a_delayed_request_reports_its_wait() {
+    let server = Server::new(&DELAY_RULES.replace("per: 200ms", "per: 30m"));
     assert_eq!(post(&server, "/v1/check", USER).json()["waited_ms"], 0);
     let held = std::thread::scope(|scope| {
         let asked = scope.spawn(|| post(&server, "/v1/check", USER));
-        eventually(&server, "it is in line", || server.app.engine.held() == 1);
-        server.hold_nobody();
+        wait_until(&server, "it is in line", || server.app.engine.waiting_requests() == 1);
+        server.release_all();
         asked.join().unwrap()
     });
     assert_eq!((held.status, held.json()["decision"].as_str()), (200, Some("allowed")));
@@ -299,11 +299,11 @@ fn a_request_that_is_held_says_how_long_it_waited() {
 }
 
 #[test]
-fn who_goes_away_leaves_the_line() {
-    let server = Server::new(&HELD.replace("per: 200ms", "per: 40m"));
-    let held = |count: u64| eventually(&server, "so many are in line", || server.app.engine.held() == count);
+fn a_disconnected_client_leaves_the_queue() {
+    let server = Server::new(&DELAY_RULES.replace("per: 200ms", "per: 40m"));
+    let held = |count: u64| wait_until(&server, "so many are in line", || server.app.engine.waiting_requests() == count);
     assert_eq!(post(&server, "/v1/check", USER).status, 200);
-    let mut gone = Client::to(server.http);
+    let mut gone = Client::connect(server.http);
     gone.send(format!("POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{USER}", USER.len()));
     held(1);
     // Behind it, the wait would be twice 40 minutes, and longer than an hour nobody waits.
@@ -313,7 +313,7 @@ fn who_goes_away_leaves_the_line() {
     let next = std::thread::scope(|scope| {
         let asked = scope.spawn(|| post(&server, "/v1/check", USER));
         held(1);
-        server.hold_nobody();
+        server.release_all();
         asked.join().unwrap()
     });
     assert_eq!(next.status, 200);

@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use serde_json::Value;
 
-use crate::http::server::PATIENCE;
+use crate::http::server::TEST_TIMEOUT;
 
 /// A connection.
 pub struct Client {
@@ -24,9 +24,9 @@ pub struct Response {
 }
 
 impl Client {
-    pub fn to(address: SocketAddr) -> Self {
+    pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
         Self { stream, read: Vec::new() }
     }
 
@@ -123,7 +123,7 @@ impl Client {
     }
 
     /// Waits until the other side closes, and hands over what it still said.
-    pub fn rest(&mut self) -> String {
+    pub fn read_to_end(&mut self) -> String {
         while self.read_more() > 0 {}
         String::from_utf8_lossy(&std::mem::take(&mut self.read)).into_owned()
     }
@@ -139,7 +139,7 @@ impl Client {
             Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => 0,
             // The process was stopped for a while, and goes on.
             Err(error) if error.kind() == ErrorKind::Interrupted => self.read_more(),
-            Err(error) => panic!("nothing came in {PATIENCE:?}: {error}"),
+            Err(error) => panic!("nothing came in {TEST_TIMEOUT:?}: {error}"),
         }
     }
 }

@@ -16,7 +16,7 @@ fn ask(client: &mut Client, method: &str, path: &str, headers: &[&str], body: &s
     client.reply()
 }
 
-const OF_ANOTHER_SITE: [&[&str]; 5] = [
+const CROSS_SITE_HEADERS: [&[&str]; 5] = [
     &["sec-fetch-site: cross-site", "origin: http://evil.example"],
     &["sec-fetch-site: cross-site"],
     &["origin: http://evil.example"],
@@ -26,11 +26,11 @@ const OF_ANOTHER_SITE: [&[&str]; 5] = [
 ];
 
 #[test]
-fn it_is_refused_and_nothing_is_charged() {
+fn cross_site_requests_charge_nothing() {
     let server = Server::new(RULES);
-    let mut client = Client::to(server.http);
+    let mut client = Client::connect(server.http);
     let of_a_form = "content-type: text/plain";
-    for headers in OF_ANOTHER_SITE {
+    for headers in CROSS_SITE_HEADERS {
         for (path, body) in
             [("/v1/check", CHECK), ("/v1/acquire", CHECK), ("/v1/peek", CHECK), ("/json", RLS)]
         {
@@ -45,11 +45,11 @@ fn it_is_refused_and_nothing_is_charged() {
 }
 
 #[test]
-fn operators_are_not_pages_either() {
+fn admin_rejects_cross_site_requests() {
     let server = Server::new(RULES);
-    let mut admin = Client::to(server.admin);
+    let mut admin = Client::connect(server.admin);
     let json = "content-type: application/json";
-    for headers in OF_ANOTHER_SITE {
+    for headers in CROSS_SITE_HEADERS {
         for (method, path) in
             [("POST", "/v1/reset"), ("POST", "/v1/refund"), ("POST", "/v1/reload"), ("PUT", "/v1/signals/a")]
         {
@@ -60,9 +60,9 @@ fn operators_are_not_pages_either() {
 }
 
 #[test]
-fn the_servers_own_pages_and_programs_are_answered() {
+fn same_site_requests_are_answered() {
     let server = Server::new("domain: api\nrules: [ { name: all, limit: 100 per hour } ]");
-    let mut client = Client::to(server.http);
+    let mut client = Client::connect(server.http);
     for headers in [
         &[][..],
         &["origin: http://localhost:8080"],

@@ -5,7 +5,7 @@ use super::*;
 const USER: &str = r#"{"domain": "api", "attributes": {"user": "42"}}"#;
 
 #[test]
-fn for_programs_and_for_people() {
+fn json_and_text() {
     let server = Server::new(RULES);
     let explained = post(&server, "/v1/explain", USER);
     assert_eq!(explained.header("content-type"), Some("application/json"));
@@ -13,7 +13,7 @@ fn for_programs_and_for_people() {
     assert_eq!((json["decision"]["rule"].as_str(), json["known"].as_bool()), (Some("per-user"), Some(true)));
     assert_eq!(json["descriptors"][0]["rules"][0]["limits"][0]["key"], "user=42");
 
-    let mut client = Client::to(server.http);
+    let mut client = Client::connect(server.http);
     let by_query = client.post("/v1/explain?format=text", USER);
     let by_accept = client.ask("POST", "/v1/explain", &["accept: text/plain, */*"], USER.as_bytes());
     for text in [&by_query, &by_accept] {

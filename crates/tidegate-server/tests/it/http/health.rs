@@ -1,7 +1,7 @@
 //! Health, readiness, metrics, and what there is.
 
 use tidegate_server::serve::listening::{Tls, TlsFiles};
-use tidegate_server::serve::status::{CertificateStatus, Failed};
+use tidegate_server::serve::status::{CertificateStatus, OngoingFailure};
 
 use super::*;
 
@@ -9,7 +9,7 @@ use super::*;
 fn alive_and_ready_on_both_listeners() {
     let server = Server::new(RULES);
     for address in [server.http, server.admin] {
-        let mut client = Client::to(address);
+        let mut client = Client::connect(address);
         for (path, body) in [("/healthz", "ok\n"), ("/readyz", "ready\n")] {
             let response = client.get(path);
             assert_eq!((response.status, response.body.as_str()), (200, body), "{path}");
@@ -31,7 +31,7 @@ fn verbose_says_what_is_loaded() {
     let server = Server::new(RULES);
     for address in [server.http, server.admin] {
         for query in ["verbose", "verbose=true", "a=b&verbose"] {
-            let health = Client::to(address).get(&format!("/healthz?{query}"));
+            let health = Client::connect(address).get(&format!("/healthz?{query}"));
             assert_eq!((health.status, health.header("content-type")), (200, Some("application/json")));
             let health = health.json();
             assert_eq!(health["version"], env!("CARGO_PKG_VERSION"));
@@ -45,28 +45,28 @@ fn verbose_says_what_is_loaded() {
 }
 
 #[test]
-fn why_and_where_is_said_to_operators_alone() {
+fn causes_and_paths_are_admin_only() {
     let server = Server::new(RULES);
     let status = &server.app.status;
     let broken =
         tidegate::rules::parse("broken.yaml", "domain: api\nrules: [ { name: a, limit: 5 per minut } ]");
-    status.rules_refused(broken.unwrap_err());
+    status.rules_rejected(broken.unwrap_err());
     let files = TlsFiles { cert: "no-such/cert.pem".into(), key: "no-such/key.pem".into(), client_ca: None };
     let error = Tls::load(files).err().unwrap();
-    status.certificate_is(CertificateStatus {
+    status.set_certificate(CertificateStatus {
         path: "no-such/cert.pem".into(),
         loaded_at: status.now(),
-        replaced: 0,
-        refused: 1,
-        failure: Some(Failed { at: status.now(), error }),
+        replacements: 0,
+        rejections: 1,
+        failure: Some(OngoingFailure { since: status.now(), error }),
     });
-    let operators = Client::to(server.admin).get("/healthz?verbose");
+    let operators = Client::connect(server.admin).get("/healthz?verbose");
     for said in
         ["rules.yaml", "unknown unit of time `minut`", "no-such/cert.pem", "it cannot be read", "listeners"]
     {
         assert!(operators.body.contains(said), "{said}: {operators:?}");
     }
-    let anyone = Client::to(server.http).get("/healthz?verbose");
+    let anyone = Client::connect(server.http).get("/healthz?verbose");
     for kept in ["yaml", "minut", "pem", "cannot be read", "path", "listeners", "report", "error"] {
         assert!(!anyone.body.contains(kept), "{kept}: {anyone:?}");
     }
@@ -82,19 +82,19 @@ fn why_and_where_is_said_to_operators_alone() {
 fn not_ready_before_rules_are_loaded() {
     let server = Server::new(RULES);
     server.app.status.rules_loaded(Vec::new(), &server.app.engine.rules());
-    assert_eq!(Client::to(server.http).get("/readyz").status, 200);
-    let unloaded = Server::unloaded();
-    Client::to(unloaded.http).get("/readyz").assert_problem(503, &["no rules are loaded yet"]);
-    Client::to(unloaded.http).get("/healthcheck").assert_problem(500, &["no rules are loaded yet"]);
-    assert_eq!(Client::to(unloaded.http).get("/healthz").status, 200, "alive all the same");
-    assert_eq!(Client::to(unloaded.http).get("/healthz?verbose").json()["ready"], false);
+    assert_eq!(Client::connect(server.http).get("/readyz").status, 200);
+    let unloaded = Server::without_rules();
+    Client::connect(unloaded.http).get("/readyz").assert_problem(503, &["no rules are loaded yet"]);
+    Client::connect(unloaded.http).get("/healthcheck").assert_problem(500, &["no rules are loaded yet"]);
+    assert_eq!(Client::connect(unloaded.http).get("/healthz").status, 200, "alive all the same");
+    assert_eq!(Client::connect(unloaded.http).get("/healthz?verbose").json()["ready"], false);
 }
 
 #[test]
-fn the_first_page_lists_every_path() {
+fn the_index_lists_every_path() {
     let server = Server::new(RULES);
     for address in [server.http, server.admin] {
-        let mut client = Client::to(address);
+        let mut client = Client::connect(address);
         let index = client.get("/");
         assert_eq!((index.status, index.header("content-type")), (200, Some("text/plain; charset=utf-8")));
         let missing = client.get("/nowhere");
@@ -108,7 +108,7 @@ fn the_first_page_lists_every_path() {
 #[test]
 fn other_paths_and_methods() {
     let server = Server::new(RULES);
-    let mut client = Client::to(server.http);
+    let mut client = Client::connect(server.http);
     client.get("/v1/chek").assert_problem(404, &["did you mean `/v1/check`?", r#""paths":["/v1/check""#]);
     client.get("/v1/check/").assert_problem(404, &[]);
     for path in ["/v1/check", "/v1/peek", "/v1/explain", "/v1/acquire", "/v1/renew", "/v1/release"] {

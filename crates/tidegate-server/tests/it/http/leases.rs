@@ -14,7 +14,7 @@ rules:
 ";
 
 /// A request of this tenant, with more fields.
-fn of(tenant: &str, more: &str) -> String {
+fn request_body(tenant: &str, more: &str) -> String {
     format!(r#"{{"domain": "api", "attributes": {{"tenant": "{tenant}"}}{more}}}"#)
 }
 
@@ -23,9 +23,9 @@ fn token(response: &Response) -> String {
 }
 
 #[test]
-fn held_renewed_and_given_back() {
+fn acquire_renew_release() {
     let server = Server::new(RULES);
-    let acquired = post(&server, "/v1/acquire", &of("7", ""));
+    let acquired = post(&server, "/v1/acquire", &request_body("7", ""));
     assert_eq!((acquired.status, acquired.json()["decision"].as_str()), (200, Some("allowed")));
     assert_eq!(acquired.header("ratelimit-policy"), Some(r#""reports/1";q=1, "reports/2";q=100;w=3600"#));
     let lease = acquired.json()["lease"].clone();
@@ -33,57 +33,57 @@ fn held_renewed_and_given_back() {
     let expires_in = lease["expires_in_ms"].as_u64().unwrap();
     assert!((1..=300_000).contains(&expires_in), "{lease}");
 
-    let denied = post(&server, "/v1/acquire", &of("7", ""));
+    let denied = post(&server, "/v1/acquire", &request_body("7", ""));
     denied.assert_problem(429, &[r#""violated-policies":["reports/1"]"#, r#""lease":null"#]);
-    assert_eq!(post(&server, "/v1/acquire", &of("8", "")).status, 200, "another key");
+    assert_eq!(post(&server, "/v1/acquire", &request_body("8", "")).status, 200, "another key");
 
-    let with_token = of("7", &format!(r#", "token": "{}""#, token(&acquired)));
+    let with_token = request_body("7", &format!(r#", "token": "{}""#, token(&acquired)));
     let renewed = post(&server, "/v1/renew", &with_token);
     assert_eq!((renewed.status, renewed.json()["result"].as_str()), (200, Some("renewed")));
     assert_eq!(renewed.json()["lease"]["fence"], lease["fence"]);
     let released = post(&server, "/v1/release", &with_token);
     assert_eq!((released.status, released.body.as_str()), (200, r#"{"result":"released"}"#));
-    assert_eq!(post(&server, "/v1/acquire", &of("7", "")).status, 200);
+    assert_eq!(post(&server, "/v1/acquire", &request_body("7", "")).status, 200);
 }
 
 #[test]
-fn a_ttl_of_the_callers_own() {
+fn a_custom_ttl() {
     let server = Server::new(RULES);
     for (tenant, ttl, most) in [("1", r#""2m""#, 120_000), ("2", "90000", 90_000), ("3", r#""1h""#, 300_000)]
     {
-        let acquired = post(&server, "/v1/acquire", &of(tenant, &format!(r#", "ttl": {ttl}"#)));
+        let acquired = post(&server, "/v1/acquire", &request_body(tenant, &format!(r#", "ttl": {ttl}"#)));
         let expires_in = acquired.json()["lease"]["expires_in_ms"].as_u64().unwrap();
         assert!((1..=most).contains(&expires_in), "{ttl}: {expires_in}");
-        let again = of(tenant, &format!(r#", "token": "{}", "ttl": 60000"#, token(&acquired)));
+        let again = request_body(tenant, &format!(r#", "token": "{}", "ttl": 60000"#, token(&acquired)));
         let renewed = post(&server, "/v1/renew", &again).json()["lease"]["expires_in_ms"].as_u64().unwrap();
         assert!((1..=60_000).contains(&renewed), "{renewed}");
     }
 }
 
 #[test]
-fn leases_that_are_not_there() {
+fn missing_leases() {
     let server = Server::new(RULES);
-    let acquired = token(&post(&server, "/v1/acquire", &of("7", "")));
-    let with_token = of("7", &format!(r#", "token": "{acquired}""#));
-    let of_another = of("8", &format!(r#", "token": "{acquired}""#));
+    let acquired = token(&post(&server, "/v1/acquire", &request_body("7", "")));
+    let with_token = request_body("7", &format!(r#", "token": "{acquired}""#));
+    let of_another = request_body("8", &format!(r#", "token": "{acquired}""#));
     for path in ["/v1/renew", "/v1/release"] {
         post(&server, path, &of_another).assert_problem(409, &[r#""result":"wrong_owner""#]);
-        post(&server, path, &of("7", r#", "token": "beef""#)).assert_problem(400, &["`token`: "]);
-        post(&server, path, &of("7", "")).assert_problem(400, &["the request has no `token`"]);
+        post(&server, path, &request_body("7", r#", "token": "beef""#)).assert_problem(400, &["`token`: "]);
+        post(&server, path, &request_body("7", "")).assert_problem(400, &["the request has no `token`"]);
     }
     assert_eq!(post(&server, "/v1/release", &with_token).status, 200);
     for path in ["/v1/renew", "/v1/release"] {
         post(&server, path, &with_token).assert_problem(409, &[r#""result":"already_released""#]);
     }
-    let short = token(&post(&server, "/v1/acquire", &of("9", r#", "ttl": 1"#)));
-    let expired = of("9", &format!(r#", "token": "{short}""#));
-    eventually(&server, "it is over", || post(&server, "/v1/peek", &of("9", "")).status == 200);
+    let short = token(&post(&server, "/v1/acquire", &request_body("9", r#", "ttl": 1"#)));
+    let expired = request_body("9", &format!(r#", "token": "{short}""#));
+    wait_until(&server, "it is over", || post(&server, "/v1/peek", &request_body("9", "")).status == 200);
     post(&server, "/v1/renew", &expired).assert_problem(409, &[r#""result":"expired""#]);
     post(&server, "/v1/release", &expired).assert_problem(409, &[r#""result":"expired""#]);
 }
 
 #[test]
-fn without_a_concurrency_limit_there_is_nothing_to_hold() {
+fn no_lease_without_a_concurrency_limit() {
     let server = Server::new(super::RULES);
     let acquired = post(&server, "/v1/acquire", r#"{"domain": "api", "attributes": {"user": "1"}}"#);
     assert_eq!((acquired.status, &acquired.json()["lease"]), (200, &serde_json::Value::Null));

@@ -16,7 +16,7 @@ mod rls_json;
 mod server;
 
 use client::{Client, Response};
-use server::{Server, eventually};
+use server::{Server, wait_until};
 
 /// Rules that most tests go by.
 const RULES: &str = "
@@ -33,5 +33,5 @@ rules:
 /// Asks with this body, on a connection of its own.
 #[track_caller]
 fn post(server: &Server, path: &str, body: &str) -> Response {
-    Client::to(server.http).post(path, body)
+    Client::connect(server.http).post(path, body)
 }

@@ -11,7 +11,7 @@ use super::*;
 fn every_path_and_method_is_described() {
     let server = Server::new(RULES);
     for address in [server.http, server.admin] {
-        let mut client = Client::to(address);
+        let mut client = Client::connect(address);
         let document = client.get("/openapi.json");
         assert_eq!(document.header("content-type"), Some("application/json"));
         let document = document.json();
@@ -41,7 +41,7 @@ fn every_path_and_method_is_described() {
 fn every_reference_leads_somewhere() {
     let server = Server::new(RULES);
     for address in [server.http, server.admin] {
-        let document = Client::to(address).get("/openapi.json").json();
+        let document = Client::connect(address).get("/openapi.json").json();
         let mut references = Vec::new();
         collect(&document, &mut references);
         assert!(!references.is_empty());

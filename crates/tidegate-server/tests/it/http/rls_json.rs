@@ -31,9 +31,9 @@ fn ok_then_over_limit() {
 }
 
 #[test]
-fn as_their_users_send_it() {
+fn requests_in_ratelimit_form() {
     let server = Server::new(RULES);
-    let mut client = Client::to(server.http);
+    let mut client = Client::connect(server.http);
     // What `curl -d` says, and what a number may be in protojson.
     let addend = USERS.replace(r#""domain""#, r#""hitsAddend": 2, "domain""#);
     let form =
@@ -43,7 +43,7 @@ fn as_their_users_send_it() {
 }
 
 #[test]
-fn what_is_wrong() {
+fn invalid_requests() {
     let server = Server::new(RULES);
     let cases = [
         (r#"{"domain": "", "descriptors": [{"entries": []}]}"#, "rate limit domain must not be empty"),
@@ -55,7 +55,7 @@ fn what_is_wrong() {
     for (body, word) in cases {
         post(&server, "/json", body).assert_problem(400, &[word]);
     }
-    let response = Client::to(server.http).get("/json");
+    let response = Client::connect(server.http).get("/json");
     response.assert_problem(405, &[]);
     assert_eq!(response.header("allow"), Some("POST"));
 }
@@ -63,6 +63,6 @@ fn what_is_wrong() {
 #[test]
 fn healthcheck() {
     let server = Server::new(RULES);
-    let healthy = Client::to(server.http).get("/healthcheck");
+    let healthy = Client::connect(server.http).get("/healthcheck");
     assert_eq!((healthy.status, healthy.body.as_str()), (200, "OK"));
 }

@@ -8,17 +8,17 @@ use std::time::Duration;
 use tidegate::rules;
 use tidegate_server::serve::admin::Admin;
 use tidegate_server::serve::http::Http;
-use tidegate_server::serve::listening::{Address, LettingIn, Listener, Serves};
+use tidegate_server::serve::listening::{Address, AcceptOptions, Listener, ConnectionHandler};
 use tidegate_server::serve::rls::Details;
 use tidegate_server::serve::{App, Bounds, Secret};
 use tokio::runtime::Runtime;
 use tokio_util::task::TaskTracker;
 
 /// How long a test waits for something to happen, before it gives up.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often a test looks whether it has.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A server with both listeners.
 pub struct Server {
@@ -31,7 +31,7 @@ pub struct Server {
 
 /// What a server is started with.
 #[derive(Default)]
-pub struct Start {
+pub struct ServerOptions {
     pub bounds: Bounds,
     pub token: Option<Secret>,
 }
@@ -39,15 +39,15 @@ pub struct Start {
 impl Server {
     /// With these rules, and everything else as it is by default.
     pub fn new(rules: &str) -> Self {
-        Self::with(rules, Start::default())
+        Self::with(rules, ServerOptions::default())
     }
 
     /// Before any rules are loaded.
-    pub fn unloaded() -> Self {
-        Self::around(App::in_memory(Vec::new()).unwrap(), Start::default())
+    pub fn without_rules() -> Self {
+        Self::start(App::in_memory(Vec::new()).unwrap(), ServerOptions::default())
     }
 
-    pub fn with(rules: &str, start: Start) -> Self {
+    pub fn with(rules: &str, start: ServerOptions) -> Self {
         let files = rules.split("---\n");
         let domains = files.flat_map(|file| match rules::parse("rules.yaml", file) {
             Ok(loaded) => loaded.domains,
@@ -55,38 +55,38 @@ impl Server {
         });
         let app = App::in_memory(domains.collect()).unwrap();
         app.status.rules_loaded(vec![PathBuf::from("rules.yaml")], &app.engine.rules());
-        Self::around(app, start)
+        Self::start(app, start)
     }
 
     /// Takes all rules away, so that whoever is held goes on, at a moment that a test chooses and no clock.
-    pub fn hold_nobody(&self) {
+    pub fn release_all(&self) {
         self.app.engine.replace(Vec::new()).unwrap();
     }
 
-    fn around(app: App, start: Start) -> Self {
+    fn start(app: App, start: ServerOptions) -> Self {
         let app = Arc::new(app);
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let tasks = TaskTracker::new();
-        let serve = Serve { runtime: &runtime, app: &app, tasks: &tasks };
-        let http = serve.on_any_port(Http::with(Arc::clone(&app), start.bounds, Details::default()));
-        let admin = serve.on_any_port(Admin::with(Arc::clone(&app), start.bounds, start.token));
+        let serve = ListenerStarter { runtime: &runtime, app: &app, tasks: &tasks };
+        let http = serve.on_any_port(Http::with_options(Arc::clone(&app), start.bounds, Details::default()));
+        let admin = serve.on_any_port(Admin::with_options(Arc::clone(&app), start.bounds, start.token));
         Self { http, admin, app, tasks, runtime }
     }
 }
 
-struct Serve<'a> {
+struct ListenerStarter<'a> {
     runtime: &'a Runtime,
     app: &'a Arc<App>,
     tasks: &'a TaskTracker,
 }
 
-impl Serve<'_> {
-    fn on_any_port<S: Serves>(&self, serves: S) -> SocketAddr {
+impl ListenerStarter<'_> {
+    fn on_any_port<S: ConnectionHandler>(&self, serves: S) -> SocketAddr {
         let any = Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
         let bound = self.runtime.block_on(Listener::bind(S::PROTOCOL, &any)).unwrap().unwrap();
         let Address::Tcp(address) = *bound.address() else { panic!("{}", bound.address()) };
-        let letting_in = LettingIn { connections_max: 100, tls: None, tasks: self.tasks.clone() };
+        let letting_in = AcceptOptions { connections_max: 100, tls: None, tasks: self.tasks.clone() };
         self.runtime.spawn(bound.run(Arc::clone(self.app), serves, letting_in));
         address
     }
@@ -94,12 +94,12 @@ impl Serve<'_> {
 
 /// Waits until it is so.
 #[track_caller]
-pub fn eventually(server: &Server, what: &str, mut is_so: impl FnMut() -> bool) {
+pub fn wait_until(server: &Server, what: &str, mut is_so: impl FnMut() -> bool) {
     let waited = async {
         while !is_so() {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
-    let in_time = server.runtime.block_on(async { tokio::time::timeout(PATIENCE, waited).await });
+    let in_time = server.runtime.block_on(async { tokio::time::timeout(TEST_TIMEOUT, waited).await });
     assert!(in_time.is_ok(), "{what}");
 }

@@ -70,13 +70,13 @@ fn http(address: SocketAddr, method: &str, path: &str, body: &str) -> Reply {
 }
 
 /// The body of a request of this user.
-pub fn of_user(user: &str) -> String {
+pub fn request_body(user: &str) -> String {
     format!(r#"{{"domain": "api", "attributes": {{"user": "{user}"}}}}"#)
 }
 
 /// Asks over HTTP.
 pub fn check(server: &Server, user: &str) -> Reply {
-    post(server.http, "/v1/check", &of_user(user))
+    post(server.http, "/v1/check", &request_body(user))
 }
 
 /// Asks over gRPC.
@@ -94,7 +94,7 @@ pub fn rls(server: &Server, user: &str) -> RateLimitResponse {
 pub struct Resp(TcpStream);
 
 impl Resp {
-    pub fn to(server: &Server) -> Self {
+    pub fn connect(server: &Server) -> Self {
         Self(connect(server.resp))
     }
 
@@ -121,13 +121,13 @@ impl Resp {
     }
 
     /// One whole answer, its parts with a space between them.
-    pub fn answer(&mut self) -> String {
+    pub fn read_reply(&mut self) -> String {
         let line = self.line();
         let rest = line[1..].to_owned();
         match line.as_bytes()[0] {
             b'*' => {
                 let parts: usize = rest.parse().expect("a number");
-                (0..parts).map(|_| self.answer()).collect::<Vec<_>>().join(" ")
+                (0..parts).map(|_| self.read_reply()).collect::<Vec<_>>().join(" ")
             }
             b'$' if rest == "-1" => "nil".to_owned(),
             b'$' => self.line(),
@@ -139,7 +139,7 @@ impl Resp {
     /// Asks one command.
     pub fn ask(&mut self, command: &str) -> String {
         self.send(&format!("{command}\r\n"));
-        self.answer()
+        self.read_reply()
     }
 
     fn line(&mut self) -> String {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::redis_fleet::asking::{OVER_LIMIT, Resp, check, of_user, post, rls};
+use crate::redis_fleet::asking::{OVER_LIMIT, Resp, check, request_body, post, rls};
 use crate::redis_fleet::{Redis, Server, wait_until};
 
 const RULES: &str = "
@@ -23,19 +23,19 @@ rules:
 const TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Two servers that know of each other, and a Redis that has just stopped to answer.
-fn stopped() -> (Redis, [Server; 2]) {
+fn start_and_stop_redis() -> (Redis, [Server; 2]) {
     let redis = Redis::start(&[]);
     let servers = [RULES; 2].map(|rules| Server::start(&redis, rules, TIMEOUT));
     for server in &servers {
         wait_until("both are known of", || server.sample("tidegate_store_live_nodes") == 2);
     }
-    redis.stop();
+    redis.pause();
     (redis, servers)
 }
 
 #[test]
 fn each_server_enforces_its_share_and_marks_its_answers() {
-    let (redis, servers) = stopped();
+    let (redis, servers) = start_and_stop_redis();
     for server in &servers {
         let answer = check(server, "ann");
         assert_eq!((answer.status, &answer.json()["decision"]), (200, &"allowed".into()), "{answer:?}");
@@ -52,20 +52,20 @@ fn each_server_enforces_its_share_and_marks_its_answers() {
         assert_eq!(marks(&answer.request_headers_to_add), 1, "{answer:?}");
         let metadata = format!("{:?}", answer.dynamic_metadata.as_ref().unwrap().fields["degraded"]);
         assert!(metadata.contains("BoolValue(true)"), "{metadata}");
-        let answer = Resp::to(server).ask("TIDEGATE.CHECK api user ann");
+        let answer = Resp::connect(server).ask("TIDEGATE.CHECK api user ann");
         assert!(answer.starts_with("allowed 0 ") && answer.ends_with(" shared degraded"), "{answer}");
         // Three of six are its share.
         let answer = check(server, "ann");
         assert_eq!((answer.status, &answer.json()["degraded"]), (429, &true.into()), "{answer:?}");
         assert_eq!(server.sample("tidegate_store_degraded_decisions_total{policy=\"local\"}"), 4);
     }
-    redis.go_on();
+    redis.resume();
     wait_until("the store decides again", || !check(&servers[0], "ann").head.contains("x-tidegate-degraded"));
 }
 
 #[test]
-fn a_rule_says_what_happens_instead() {
-    let (_redis, [server, _other]) = stopped();
+fn on_store_failure_of_a_rule() {
+    let (_redis, [server, _other]) = start_and_stop_redis();
     for _ in 0..3 {
         let answer = check(&server, "bob");
         assert_eq!((answer.status, &answer.json()["degraded"]), (200, &true.into()), "{answer:?}");
@@ -83,7 +83,7 @@ fn a_rule_says_what_happens_instead() {
     assert_eq!((answer.overall_code, answer.statuses[0].code), (OVER_LIMIT, OVER_LIMIT), "{answer:?}");
     let decision = answer.response_headers_to_add.iter().find(|header| header.key == "x-tidegate-decision");
     assert_eq!(decision.map(|header| &*header.value), Some("unavailable"), "{answer:?}");
-    let answer = Resp::to(&server).ask("TIDEGATE.CHECK api user eve");
+    let answer = Resp::connect(&server).ask("TIDEGATE.CHECK api user eve");
     assert_eq!(answer, "unavailable 0 1000 0 0 closed degraded");
     let decided =
         |policy| server.sample(&format!("tidegate_store_degraded_decisions_total{{policy=\"{policy}\"}}"));
@@ -104,8 +104,8 @@ fn a_rule_says_what_happens_instead() {
 
 /// As envoyproxy/ratelimit's users ask it.
 #[test]
-fn the_rate_limit_service_as_json_says_so_too() {
-    let (_redis, [server, _other]) = stopped();
+fn rls_json_marks_degraded_answers() {
+    let (_redis, [server, _other]) = start_and_stop_redis();
     let asked = |user: &str| {
         let entries = format!(r#"[{{"entries": [{{"key": "user", "value": "{user}"}}]}}]"#);
         post(server.http, "/json", &format!(r#"{{"domain": "api", "descriptors": {entries}}}"#))
@@ -127,8 +127,8 @@ fn the_rate_limit_service_as_json_says_so_too() {
 
 /// Even if what would be decided is that it never passes.
 #[test]
-fn whoever_is_turned_away_is_told_when_to_come_again() {
-    let (_redis, [server, _other]) = stopped();
+fn denied_requests_have_a_retry_after() {
+    let (_redis, [server, _other]) = start_and_stop_redis();
     let body = r#"{"domain": "api", "attributes": {"user": "eve", "job": "1"}, "cost": 5}"#;
     let answer = post(server.http, "/v1/check", body);
     assert_eq!((answer.status, &answer.json()["decision"]), (503, &"unavailable".into()), "{answer:?}");
@@ -138,13 +138,13 @@ fn whoever_is_turned_away_is_told_when_to_come_again() {
 
 /// No other server knows of it, then or later.
 #[test]
-fn a_lease_is_of_the_server_that_gave_it() {
-    let (redis, [server, other]) = stopped();
-    let body = of_user("joe");
+fn a_local_lease_is_valid_on_one_node() {
+    let (redis, [server, other]) = start_and_stop_redis();
+    let body = request_body("joe");
     let answer = post(server.http, "/v1/acquire", &body);
     assert_eq!((answer.status, &answer.json()["degraded"]), (200, &true.into()), "{answer:?}");
     let with_token = body.replace("}}", &format!("}}, \"token\": {}}}", answer.json()["lease"]["token"]));
-    redis.go_on();
+    redis.resume();
     wait_until("the store decides again", || !check(&other, "ann").head.contains("x-tidegate-degraded"));
     for path in ["/v1/renew", "/v1/release"] {
         let answer = post(other.http, path, &with_token);
@@ -156,9 +156,9 @@ fn a_lease_is_of_the_server_that_gave_it() {
 
 /// What needs no decision is not made up.
 #[test]
-fn other_operations_say_that_they_were_not_done() {
-    let (_redis, [server, _other]) = stopped();
-    let body = of_user("ann");
+fn other_operations_fail() {
+    let (_redis, [server, _other]) = start_and_stop_redis();
+    let body = request_body("ann");
     for path in ["/v1/peek", "/v1/explain"] {
         let answer = post(server.http, path, &body);
         assert_eq!(answer.status, 503, "{path}: {answer:?}");
@@ -168,7 +168,7 @@ fn other_operations_say_that_they_were_not_done() {
     for path in ["/v1/refund", "/v1/reset"] {
         assert_eq!(post(server.admin, path, &body).status, 503, "{path}");
     }
-    let mut client = Resp::to(&server);
+    let mut client = Resp::connect(&server);
     let answer = client.ask("TIDEGATE.PEEK api user ann");
     assert!(answer.starts_with("-ERR the shared store"), "{answer}");
     // Its share of 4 is 2.

@@ -11,7 +11,7 @@ use tidegate::{Engine, MemoryStore, SystemClock, rules};
 use tidegate_server::serve::admin::Admin;
 use tidegate_server::serve::grpc::Grpc;
 use tidegate_server::serve::http::Http;
-use tidegate_server::serve::listening::{Address, LettingIn, Listener, Serves};
+use tidegate_server::serve::listening::{Address, AcceptOptions, Listener, ConnectionHandler};
 use tidegate_server::serve::resp::{Resp, RespBounds};
 use tidegate_server::serve::{App, Fleet};
 use tokio::runtime::Runtime;
@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 use crate::redis_fleet::Redis;
 
 /// As long as a decision may wait where a Redis is to answer, however busy the machine is.
-pub const PATIENT: Duration = Duration::from_secs(30);
+pub const LONG_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a server is started with.
 pub struct Options {
@@ -43,8 +43,8 @@ pub struct Server {
 
 impl Server {
     /// One that waits for the Redis for as long as that takes.
-    pub fn patient(redis: &Redis, rules: &str) -> Self {
-        Self::start(redis, rules, PATIENT)
+    pub fn start_with_long_timeout(redis: &Redis, rules: &str) -> Self {
+        Self::start(redis, rules, LONG_TIMEOUT)
     }
 
     /// One whose decisions wait for so long at most.
@@ -61,12 +61,12 @@ impl Server {
         let store = Arc::new(store);
         let memory = Arc::new(MemoryStore::bounded(1 << 26));
         let node_store = NodeStore::shared(Arc::clone(&store) as _, memory);
-        let engine = Engine::over(options.domains, node_store, SystemClock::new()).expect("they go together");
+        let engine = Engine::with_store(options.domains, node_store, SystemClock::new()).expect("they go together");
         let app = Arc::new(App::new(engine).with_fleet(Fleet::new(store, redis.url())));
-        let serving = Serving { runtime: &runtime, app: &app };
+        let serving = ListenerStarter { runtime: &runtime, app: &app };
         let http = serving.with(Http::new(Arc::clone(&app)));
         let grpc = serving.with(Grpc::new(Arc::clone(&app)));
-        let resp = serving.with(Resp::with(Arc::clone(&app), options.resp, None));
+        let resp = serving.with(Resp::with_options(Arc::clone(&app), options.resp, None));
         let admin = serving.with(Admin::new(Arc::clone(&app)));
         Self { app, http, grpc, resp, admin, runtime }
     }
@@ -84,17 +84,17 @@ pub fn domains(rules: &str) -> Vec<Domain> {
     rules::parse("rules.yaml", rules).unwrap_or_else(|report| panic!("{report}")).domains
 }
 
-struct Serving<'a> {
+struct ListenerStarter<'a> {
     runtime: &'a Runtime,
     app: &'a Arc<App>,
 }
 
-impl Serving<'_> {
-    fn with<S: Serves>(&self, serves: S) -> SocketAddr {
+impl ListenerStarter<'_> {
+    fn with<S: ConnectionHandler>(&self, serves: S) -> SocketAddr {
         let any = Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
         let bound = self.runtime.block_on(Listener::bind(S::PROTOCOL, &any)).unwrap().unwrap();
         let Address::Tcp(address) = *bound.address() else { panic!("{}", bound.address()) };
-        let letting_in = LettingIn { connections_max: 100, tls: None, tasks: TaskTracker::new() };
+        let letting_in = AcceptOptions { connections_max: 100, tls: None, tasks: TaskTracker::new() };
         self.runtime.spawn(bound.run(Arc::clone(self.app), serves, letting_in));
         address
     }

@@ -1,6 +1,6 @@
 //! Servers that share a Redis admit a limit together, whatever they are asked by.
 
-use crate::redis_fleet::asking::{OVER_LIMIT, Resp, check, get, of_user, post, rls};
+use crate::redis_fleet::asking::{OVER_LIMIT, Resp, check, get, request_body, post, rls};
 use crate::redis_fleet::{Redis, Server, wait_until};
 
 const RULES: &str = "
@@ -11,22 +11,22 @@ rules:
 
 /// Two by each protocol, half of them at each server.
 #[test]
-fn a_limit_is_one_for_all_servers_and_protocols() {
+fn a_limit_is_shared_by_nodes_and_protocols() {
     let redis = Redis::start(&[]);
-    let servers = [Server::patient(&redis, RULES), Server::patient(&redis, RULES)];
+    let servers = [Server::start_with_long_timeout(&redis, RULES), Server::start_with_long_timeout(&redis, RULES)];
     for (server, left) in servers.iter().zip([5, 2]) {
         let answer = check(server, "ann");
         assert_eq!((answer.status, answer.json()["remaining"].as_u64()), (200, Some(u64::from(left))));
         assert!(answer.json()["degraded"] == false && !answer.head.contains("x-tidegate-degraded"));
         assert_eq!(rls(server, "ann").statuses[0].limit_remaining, left - 1);
-        let answer = Resp::to(server).ask("TIDEGATE.CHECK api user ann");
+        let answer = Resp::connect(server).ask("TIDEGATE.CHECK api user ann");
         assert!(answer.starts_with(&format!("allowed {} 0 ", left - 2)), "{answer}");
         assert!(answer.ends_with(" per-user"), "{answer}");
     }
     for server in &servers {
         assert_eq!(check(server, "ann").status, 429);
         assert_eq!(rls(server, "ann").overall_code, OVER_LIMIT);
-        let answer = Resp::to(server).ask("TIDEGATE.CHECK api user ann");
+        let answer = Resp::connect(server).ask("TIDEGATE.CHECK api user ann");
         assert!(answer.starts_with("denied 0 "), "{answer}");
         assert_eq!(check(server, "bob").status, 200);
     }
@@ -34,16 +34,16 @@ fn a_limit_is_one_for_all_servers_and_protocols() {
 }
 
 #[test]
-fn what_is_no_decision_is_shared_too() {
+fn other_operations_are_shared() {
     let redis = Redis::start(&[]);
-    let [here, there] = [Server::patient(&redis, RULES), Server::patient(&redis, RULES)];
-    let body = of_user("ann");
+    let [here, there] = [Server::start_with_long_timeout(&redis, RULES), Server::start_with_long_timeout(&redis, RULES)];
+    let body = request_body("ann");
     let costly = body.replace("}}", "}, \"cost\": 6}");
     assert_eq!(post(here.http, "/v1/check", &costly).status, 200);
     assert_eq!(post(there.http, "/v1/peek", &body).status, 429);
     let explained = post(there.http, "/v1/explain?format=text", &body);
     assert!(explained.body.contains("decision: denied by per-user limit 1"), "{explained:?}");
-    assert!(Resp::to(&there).ask("TIDEGATE.PEEK api user ann").starts_with("denied 0 "));
+    assert!(Resp::connect(&there).ask("TIDEGATE.PEEK api user ann").starts_with("denied 0 "));
     assert_eq!(post(there.admin, "/v1/refund", &body).json()["result"], "refunded");
     assert_eq!(post(here.http, "/v1/peek", &body).json()["remaining"], 0);
     assert_eq!(post(here.http, "/v1/check", &body).status, 200);
@@ -60,15 +60,15 @@ fn what_is_no_decision_is_shared_too() {
 }
 
 #[test]
-fn a_lease_of_one_server_is_good_at_the_other() {
+fn a_lease_is_valid_on_every_node() {
     let rules = "
 domain: api
 rules:
   - { name: jobs, key: [user], limit: { algorithm: concurrency, limit: 1, ttl: 1h } }
 ";
     let redis = Redis::start(&[]);
-    let [here, there] = [Server::patient(&redis, rules), Server::patient(&redis, rules)];
-    let body = of_user("ann");
+    let [here, there] = [Server::start_with_long_timeout(&redis, rules), Server::start_with_long_timeout(&redis, rules)];
+    let body = request_body("ann");
     let held = post(here.http, "/v1/acquire", &body).json();
     let token = held["lease"]["token"].as_str().expect("it is held");
     assert_eq!(post(there.http, "/v1/acquire", &body).status, 429);
@@ -84,14 +84,14 @@ rules:
 }
 
 #[test]
-fn what_knows_no_rules_is_shared_too() {
+fn throttle_and_request_limits_are_shared() {
     let redis = Redis::start(&[]);
-    let [here, there] = [Server::patient(&redis, RULES), Server::patient(&redis, RULES)];
+    let [here, there] = [Server::start_with_long_timeout(&redis, RULES), Server::start_with_long_timeout(&redis, RULES)];
     let throttle = "CL.THROTTLE ann 1 1 86400";
-    assert_eq!(Resp::to(&here).ask(throttle), "0 2 1 -1 86400");
-    assert!(Resp::to(&there).ask(throttle).starts_with("0 2 0 -1 1"));
-    assert!(Resp::to(&here).ask(throttle).starts_with("1 2 0 "));
-    assert!(Resp::to(&here).ask("CL.THROTTLE ann 1 0 60").starts_with("-Cell error: Zero rates"));
+    assert_eq!(Resp::connect(&here).ask(throttle), "0 2 1 -1 86400");
+    assert!(Resp::connect(&there).ask(throttle).starts_with("0 2 0 -1 1"));
+    assert!(Resp::connect(&here).ask(throttle).starts_with("1 2 0 "));
+    assert!(Resp::connect(&here).ask("CL.THROTTLE ann 1 0 60").starts_with("-Cell error: Zero rates"));
     let decided = "tidegate_decisions_total{protocol=\"resp\",domain=\"\",rule=\"cl.throttle\",decision=";
     assert_eq!(here.sample(&format!("{decided}\"allowed\"}}")), 1);
     assert_eq!(here.sample(&format!("{decided}\"denied\"}}")), 1);
@@ -99,10 +99,10 @@ fn what_knows_no_rules_is_shared_too() {
 
 /// Hits that are given back are given back where all count, once what is charged beside them is decided.
 #[test]
-fn hits_that_are_given_back() {
+fn refunded_hits_are_shared() {
     let redis = Redis::start(&[]);
-    let [here, there] = [Server::patient(&redis, RULES), Server::patient(&redis, RULES)];
-    let used = of_user("ann").replace("}}", "}, \"cost\": 5}");
+    let [here, there] = [Server::start_with_long_timeout(&redis, RULES), Server::start_with_long_timeout(&redis, RULES)];
+    let used = request_body("ann").replace("}}", "}, \"cost\": 5}");
     assert_eq!(post(here.http, "/v1/check", &used).status, 200);
     let hits = r#"{"domain": "api", "descriptors": [
         {"entries": [{"key": "user", "value": "bob"}]},
@@ -116,9 +116,9 @@ fn hits_that_are_given_back() {
 }
 
 #[test]
-fn metrics_and_health_tell_of_the_store() {
+fn metrics_and_health_of_the_store() {
     let redis = Redis::start(&[]);
-    let server = Server::patient(&redis, RULES);
+    let server = Server::start_with_long_timeout(&redis, RULES);
     let mut asked = 0;
     // What was denied is known for a second, which may be over on a busy machine.
     wait_until("a denial from memory", || {

@@ -1,14 +1,14 @@
 //! `tidegate serve --store`, run as an operator runs it.
 
 use crate::redis_fleet::{Redis, wait_until};
-use crate::serve::server::{Server, outcome};
+use crate::serve::server::{Server, run_to_exit};
 
 /// What is said of a store that cannot be used, with nothing on standard output.
 #[track_caller]
-fn refused(args: &[&str]) -> String {
+fn startup_error(args: &[&str]) -> String {
     let args =
         [args, &["--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off"]].concat();
-    let run = outcome(&args, &[]);
+    let run = run_to_exit(&args, &[]);
     assert_eq!((run.code, &*run.out), (Some(2), ""), "{}", run.err);
     assert!(run.err.contains("error: the store at ") && run.err.contains("(hint: "), "{}", run.err);
     assert_eq!(run.err.matches("error: ").count(), 1, "{}", run.err);
@@ -16,21 +16,21 @@ fn refused(args: &[&str]) -> String {
 }
 
 #[test]
-fn a_store_that_cannot_be_used() {
+fn unusable_stores() {
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let error = refused(&["--store", &format!("redis://127.0.0.1:{port}")]);
+    let error = startup_error(&["--store", &format!("redis://127.0.0.1:{port}")]);
     assert!(error.contains(&format!("127.0.0.1:{port}")), "{error}");
 
     let redis = Redis::start(&["--requirepass", "right"]);
     let (right, port) = (format!("redis://:right@127.0.0.1:{}", redis.port), redis.port);
-    let error = refused(&["--store", &right.replace("right", "hunter2")]);
+    let error = startup_error(&["--store", &right.replace("right", "hunter2")]);
     assert!(error.contains("password") && !error.contains("hunter2"), "{error}");
-    let error = refused(&["--store", &redis.url()]);
+    let error = startup_error(&["--store", &redis.url()]);
     assert!(error.contains("password"), "{error}");
-    let error = refused(&["--store", &right.replace("redis:", "redis-cluster:")]);
+    let error = startup_error(&["--store", &right.replace("redis:", "redis-cluster:")]);
     assert!(error.contains("cluster") && !error.contains("right@"), "{error}");
-    let error = refused(&["--store", &format!("rediss://:right@127.0.0.1:{port}")]);
+    let error = startup_error(&["--store", &format!("rediss://:right@127.0.0.1:{port}")]);
     assert!(!error.contains("right@"), "{error}");
 }
 
@@ -71,11 +71,11 @@ fn the_line_ready_names_the_store_and_no_snapshots_are_written() {
 
 /// One line when it begins and one when it ends, however many decisions there are; and health says so meanwhile.
 #[test]
-fn the_log_and_health_say_that_the_store_is_away() {
+fn store_failures_are_logged_and_in_health() {
     let redis = Redis::start(&[]);
     let server = Server::start(&["--store", &redis.url(), "--store-timeout", "50ms"]);
     let check = r#"{"domain": "example", "attributes": {"user": "ann"}}"#;
-    redis.stop();
+    redis.pause();
     let began = "requests are decided without it, as on_store_failure of their rules says";
     wait_until("it is said", || {
         server.post("/v1/check", check);
@@ -96,7 +96,7 @@ fn the_log_and_health_say_that_the_store_is_away() {
     });
     assert!(!server.log().contains(ended), "{}", server.log());
     assert_eq!(server.health()["fleet"]["degraded"], true);
-    redis.go_on();
+    redis.resume();
     wait_until("it is said that it is over", || {
         server.post("/v1/check", check);
         server.log().contains(ended)

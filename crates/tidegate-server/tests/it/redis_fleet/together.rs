@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::redis_fleet::asking::{Resp, check, of_user, post};
+use crate::redis_fleet::asking::{Resp, check, request_body, post};
 use crate::redis_fleet::{Redis, Server, wait_until};
 
 const RULES: &str = "
@@ -12,11 +12,11 @@ rules:
 ";
 
 #[test]
-fn a_pipeline_shares_calls_and_is_answered_in_order() {
+fn pipelined_commands_are_batched_and_keep_their_order() {
     const COMMANDS: u64 = 1_000;
     let redis = Redis::start(&[]);
-    let server = Server::patient(&redis, RULES);
-    let mut client = Resp::to(&server);
+    let server = Server::start_with_long_timeout(&redis, RULES);
+    let mut client = Resp::connect(&server);
     let before = redis.script_calls();
     let mut commands = String::new();
     for number in 0..COMMANDS {
@@ -24,7 +24,7 @@ fn a_pipeline_shares_calls_and_is_answered_in_order() {
     }
     client.send(&commands);
     for number in 0..COMMANDS {
-        let answer = client.answer();
+        let answer = client.read_reply();
         assert!(answer.starts_with(&format!("allowed {} ", 5_000 - number - 1)), "{number}: {answer}");
     }
     let calls = redis.script_calls() - before;
@@ -34,28 +34,28 @@ fn a_pipeline_shares_calls_and_is_answered_in_order() {
 }
 
 #[test]
-fn of_one_key_each_is_charged_after_the_one_before() {
+fn commands_of_one_key_are_charged_in_order() {
     let redis = Redis::start(&[]);
-    let server = Server::patient(&redis, RULES);
-    let mut client = Resp::to(&server);
+    let server = Server::start_with_long_timeout(&redis, RULES);
+    let mut client = Resp::connect(&server);
     let commands: String = (0..50)
         .map(|_| "TIDEGATE.CHECK api user ann\r\nTIDEGATE.PEEK api user ann COST 0\r\nCL.THROTTLE k 99 99 86400\r\n")
         .collect();
     client.send(&commands);
     for used in 1..=50 {
         let left = 5_000 - used;
-        assert!(client.answer().starts_with(&format!("allowed {left} 0 ")), "{used}");
-        assert!(client.answer().starts_with(&format!("allowed {left} 0 ")), "{used}");
-        assert!(client.answer().starts_with(&format!("0 100 {} -1 ", 100 - used)), "{used}");
+        assert!(client.read_reply().starts_with(&format!("allowed {left} 0 ")), "{used}");
+        assert!(client.read_reply().starts_with(&format!("allowed {left} 0 ")), "{used}");
+        assert!(client.read_reply().starts_with(&format!("0 100 {} -1 ", 100 - used)), "{used}");
     }
 }
 
 /// What needs no store waits for what came before it; so does what is wrong.
 #[test]
-fn whatever_is_between_them() {
+fn other_commands_keep_their_order() {
     let redis = Redis::start(&[]);
-    let server = Server::patient(&redis, RULES);
-    let mut client = Resp::to(&server);
+    let server = Server::start_with_long_timeout(&redis, RULES);
+    let mut client = Resp::connect(&server);
     client.send(
         "TIDEGATE.CHECK api user a\r\nPING\r\nTIDEGATE.CHECK api\r\nTIDEGATE.CHECK api user b COST x\r\nECHO hello\r\n\
          TIDEGATE.CHECK api user c\r\nHELLO 2\r\nTIDEGATE.CHECK api user d\r\nNOPE\r\nTIDEGATE.CHECK api user e\r\nQUIT\r\n",
@@ -74,48 +74,48 @@ fn whatever_is_between_them() {
         "OK",
     ];
     for expected in expected {
-        let answer = client.answer();
+        let answer = client.read_reply();
         assert!(answer.starts_with(expected), "{expected}: {answer}");
     }
 }
 
 #[test]
-fn who_says_no_more_still_hears_the_answers() {
+fn a_half_closed_client_gets_its_replies() {
     let redis = Redis::start(&[]);
-    let server = Server::patient(&redis, RULES);
-    let mut client = Resp::to(&server);
+    let server = Server::start_with_long_timeout(&redis, RULES);
+    let mut client = Resp::connect(&server);
     client.send("TIDEGATE.CHECK api user a\r\nTIDEGATE.CHECK api user b\r\n");
     client.stop_sending();
-    assert!(client.answer().starts_with("allowed 4999 "));
-    assert!(client.answer().starts_with("allowed 4999 "));
+    assert!(client.read_reply().starts_with("allowed 4999 "));
+    assert!(client.read_reply().starts_with("allowed 4999 "));
 }
 
 /// It says so while the first of them are waited for, because there are more than are asked together, or because what comes
 /// behind them is answered at once.
 #[test]
-fn who_says_no_more_before_all_is_asked_still_hears_the_answers() {
+fn a_client_that_half_closes_early_gets_all_replies() {
     const TIMES: usize = 20;
     let redis = Redis::start(&[]);
-    let server = Server::patient(&redis, RULES);
+    let server = Server::start_with_long_timeout(&redis, RULES);
     for time in 0..TIMES {
-        let mut client = Resp::to(&server);
+        let mut client = Resp::connect(&server);
         client
             .send(&format!("TIDEGATE.CHECK api user a{time}\r\nPING\r\nTIDEGATE.CHECK api user b{time}\r\n"));
         client.stop_sending();
-        assert!(client.answer().starts_with("allowed 4999 "));
-        assert_eq!(client.answer(), "PONG");
-        assert!(client.answer().starts_with("allowed 4999 "));
+        assert!(client.read_reply().starts_with("allowed 4999 "));
+        assert_eq!(client.read_reply(), "PONG");
+        assert!(client.read_reply().starts_with("allowed 4999 "));
         client.expect_end();
     }
     // A pipeline that is asked for in several portions.
     const COMMANDS: usize = 600;
     for time in 0..TIMES {
-        let mut client = Resp::to(&server);
+        let mut client = Resp::connect(&server);
         let command = format!("TIDEGATE.CHECK api user c{time}\r\n");
         client.send(&command.repeat(COMMANDS));
         client.stop_sending();
         for used in 1..=COMMANDS {
-            let answer = client.answer();
+            let answer = client.read_reply();
             assert!(answer.starts_with(&format!("allowed {} ", 5_000 - used)), "{used}: {answer}");
         }
         client.expect_end();
@@ -124,7 +124,7 @@ fn who_says_no_more_before_all_is_asked_still_hears_the_answers() {
 
 /// Their answers wait for its, and their decisions do not.
 #[test]
-fn those_behind_a_request_that_is_held_are_decided() {
+fn commands_after_a_waiting_one_are_decided() {
     let rules = "
 domain: api
 rules:
@@ -133,36 +133,36 @@ rules:
   - { name: per-user, match: { user: bob }, key: [user], limit: { limit: 9, per: day, algorithm: sliding_log } }
 ";
     let redis = Redis::start(&[]);
-    let server = Server::patient(&redis, rules);
-    let mut client = Resp::to(&server);
+    let server = Server::start_with_long_timeout(&redis, rules);
+    let mut client = Resp::connect(&server);
     client.send(
         "TIDEGATE.CHECK api user ann\r\nTIDEGATE.CHECK api user ann\r\nTIDEGATE.CHECK api user bob\r\n",
     );
-    assert!(client.answer().starts_with("allowed 0 "));
-    let free_of_cost = of_user("bob").replace("}}", "}, \"cost\": 0}");
+    assert!(client.read_reply().starts_with("allowed 0 "));
+    let free_of_cost = request_body("bob").replace("}}", "}, \"cost\": 0}");
     wait_until("the last one is decided", || {
         post(server.http, "/v1/check", &free_of_cost).json()["remaining"] == 8
     });
-    wait_until("the second is held", || server.app.engine.held() == 1);
-    assert_eq!(post(server.admin, "/v1/reset", &of_user("ann")).status, 200);
-    assert!(client.answer().starts_with("allowed 0 "));
-    assert!(client.answer().starts_with("allowed 8 "));
+    wait_until("the second is held", || server.app.engine.waiting_requests() == 1);
+    assert_eq!(post(server.admin, "/v1/reset", &request_body("ann")).status, 200);
+    assert!(client.read_reply().starts_with("allowed 0 "));
+    assert!(client.read_reply().starts_with("allowed 8 "));
     assert_eq!(check(&server, "bob").json()["remaining"], 7);
 }
 
 /// A client that goes away while it is held leaves its line.
 #[test]
-fn who_is_gone_is_held_no_longer() {
+fn a_disconnected_client_stops_waiting() {
     let rules = "
 domain: api
 rules:
   - { name: slow, key: [user], limit: { limit: 1, per: 30m, algorithm: sliding_log }, action: { delay: { max_wait: 1h } } }
 ";
     let redis = Redis::start(&[]);
-    let server = Server::patient(&redis, rules);
-    let mut client = Resp::to(&server);
+    let server = Server::start_with_long_timeout(&redis, rules);
+    let mut client = Resp::connect(&server);
     client.send("TIDEGATE.CHECK api user ann\r\nTIDEGATE.CHECK api user ann\r\nPING\r\n");
-    wait_until("it is held", || server.app.engine.held() == 1);
+    wait_until("it is held", || server.app.engine.waiting_requests() == 1);
     drop(client);
-    wait_until("it is not", || server.app.engine.held() == 0);
+    wait_until("it is not", || server.app.engine.waiting_requests() == 0);
 }

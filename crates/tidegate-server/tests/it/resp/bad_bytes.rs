@@ -27,14 +27,14 @@ fn protocol_errors_end_the_connection() {
         let mut client = server.connect();
         // What came before is answered.
         client.send(format!("PING\r\n{bytes}"));
-        client.expect(format!("+PONG\r\n-ERR Protocol error: {error}\r\n"));
+        client.expect_reply(format!("+PONG\r\n-ERR Protocol error: {error}\r\n"));
         client.expect_end();
     }
 }
 
 /// A page in somebody's browser can make it send a form to a port on that machine. None of its lines is run.
 #[test]
-fn http_is_cut_off() {
+fn http_is_disconnected() {
     let server = Server::start(&Options::default());
     for head in [
         "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nCL.THROTTLE k 0 1 60\r\n",
@@ -50,11 +50,11 @@ fn http_is_cut_off() {
         client.expect_end();
     }
     // It has charged nothing.
-    server.connect().ask(&["CL.THROTTLE", "k", "0", "1", "60"], "*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:60\r\n");
+    server.connect().assert_reply(&["CL.THROTTLE", "k", "0", "1", "60"], "*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:60\r\n");
 }
 
 #[test]
-fn tls_on_the_plain_port_is_cut_off() {
+fn tls_on_the_plain_port_is_disconnected() {
     let server = Server::start(&Options::default());
     let mut client = server.connect();
     client.send([0x16, 0x03, 0x01, 0x02, 0x00, 0x01]);
@@ -66,8 +66,8 @@ fn tls_on_the_plain_port_is_cut_off() {
 fn get_is_an_unknown_command() {
     let server = Server::start(&Options::default());
     let mut client = server.connect();
-    client.ask(&["GET", "key"], "-ERR unknown command 'GET', with args beginning with: 'key' \r\n");
-    client.ask(&["PING"], "+PONG\r\n");
+    client.assert_reply(&["GET", "key"], "-ERR unknown command 'GET', with args beginning with: 'key' \r\n");
+    client.assert_reply(&["PING"], "+PONG\r\n");
 }
 
 #[test]
@@ -76,16 +76,16 @@ fn unknown_commands_are_shown_in_part() {
     let mut client = server.connect();
     let (a, b) = ("a".repeat(100), "b".repeat(100));
     let start = "-ERR unknown command";
-    client.ask(&["foo"], format!("{start} 'foo', with args beginning with: \r\n"));
-    client.ask(&["foo", "a", "b"], format!("{start} 'foo', with args beginning with: 'a' 'b' \r\n"));
-    client.ask(&[""], format!("{start} '', with args beginning with: \r\n"));
-    client.ask(
+    client.assert_reply(&["foo"], format!("{start} 'foo', with args beginning with: \r\n"));
+    client.assert_reply(&["foo", "a", "b"], format!("{start} 'foo', with args beginning with: 'a' 'b' \r\n"));
+    client.assert_reply(&[""], format!("{start} '', with args beginning with: \r\n"));
+    client.assert_reply(
         &["foo", &a, &b, "c"],
         format!("{start} 'foo', with args beginning with: '{a}' '{}' \r\n", &b[..25]),
     );
-    client.ask(
+    client.assert_reply(
         &[&"f".repeat(200), "b"],
         format!("{start} '{}', with args beginning with: 'b' \r\n", "f".repeat(128)),
     );
-    client.ask(&["f\r\no", "b\r\nc"], format!("{start} 'f  o', with args beginning with: 'b  c' \r\n"));
+    client.assert_reply(&["f\r\no", "b\r\nc"], format!("{start} 'f  o', with args beginning with: 'b  c' \r\n"));
 }

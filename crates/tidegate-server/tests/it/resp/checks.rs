@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::resp::server::array;
+use crate::resp::server::encode_array;
 use crate::resp::{Client, Server};
 
 const RULES: &str = "
@@ -20,7 +20,7 @@ rules:
 ";
 
 /// The six of an answer: text as it is, numbers rounded to days, for the time goes on.
-fn six(answer: &str) -> [String; 6] {
+fn parse_reply(answer: &str) -> [String; 6] {
     let mut lines = answer.split("\r\n");
     assert_eq!(lines.next(), Some("*6"), "{answer}");
     std::array::from_fn(|place| {
@@ -43,39 +43,39 @@ fn six(answer: &str) -> [String; 6] {
 }
 
 #[track_caller]
-fn assert_six(client: &mut Client, command: &[&str], expected: [&str; 6]) {
-    assert_eq!(six(&client.answer(command)), expected.map(str::to_owned), "{command:?}");
+fn assert_reply(client: &mut Client, command: &[&str], expected: [&str; 6]) {
+    assert_eq!(parse_reply(&client.call(command)), expected.map(str::to_owned), "{command:?}");
 }
 
 #[test]
-fn to_the_byte() {
+fn exact_replies() {
     let server = Server::with_rules(RULES);
     let mut client = server.connect();
     let allowed = "*6\r\n$7\r\nallowed\r\n:-1\r\n:0\r\n:0\r\n:0\r\n";
-    client.ask(&["TIDEGATE.CHECK", "nosuch", "user", "1"], format!("{allowed}$-1\r\n"));
-    client.ask(&["tidegate.check", "api", "user", "1"], format!("{allowed}$-1\r\n"));
-    client.ask(
+    client.assert_reply(&["TIDEGATE.CHECK", "nosuch", "user", "1"], format!("{allowed}$-1\r\n"));
+    client.assert_reply(&["tidegate.check", "api", "user", "1"], format!("{allowed}$-1\r\n"));
+    client.assert_reply(
         &["TIDEGATE.CHECK", "api", "user", "1", "kind", "hard", "COST", "3"],
         "*6\r\n$6\r\ndenied\r\n:2\r\n:-1\r\n:0\r\n:0\r\n$4\r\nhard\r\n",
     );
-    client.ask(
+    client.assert_reply(
         &["TIDEGATE.CHECK", "api", "kind", "closed"],
         "*6\r\n$6\r\ndenied\r\n:0\r\n:-1\r\n:0\r\n:0\r\n$6\r\nclosed\r\n",
     );
-    client.ask(
+    client.assert_reply(
         &["TIDEGATE.CHECK", "api", "user", "1", "kind", "hard"],
         "*6\r\n$7\r\nallowed\r\n:1\r\n:0\r\n:4320000000\r\n:0\r\n$4\r\nhard\r\n",
     );
-    client.answer(&["HELLO", "3"]);
-    client.ask(&["TIDEGATE.CHECK", "nosuch", "user", "1"], format!("{allowed}_\r\n"));
-    client.ask(
+    client.call(&["HELLO", "3"]);
+    client.assert_reply(&["TIDEGATE.CHECK", "nosuch", "user", "1"], format!("{allowed}_\r\n"));
+    client.assert_reply(
         &["TIDEGATE.CHECK", "api", "kind", "hard", "user", "2"],
         "*6\r\n$7\r\nallowed\r\n:1\r\n:0\r\n:4320000000\r\n:0\r\n$4\r\nhard\r\n",
     );
 }
 
 #[test]
-fn every_fate() {
+fn every_decision() {
     let server = Server::with_rules(RULES);
     let mut client = server.connect();
     for (kind, first, second) in [
@@ -87,33 +87,33 @@ fn every_fate() {
     ] {
         for [decision, remaining, retry_after, reset_after, delay] in [first, second] {
             let expected = [decision, remaining, retry_after, reset_after, delay, kind];
-            assert_six(&mut client, &["TIDEGATE.CHECK", "api", "kind", kind], expected);
+            assert_reply(&mut client, &["TIDEGATE.CHECK", "api", "kind", kind], expected);
         }
     }
 }
 
 #[test]
-fn peeking_charges_nothing() {
+fn a_peek_charges_nothing() {
     let server = Server::with_rules(RULES);
     let mut client = server.connect();
     let peek = ["TIDEGATE.PEEK", "api", "kind", "hard", "user", "1"];
     for _ in 0..3 {
-        assert_six(&mut client, &peek, ["allowed", "1", "0", "50d", "0", "hard"]);
+        assert_reply(&mut client, &peek, ["allowed", "1", "0", "50d", "0", "hard"]);
     }
-    assert_six(
+    assert_reply(
         &mut client,
         &["TIDEGATE.CHECK", "api", "kind", "hard", "user", "1", "COST", "0"],
         ["allowed", "2", "0", "0", "0", "hard"],
     );
-    assert_six(
+    assert_reply(
         &mut client,
         &["TIDEGATE.CHECK", "api", "kind", "hard", "user", "1", "cost", "2"],
         ["allowed", "0", "0", "100d", "0", "hard"],
     );
-    assert_six(&mut client, &peek, ["denied", "0", "50d", "100d", "0", "hard"]);
+    assert_reply(&mut client, &peek, ["denied", "0", "50d", "100d", "0", "hard"]);
     // It does not wait either.
     for _ in 0..2 {
-        assert_six(
+        assert_reply(
             &mut client,
             &["TIDEGATE.PEEK", "api", "kind", "stuck"],
             ["allowed", "0", "0", "3000000", "0", "stuck"],
@@ -133,18 +133,18 @@ fn an_attribute_named_cost() {
         (&["TIDEGATE.CHECK", "api", "COST", "high", "user", "1"], "97"),
         (&["TIDEGATE.CHECK", "api", "COST", "high", "user", "1", "COST", "3"], "94"),
     ] {
-        assert_eq!(six(&client.answer(command))[1], remaining, "{command:?}");
+        assert_eq!(parse_reply(&client.call(command))[1], remaining, "{command:?}");
     }
 }
 
 #[test]
-fn what_is_wrong_with_a_call() {
+fn invalid_calls() {
     let server = Server::with_rules(RULES);
     let mut client = server.connect();
     for command in ["TIDEGATE.CHECK", "TIDEGATE.PEEK"] {
         let name = command.to_lowercase();
         for short in [&[command] as &[&str], &[command, "api"], &[command, "api", "user"]] {
-            client.ask(short, format!("-ERR wrong number of arguments for '{name}' command\r\n"));
+            client.assert_reply(short, format!("-ERR wrong number of arguments for '{name}' command\r\n"));
         }
         let no_cost = |text: &str| {
             format!(
@@ -176,20 +176,20 @@ fn what_is_wrong_with_a_call() {
             (&["api", "COST", "5"], usage.to_owned()),
         ] {
             let whole: Vec<&str> = std::iter::once(command).chain(arguments.iter().copied()).collect();
-            client.ask(&whole, format!("-ERR {error}\r\n"));
+            client.assert_reply(&whole, format!("-ERR {error}\r\n"));
         }
         for place in 1..=3 {
-            let mut bytes = array(&[command, "a?i", "b?i", "c?i"]);
+            let mut bytes = encode_array(&[command, "a?i", "b?i", "c?i"]);
             let at =
                 bytes.iter().enumerate().filter(|(_, byte)| **byte == b'?').nth(place - 1).expect("it").0;
             bytes[at] = 0xff;
             client.send(bytes);
-            client.expect(format!(
+            client.expect_reply(format!(
                 "-ERR argument {place} is not UTF-8 (hint: domains and attributes are text)\r\n"
             ));
         }
     }
-    client.ask(&["PING"], "+PONG\r\n");
+    client.assert_reply(&["PING"], "+PONG\r\n");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn the_largest_cost_and_the_most_attributes() {
     let server = Server::with_rules(RULES);
     let mut client = server.connect();
     let most = u64::MAX.to_string();
-    assert_six(
+    assert_reply(
         &mut client,
         &["TIDEGATE.CHECK", "api", "kind", "hard", "COST", &most],
         ["denied", "2", "-1", "0", "0", "hard"],
@@ -207,46 +207,46 @@ fn the_largest_cost_and_the_most_attributes() {
     let mut command = vec!["TIDEGATE.CHECK", "api", "kind", "hard"];
     command.extend(attributes);
     command.extend(["COST", "1"]);
-    assert_eq!(six(&client.answer(&command))[1], "1");
+    assert_eq!(parse_reply(&client.call(&command))[1], "1");
     // A key of nearly a megabyte is a key.
     let long = "x".repeat(1_000_000);
     for left in ["1", "0"] {
-        let answer = client.answer(&["TIDEGATE.CHECK", "api", "kind", "hard", "user", &long]);
-        assert_eq!(six(&answer)[1], left);
+        let answer = client.call(&["TIDEGATE.CHECK", "api", "kind", "hard", "user", &long]);
+        assert_eq!(parse_reply(&answer)[1], left);
     }
 }
 
 /// A rule that holds a request holds the answer, and the answers behind it; those before it are there at once.
 #[test]
-fn a_held_request_holds_what_comes_behind_it() {
+fn a_waiting_request_delays_later_replies() {
     let server = Server::with_rules(RULES);
     let mut client = server.connect();
     let check = ["TIDEGATE.CHECK", "api", "kind", "held"];
     client.send(
-        [array(&["PING"]), array(&check), array(&check), array(&check), array(&["ECHO", "end"])].concat(),
+        [encode_array(&["PING"]), encode_array(&check), encode_array(&check), encode_array(&check), encode_array(&["ECHO", "end"])].concat(),
     );
-    client.expect("+PONG\r\n");
+    client.expect_reply("+PONG\r\n");
     for _ in 0..3 {
-        let answer = client.next_answer();
+        let answer = client.read_reply();
         assert!(answer.starts_with("*6\r\n$7\r\nallowed\r\n:0\r\n:0\r\n"), "{answer}");
         // Sent while the next one may be held.
-        client.send(array(&["ECHO", "more"]));
+        client.send(encode_array(&["ECHO", "more"]));
     }
-    client.expect("$3\r\nend\r\n");
-    client.expect("$4\r\nmore\r\n".repeat(3));
+    client.expect_reply("$3\r\nend\r\n");
+    client.expect_reply("$4\r\nmore\r\n".repeat(3));
 }
 
 /// Who goes away while it is held leaves the line: its connection ends, though its turn would come in 50 minutes.
 #[test]
-fn who_goes_away_is_not_held() {
+fn a_disconnected_client_leaves_the_queue() {
     let server = Server::with_rules(RULES);
-    let check = array(&["TIDEGATE.CHECK", "api", "kind", "stuck"]);
+    let check = encode_array(&["TIDEGATE.CHECK", "api", "kind", "stuck"]);
     let mut client = server.connect();
     client.send(&check);
-    assert!(client.next_answer().contains("allowed"));
-    client.send([array(&["PING"]), check, array(&["PING"])].concat());
+    assert!(client.read_reply().contains("allowed"));
+    client.send([encode_array(&["PING"]), check, encode_array(&["PING"])].concat());
     // What was before it is answered, so it is held now, or is about to be.
-    client.expect("+PONG\r\n");
+    client.expect_reply("+PONG\r\n");
     assert_eq!(server.connections(), 1);
     drop(client);
     server.wait_for_connections();
@@ -254,14 +254,14 @@ fn who_goes_away_is_not_held() {
 
 /// A request that is held does not keep others from being answered.
 #[test]
-fn others_are_not_held() {
+fn other_connections_are_not_delayed() {
     let server = Server::with_rules(RULES);
-    let check = array(&["TIDEGATE.CHECK", "api", "kind", "stuck"]);
+    let check = encode_array(&["TIDEGATE.CHECK", "api", "kind", "stuck"]);
     let mut held = server.connect();
     held.send([check.clone(), check].concat());
-    assert!(held.next_answer().contains("allowed"));
+    assert!(held.read_reply().contains("allowed"));
     let mut other = server.connect();
-    other.ask(&["PING"], "+PONG\r\n");
+    other.assert_reply(&["PING"], "+PONG\r\n");
     held.stream().set_read_timeout(Some(Duration::from_millis(20))).expect("a socket");
     let mut byte = [0];
     assert!(std::io::Read::read(held.stream(), &mut byte).is_err(), "it is held");

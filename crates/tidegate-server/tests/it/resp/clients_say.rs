@@ -7,7 +7,7 @@ const OK: &str = "+OK\r\n";
 fn client(server: &Server, version: u8) -> Client {
     let mut client = server.connect();
     if version == 3 {
-        client.answer(&["HELLO", "3"]);
+        client.call(&["HELLO", "3"]);
     }
     client
 }
@@ -56,19 +56,19 @@ fn small_commands() {
             (&["CONFIG", "SET", "save", ""], "-ERR unknown subcommand 'SET'. Try CONFIG HELP.\r\n"),
             (&["RESET", "1"], "-ERR wrong number of arguments for 'reset' command\r\n"),
         ] {
-            client.ask(command, answer);
+            client.assert_reply(command, answer);
         }
-        let id: String = client.answer(&["CLIENT", "ID"]).trim().trim_start_matches(':').into();
+        let id: String = client.call(&["CLIENT", "ID"]).trim().trim_start_matches(':').into();
         let line =
             format!("id={id} name=me db=0 user=default resp={version} lib-name=redis-py lib-ver=5.0\n");
-        let info = client.answer(&["CLIENT", "INFO"]);
+        let info = client.call(&["CLIENT", "INFO"]);
         match version {
             2 => assert_eq!(info, format!("${}\r\n{line}\r\n", line.len())),
             _ => assert_eq!(info, format!("={}\r\ntxt:{line}\r\n", line.len() + 4)),
         }
-        client.ask(&["RESET"], "+RESET\r\n");
-        client.ask(&["CLIENT", "GETNAME"], "$-1\r\n");
-        client.ask(&["QUIT", "now"], OK);
+        client.assert_reply(&["RESET"], "+RESET\r\n");
+        client.assert_reply(&["CLIENT", "GETNAME"], "$-1\r\n");
+        client.assert_reply(&["QUIT", "now"], OK);
         client.expect_end();
     }
 }
@@ -79,16 +79,16 @@ fn names_have_no_spaces() {
     let mut client = server.connect();
     for name in ["a b", "a\nb", "\u{e4}", &"a".repeat(257)] {
         for command in [&["CLIENT", "SETNAME", name] as &[&str], &["HELLO", "3", "SETNAME", name]] {
-            client.ask(
+            client.assert_reply(
                 command,
                 "-ERR Client names cannot contain spaces, newlines or special characters, nor have more than 256 \
                  bytes.\r\n",
             );
         }
     }
-    client.ask(&["CLIENT", "SETNAME", &"a".repeat(256)], OK);
+    client.assert_reply(&["CLIENT", "SETNAME", &"a".repeat(256)], OK);
     // HELLO that fails changes nothing.
-    client.ask(&["COMMAND", "DOCS", "nosuch"], "*0\r\n");
+    client.assert_reply(&["COMMAND", "DOCS", "nosuch"], "*0\r\n");
 }
 
 #[test]
@@ -103,13 +103,13 @@ fn hello() {
             env!("CARGO_PKG_VERSION"),
         )
     };
-    client.ask(&["HELLO"], format!("*14\r\n{}", body(2)));
-    client.ask(&["HELLO", "3"], format!("%7\r\n{}", body(3)));
-    client.ask(&["HELLO"], format!("%7\r\n{}", body(3)));
-    client.ask(&["HELLO", "3", "AUTH", "default", "any", "SETNAME", "me"], format!("%7\r\n{}", body(3)));
-    client.ask(&["CLIENT", "GETNAME"], "$2\r\nme\r\n");
-    client.ask(&["HELLO", "2", "setname", "you"], format!("*14\r\n{}", body(2)));
-    client.ask(&["CLIENT", "GETNAME"], "$3\r\nyou\r\n");
+    client.assert_reply(&["HELLO"], format!("*14\r\n{}", body(2)));
+    client.assert_reply(&["HELLO", "3"], format!("%7\r\n{}", body(3)));
+    client.assert_reply(&["HELLO"], format!("%7\r\n{}", body(3)));
+    client.assert_reply(&["HELLO", "3", "AUTH", "default", "any", "SETNAME", "me"], format!("%7\r\n{}", body(3)));
+    client.assert_reply(&["CLIENT", "GETNAME"], "$2\r\nme\r\n");
+    client.assert_reply(&["HELLO", "2", "setname", "you"], format!("*14\r\n{}", body(2)));
+    client.assert_reply(&["CLIENT", "GETNAME"], "$3\r\nyou\r\n");
     for (command, error) in [
         (&["HELLO", "1"] as &[&str], "NOPROTO unsupported protocol version"),
         (&["HELLO", "4"], "NOPROTO unsupported protocol version"),
@@ -122,9 +122,9 @@ fn hello() {
             "WRONGPASS invalid username-password pair or user is disabled.",
         ),
     ] {
-        client.ask(command, format!("-{error}\r\n"));
+        client.assert_reply(command, format!("-{error}\r\n"));
     }
-    client.ask(&["CLIENT", "GETNAME"], "$3\r\nyou\r\n");
+    client.assert_reply(&["CLIENT", "GETNAME"], "$3\r\nyou\r\n");
 }
 
 /// What redis-benchmark asks before it begins.
@@ -133,23 +133,23 @@ fn config() {
     let server = Server::start(&Options::default());
     for (version, one, three, none) in [(2, "*2", "*6", "*0"), (3, "%1", "%3", "%0")] {
         let mut client = client(&server, version);
-        client.ask(&["CONFIG", "GET", "save"], format!("{one}\r\n$4\r\nsave\r\n$0\r\n\r\n"));
-        client.ask(&["CONFIG", "GET", "appendonly"], format!("{one}\r\n$10\r\nappendonly\r\n$2\r\nno\r\n"));
-        client.ask(&["CONFIG", "GET", "maxmemory"], format!("{none}\r\n"));
-        assert!(client.answer(&["CONFIG", "GET", "*"]).starts_with(three));
+        client.assert_reply(&["CONFIG", "GET", "save"], format!("{one}\r\n$4\r\nsave\r\n$0\r\n\r\n"));
+        client.assert_reply(&["CONFIG", "GET", "appendonly"], format!("{one}\r\n$10\r\nappendonly\r\n$2\r\nno\r\n"));
+        client.assert_reply(&["CONFIG", "GET", "maxmemory"], format!("{none}\r\n"));
+        assert!(client.call(&["CONFIG", "GET", "*"]).starts_with(three));
     }
 }
 
 #[test]
-fn what_there_is() {
+fn command_list() {
     let server = Server::start(&Options::default());
     let mut client = client(&server, 2);
-    client.ask(
+    client.assert_reply(
         &["COMMAND", "INFO", "cl.throttle", "nosuch", "PING"],
         "*3\r\n*10\r\n$11\r\ncl.throttle\r\n:-1\r\n*3\r\n+write\r\n+denyoom\r\n+fast\r\n:1\r\n:1\r\n:1\r\n\
          *0\r\n*0\r\n*0\r\n*0\r\n$-1\r\n*10\r\n$4\r\nping\r\n:-1\r\n*1\r\n+fast\r\n:0\r\n:0\r\n:0\r\n*0\r\n*0\r\n*0\r\n*0\r\n",
     );
-    client.ask(
+    client.assert_reply(
         &["COMMAND", "DOCS", "echo", "nosuch"],
         "*2\r\n$4\r\necho\r\n*8\r\n$7\r\nsummary\r\n$21\r\nSays what it was told\r\n$5\r\nsince\r\n$5\r\n0.1.0\r\n\
          $5\r\ngroup\r\n$10\r\nconnection\r\n$9\r\narguments\r\n*1\r\n*4\r\n$4\r\nname\r\n$7\r\nmessage\r\n\
@@ -157,16 +157,16 @@ fn what_there_is() {
     );
     for version in [2, 3] {
         let mut client = self::client(&server, version);
-        let all = client.answer(&["COMMAND"]);
+        let all = client.call(&["COMMAND"]);
         assert!(all.starts_with("*14\r\n*10\r\n"), "{all}");
-        assert_eq!(client.answer(&["COMMAND", "INFO"]), all);
-        let docs = client.answer(&["COMMAND", "DOCS"]);
+        assert_eq!(client.call(&["COMMAND", "INFO"]), all);
+        let docs = client.call(&["COMMAND", "DOCS"]);
         assert!(docs.starts_with(if version == 2 { "*28\r\n" } else { "%14\r\n" }), "{docs}");
         for command in ["CLIENT", "COMMAND", "CONFIG"] {
-            let help = client.answer(&[command, "HELP"]);
+            let help = client.call(&[command, "HELP"]);
             assert!(help.contains(&format!("+{command} <subcommand> ")), "{help}");
         }
-        assert!(client.answer(&["COMMAND", "LIST"]).contains("tidegate.check"));
+        assert!(client.call(&["COMMAND", "LIST"]).contains("tidegate.check"));
     }
 }
 
@@ -174,9 +174,9 @@ fn what_there_is() {
 fn info() {
     let server = Server::start(&Options::default());
     let mut client = client(&server, 2);
-    client.ask(&["INFO", "nosuch"], "$0\r\n\r\n");
-    client.ask(&["INFO", "Persistence"], "$26\r\n# Persistence\r\nloading:0\r\n\r\n");
-    let all = client.answer(&["INFO"]);
+    client.assert_reply(&["INFO", "nosuch"], "$0\r\n\r\n");
+    client.assert_reply(&["INFO", "Persistence"], "$26\r\n# Persistence\r\nloading:0\r\n\r\n");
+    let all = client.call(&["INFO"]);
     for line in [
         "# Server\r\nredis_version:7.0.0\r\n",
         "\r\nredis_mode:standalone\r\n",
@@ -185,8 +185,8 @@ fn info() {
     ] {
         assert!(all.contains(line), "{line}: {all}");
     }
-    client.answer(&["HELLO", "3"]);
-    client.ask(
+    client.call(&["HELLO", "3"]);
+    client.assert_reply(
         &["INFO", "replication"],
         "=52\r\ntxt:# Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n",
     );

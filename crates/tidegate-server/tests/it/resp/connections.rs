@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tidegate_server::serve::resp::RespBounds;
 
-use crate::resp::server::array;
-use crate::resp::timeouts::goes_on_until_it_is_closed;
+use crate::resp::server::encode_array;
+use crate::resp::timeouts::send_until_closed;
 use crate::resp::{Options, Server};
 
 #[test]
@@ -19,9 +19,9 @@ fn idle_connections_are_closed() {
     let server = Server::start(&Options { bounds, ..Options::default() });
     let mut used = server.connect();
     let mut unused = server.connect();
-    used.ask(&["PING"], "+PONG\r\n");
+    used.assert_reply(&["PING"], "+PONG\r\n");
     used.expect_end();
-    unused.ask(&["PING"], "+PONG\r\n");
+    unused.assert_reply(&["PING"], "+PONG\r\n");
     unused.expect_end();
 }
 
@@ -41,7 +41,7 @@ fn unused_connections_are_closed() {
     // One that asks is answered before it is closed, unless the machine has other things to do.
     let heard = std::iter::repeat_with(|| {
         let mut stranger = server.connect();
-        stranger.try_send(array(&["PING"]));
+        stranger.try_send(encode_array(&["PING"]));
         stranger.until_end()
     });
     let heard = heard.take(1_000).find(|heard| !heard.is_empty());
@@ -49,15 +49,15 @@ fn unused_connections_are_closed() {
 }
 
 #[test]
-fn draining_answers_what_was_asked_and_closes() {
+fn drain_answers_and_closes() {
     let bounds = RespBounds { command_timeout: Duration::from_millis(80), ..RespBounds::default() };
     let server = Server::start(&Options { bounds, ..Options::default() });
     let (mut idle, mut busy) = (server.connect(), server.connect());
-    idle.ask(&["PING"], "+PONG\r\n");
-    busy.ask(&["PING"], "+PONG\r\n");
+    idle.assert_reply(&["PING"], "+PONG\r\n");
+    busy.assert_reply(&["PING"], "+PONG\r\n");
     // Something that is not there in whole is waited for as at any time.
-    busy.send([array(&["ECHO", "a"]), b"*1\r\n$4\r\nPI".to_vec()].concat());
-    busy.expect("$1\r\na\r\n");
+    busy.send([encode_array(&["ECHO", "a"]), b"*1\r\n$4\r\nPI".to_vec()].concat());
+    busy.expect_reply("$1\r\na\r\n");
     server.app.drain.begin();
     idle.expect_end();
     busy.expect_end();
@@ -66,14 +66,14 @@ fn draining_answers_what_was_asked_and_closes() {
 
 /// One that never stops asking ends too, also if it is faster than the server, so that there is always half a command.
 #[test]
-fn draining_ends_who_never_stops() {
+fn drain_ends_a_client_that_never_stops() {
     let bounds = RespBounds { command_timeout: Duration::from_millis(80), ..RespBounds::default() };
     let server = Server::start(&Options { bounds, ..Options::default() });
     let mut client = server.connect();
     let mut sending = client.stream().try_clone().expect("a socket");
     let sender =
-        std::thread::spawn(move || while sending.write_all(&array(&["PING"]).repeat(100)).is_ok() {});
-    client.expect("+PONG\r\n".repeat(1_000));
+        std::thread::spawn(move || while sending.write_all(&encode_array(&["PING"]).repeat(100)).is_ok() {});
+    client.expect_reply("+PONG\r\n".repeat(1_000));
     server.app.drain.begin();
     let mut rest = Vec::new();
     let _ = std::io::Read::read_to_end(client.stream(), &mut rest);
@@ -84,20 +84,20 @@ fn draining_ends_who_never_stops() {
 
 /// Nor does one that has always begun something.
 #[test]
-fn draining_ends_who_always_begins_anew() {
+fn drain_ends_a_client_with_partial_commands() {
     let bounds = RespBounds { command_timeout: Duration::from_millis(80), ..RespBounds::default() };
     let server = Server::start(&Options { bounds, ..Options::default() });
     let mut client = server.connect();
     client.send("PI");
     server.app.drain.begin();
-    goes_on_until_it_is_closed(&mut client, b"NG\r\nPI");
+    send_until_closed(&mut client, b"NG\r\nPI");
     server.wait_for_connections();
 }
 
 /// A client that asks and never hears is not read any more, so what waits for it is bounded, and it is cut off in the
 /// end.
 #[test]
-fn who_never_listens_is_cut_off() {
+fn a_client_that_never_reads_is_disconnected() {
     let bounds = RespBounds {
         output_bytes_max: 1 << 16,
         write_timeout: Duration::from_millis(200),
@@ -105,7 +105,7 @@ fn who_never_listens_is_cut_off() {
     };
     let server = Server::start(&Options { bounds, ..Options::default() });
     let mut client = server.connect();
-    let commands = array(&["ECHO", &"x".repeat(10_000)]).repeat(100);
+    let commands = encode_array(&["ECHO", &"x".repeat(10_000)]).repeat(100);
     // Far more than any buffer on the way holds.
     let sent = (0..1_000).take_while(|_| client.stream().write_all(&commands).is_ok()).count();
     assert!(sent < 1_000, "it was never cut off");
@@ -115,46 +115,46 @@ fn who_never_listens_is_cut_off() {
 
 /// A reply in parts: each wait for room ends when the client has read some.
 #[test]
-fn who_listens_late_misses_nothing() {
+fn a_slow_reader_gets_every_reply() {
     let bounds = RespBounds { output_bytes_max: 1 << 12, ..RespBounds::default() };
     let server = Server::start(&Options { bounds, ..Options::default() });
     let mut client = server.connect();
     let text = "x".repeat(10_000);
     let answer = format!("${}\r\n{text}\r\n", text.len());
     let mut sending = client.stream().try_clone().expect("a socket");
-    let commands = array(&["ECHO", &text]);
+    let commands = encode_array(&["ECHO", &text]);
     let sender =
         std::thread::spawn(move || (0..2_000).for_each(|_| sending.write_all(&commands).expect("it reads")));
     for _ in 0..2_000 {
-        client.expect(&answer);
+        client.expect_reply(&answer);
     }
     sender.join().expect("all was sent");
 }
 
 /// More commands in a row than one turn takes, beside a connection that asks one at a time.
 #[test]
-fn a_long_pipeline_does_not_keep_others_waiting() {
-    let bounds = RespBounds { commands_in_a_row_max: 3, ..RespBounds::default() };
+fn a_long_pipeline_does_not_block_others() {
+    let bounds = RespBounds { commands_per_turn_max: 3, ..RespBounds::default() };
     let server = Server::start(&Options { bounds, ..Options::default() });
     let (mut long, mut short) = (server.connect(), server.connect());
-    long.send(array(&["PING"]).repeat(10_000));
-    short.ask(&["PING"], "+PONG\r\n");
-    long.expect("+PONG\r\n".repeat(10_000));
+    long.send(encode_array(&["PING"]).repeat(10_000));
+    short.assert_reply(&["PING"], "+PONG\r\n");
+    long.expect_reply("+PONG\r\n".repeat(10_000));
 }
 
 /// All decisions are counted, also of a connection that ends right behind them, and what was not decided.
 #[test]
-fn what_is_counted() {
+fn counted_decisions_and_errors() {
     let server = Server::start(&Options::default());
     let mut client = server.connect();
-    let throttle = array(&["CL.THROTTLE", "k", "1", "1", "86400"]);
-    let others = [array(&["RESET"]), array(&["CL.THROTTLE", "k"]), array(&["nosuch"])].concat();
-    client.send([throttle.repeat(5), others, throttle, array(&["QUIT"])].concat());
-    (0..10).for_each(|_| drop(client.next_answer()));
+    let throttle = encode_array(&["CL.THROTTLE", "k", "1", "1", "86400"]);
+    let others = [encode_array(&["RESET"]), encode_array(&["CL.THROTTLE", "k"]), encode_array(&["nosuch"])].concat();
+    client.send([throttle.repeat(5), others, throttle, encode_array(&["QUIT"])].concat());
+    (0..10).for_each(|_| drop(client.read_reply()));
     client.expect_end();
     let mut other = server.connect();
     other.send("*a\r\n");
-    other.expect("-ERR Protocol error: invalid multibulk length\r\n");
+    other.expect_reply("-ERR Protocol error: invalid multibulk length\r\n");
     let mut browser = server.connect();
     browser.send("GET / HTTP/1.1\r\n");
     browser.expect_end();

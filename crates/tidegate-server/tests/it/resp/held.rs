@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate::rules::Entry;
 use tidegate_server::serve::resp::RespBounds;
 
-use crate::resp::server::array;
+use crate::resp::server::encode_array;
 use crate::resp::{Options, Server};
 use crate::waiting::wait_until;
 
@@ -16,7 +16,7 @@ domain: api
 rules:
   - { name: line, key: [line], limit: 1 per 20 minutes, action: { delay: { max_wait: 1h } } }
 ";
-const LINE: [Entry<'static>; 1] = [Entry { key: "line", value: "1" }];
+const QUEUE_KEY: [Entry<'static>; 1] = [Entry { key: "line", value: "1" }];
 const CHECK: [&str; 4] = ["TIDEGATE.CHECK", "api", "line", "1"];
 const ALLOWED: &str = "*6\r\n$7\r\nallowed\r\n:0\r\n:0\r\n:1200000\r\n:0\r\n$4\r\nline\r\n";
 
@@ -25,7 +25,7 @@ const PAST_ALL_BUFFERS_BYTES: usize = 64 << 20;
 
 /// Whoever is in front has to be decided before those behind it, whatever becomes of its answer.
 #[test]
-fn who_is_held_and_does_not_listen_does_not_keep_those_behind_it_waiting() {
+fn a_waiting_client_that_does_not_read_does_not_block_the_queue() {
     let bounds = RespBounds {
         // So that the server reads on up to the request that is held.
         output_bytes_max: 2 * PAST_ALL_BUFFERS_BYTES,
@@ -34,35 +34,35 @@ fn who_is_held_and_does_not_listen_does_not_keep_those_behind_it_waiting() {
     };
     let server = Server::start(&Options { rules: RULES, bounds, ..Options::default() });
     let mut first = server.connect();
-    first.ask(&CHECK, ALLOWED);
+    first.assert_reply(&CHECK, ALLOWED);
 
     let mut deaf = server.connect();
-    let echo = array(&["ECHO", &"x".repeat(1_000_000)]);
+    let echo = encode_array(&["ECHO", &"x".repeat(1_000_000)]);
     for _ in 0..PAST_ALL_BUFFERS_BYTES / echo.len() {
         deaf.send(&echo);
     }
-    deaf.send(array(&CHECK));
-    server.wait_until_held(1);
+    deaf.send(encode_array(&CHECK));
+    server.wait_until_waiting(1);
     let mut patient = server.connect();
-    patient.send(array(&CHECK));
-    server.wait_until_held(2);
+    patient.send(encode_array(&CHECK));
+    server.wait_until_waiting(2);
 
-    server.reset("api", &LINE);
-    server.wait_until_held(1);
-    server.reset("api", &LINE);
-    patient.expect(ALLOWED);
+    server.reset("api", &QUEUE_KEY);
+    server.wait_until_waiting(1);
+    server.reset("api", &QUEUE_KEY);
+    patient.expect_reply(ALLOWED);
 }
 
 /// A client is read while it is held, or its leaving would not be noticed; but not without end.
 #[test]
-fn who_is_held_and_goes_on_sending_is_not_read_without_bound() {
+fn input_of_a_waiting_client_is_bounded() {
     let server = Server::with_rules(RULES);
     let mut client = server.connect();
-    client.ask(&CHECK, ALLOWED);
-    client.send(array(&CHECK));
-    server.wait_until_held(1);
+    client.assert_reply(&CHECK, ALLOWED);
+    client.send(encode_array(&CHECK));
+    server.wait_until_waiting(1);
 
-    let ping = array(&["PING"]);
+    let ping = encode_array(&["PING"]);
     let many = ping.repeat(10_000);
     // When nothing has been taken for so long, nothing is read. A server that reads without bound takes all of it.
     client.stream().set_write_timeout(Some(Duration::from_secs(1))).expect("a socket");
@@ -78,29 +78,29 @@ fn who_is_held_and_goes_on_sending_is_not_read_without_bound() {
     assert!(sent_bytes < PAST_ALL_BUFFERS_BYTES, "all of {sent_bytes} bytes were read");
 
     // Nothing of it is lost, nor answered before its turn.
-    server.reset("api", &LINE);
-    client.expect(ALLOWED);
-    client.expect("+PONG\r\n".repeat(sent_bytes / ping.len()));
+    server.reset("api", &QUEUE_KEY);
+    client.expect_reply(ALLOWED);
+    client.expect_reply("+PONG\r\n".repeat(sent_bytes / ping.len()));
     client.send(&ping[sent_bytes % ping.len()..]);
-    client.expect("+PONG\r\n");
+    client.expect_reply("+PONG\r\n");
 }
 
 /// Requests behind each other on one connection stand in line one at a time, and none of what is read meanwhile piles up.
 #[test]
-fn what_comes_behind_a_held_request_is_answered_after_it() {
+fn commands_after_a_waiting_one_are_answered_after_it() {
     let server = Server::with_rules(RULES);
     let mut client = server.connect();
-    client.send([array(&CHECK), array(&CHECK), array(&["ECHO", "a"])].concat());
-    client.expect(ALLOWED);
+    client.send([encode_array(&CHECK), encode_array(&CHECK), encode_array(&["ECHO", "a"])].concat());
+    client.expect_reply(ALLOWED);
     for number in 0..50 {
-        server.wait_until_held(1);
-        client.send([array(&CHECK), array(&["ECHO", &number.to_string()])].concat());
-        server.reset("api", &LINE);
-        client.expect(ALLOWED);
-        client.next_answer();
+        server.wait_until_waiting(1);
+        client.send([encode_array(&CHECK), encode_array(&["ECHO", &number.to_string()])].concat());
+        server.reset("api", &QUEUE_KEY);
+        client.expect_reply(ALLOWED);
+        client.read_reply();
     }
     // Who leaves is noticed, also behind all that.
     drop(client);
-    wait_until("the line is empty", || server.app.engine.held() == 0);
+    wait_until("the line is empty", || server.app.engine.waiting_requests() == 0);
     server.wait_for_connections();
 }

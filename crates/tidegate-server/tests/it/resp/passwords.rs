@@ -7,7 +7,7 @@ const WRONG: &str = "-WRONGPASS invalid username-password pair or user is disabl
 const NO_AUTH: &str = "-NOAUTH Authentication required.\r\n";
 
 #[test]
-fn nothing_without_the_password() {
+fn commands_need_the_password() {
     let server = Server::start(&Options { password: Some("s3cret"), ..Options::default() });
     let mut client = server.connect();
     for command in [
@@ -22,67 +22,67 @@ fn nothing_without_the_password() {
         &["ECHO", "a"],
         &["SELECT", "0"],
     ] {
-        client.ask(command, NO_AUTH);
+        client.assert_reply(command, NO_AUTH);
     }
-    client.ask(&["nosuch"], "-ERR unknown command 'nosuch', with args beginning with: \r\n");
+    client.assert_reply(&["nosuch"], "-ERR unknown command 'nosuch', with args beginning with: \r\n");
     for hello in [&["HELLO"] as &[&str], &["HELLO", "3"]] {
-        assert!(client.answer(hello).starts_with("-NOAUTH HELLO must be called with the client already "));
+        assert!(client.call(hello).starts_with("-NOAUTH HELLO must be called with the client already "));
     }
     for guess in ["", "s3cre", "s3cret1", "S3CRET"] {
-        client.ask(&["AUTH", guess], WRONG);
-        client.ask(&["AUTH", "default", guess], WRONG);
-        client.ask(&["HELLO", "3", "AUTH", "default", guess], WRONG);
+        client.assert_reply(&["AUTH", guess], WRONG);
+        client.assert_reply(&["AUTH", "default", guess], WRONG);
+        client.assert_reply(&["HELLO", "3", "AUTH", "default", guess], WRONG);
     }
-    client.ask(&["AUTH", "bob", "s3cret"], WRONG);
-    client.ask(&["AUTH", "a", "b", "c"], "-ERR syntax error\r\n");
-    client.ask(&["PING"], NO_AUTH);
-    client.ask(&["AUTH", "s3cret"], OK);
-    client.ask(&["PING"], "+PONG\r\n");
+    client.assert_reply(&["AUTH", "bob", "s3cret"], WRONG);
+    client.assert_reply(&["AUTH", "a", "b", "c"], "-ERR syntax error\r\n");
+    client.assert_reply(&["PING"], NO_AUTH);
+    client.assert_reply(&["AUTH", "s3cret"], OK);
+    client.assert_reply(&["PING"], "+PONG\r\n");
     // A wrong guess takes nothing away.
-    client.ask(&["AUTH", "x"], WRONG);
-    client.ask(&["PING"], "+PONG\r\n");
-    client.ask(&["RESET"], "+RESET\r\n");
-    client.ask(&["PING"], NO_AUTH);
-    client.ask(&["AUTH", "default", "s3cret"], OK);
-    client.ask(&["PING"], "+PONG\r\n");
+    client.assert_reply(&["AUTH", "x"], WRONG);
+    client.assert_reply(&["PING"], "+PONG\r\n");
+    client.assert_reply(&["RESET"], "+RESET\r\n");
+    client.assert_reply(&["PING"], NO_AUTH);
+    client.assert_reply(&["AUTH", "default", "s3cret"], OK);
+    client.assert_reply(&["PING"], "+PONG\r\n");
     let mut other = server.connect();
-    other.ask(&["PING"], NO_AUTH);
-    assert!(other.answer(&["HELLO", "3", "AUTH", "default", "s3cret"]).starts_with("%7\r\n"));
-    other.ask(&["PING"], "+PONG\r\n");
+    other.assert_reply(&["PING"], NO_AUTH);
+    assert!(other.call(&["HELLO", "3", "AUTH", "default", "s3cret"]).starts_with("%7\r\n"));
+    other.assert_reply(&["PING"], "+PONG\r\n");
 }
 
 /// As in a pipeline of a client that connects: what comes behind the password is answered.
 #[test]
-fn the_password_and_more_at_once() {
+fn auth_in_a_pipeline() {
     let server = Server::start(&Options { password: Some("s3cret"), ..Options::default() });
     let mut client = server.connect();
     client.send("AUTH s3cret\r\n*11\r\n");
     client.send("$1\r\na\r\n".repeat(11));
-    client.expect("+OK\r\n-ERR unknown command 'a'");
+    client.expect_reply("+OK\r\n-ERR unknown command 'a'");
 }
 
 #[test]
-fn strangers_may_not_send_much() {
+fn unauthenticated_clients_have_lower_limits() {
     let server = Server::start(&Options { password: Some("s3cret"), ..Options::default() });
     for (bytes, error) in
         [("*11\r\n", "unauthenticated multibulk length"), ("*1\r\n$16385\r\n", "unauthenticated bulk length")]
     {
         let mut client = server.connect();
         client.send(bytes);
-        client.expect(format!("-ERR Protocol error: {error}\r\n"));
+        client.expect_reply(format!("-ERR Protocol error: {error}\r\n"));
         client.expect_end();
     }
 }
 
 #[test]
-fn a_password_where_there_is_none() {
+fn auth_without_a_password_set() {
     let server = Server::start(&Options::default());
     let mut client = server.connect();
-    client.ask(
+    client.assert_reply(
         &["AUTH", "x"],
         "-ERR AUTH <password> called without any password configured for the default user. Are you sure your \
          configuration is correct?\r\n",
     );
-    client.ask(&["AUTH", "default", "x"], OK);
-    client.ask(&["AUTH", "bob", "x"], WRONG);
+    client.assert_reply(&["AUTH", "default", "x"], OK);
+    client.assert_reply(&["AUTH", "bob", "x"], WRONG);
 }

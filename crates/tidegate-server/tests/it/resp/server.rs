@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate::rules;
 use tidegate::rules::{Descriptor, Entry, Request};
-use tidegate_server::serve::listening::{Address, LettingIn, Listener};
+use tidegate_server::serve::listening::{Address, AcceptOptions, Listener};
 use tidegate_server::serve::resp::{Resp, RespBounds};
 use tidegate_server::serve::settings::Secret;
 use tidegate_server::serve::{App, Protocol};
@@ -53,13 +53,13 @@ impl Server {
         let listener = runtime.block_on(Listener::bind(Protocol::Resp, &any)).expect("a free port");
         let listener = listener.expect("it is not off");
         let Address::Tcp(address) = *listener.address() else { panic!("{}", listener.address()) };
-        let resp = Resp::with(
+        let resp = Resp::with_options(
             Arc::clone(&app),
             options.bounds,
             options.password.map(|password| password.parse::<Secret>().expect("it is not empty")),
         );
         let tasks = TaskTracker::new();
-        let letting_in = LettingIn { connections_max: 100, tls: None, tasks: tasks.clone() };
+        let letting_in = AcceptOptions { connections_max: 100, tls: None, tasks: tasks.clone() };
         runtime.spawn(listener.run(Arc::clone(&app), resp, letting_in));
         Self { app, address, runtime, tasks }
     }
@@ -86,8 +86,8 @@ impl Server {
 
     /// Waits until rules hold so many requests.
     #[track_caller]
-    pub fn wait_until_held(&self, requests: u64) {
-        wait_until(&format!("{requests} held requests"), || self.app.engine.held() == requests);
+    pub fn wait_until_waiting(&self, requests: u64) {
+        wait_until(&format!("{requests} held requests"), || self.app.engine.waiting_requests() == requests);
     }
 
     /// Forgets what was used of this key, so that whoever is in front in its line may leave.
@@ -110,7 +110,7 @@ impl Client {
 
     /// The next answer is this, to the byte.
     #[track_caller]
-    pub fn expect(&mut self, bytes: impl AsRef<[u8]>) {
+    pub fn expect_reply(&mut self, bytes: impl AsRef<[u8]>) {
         let expected = bytes.as_ref();
         let mut heard = vec![0; expected.len()];
         let mut length = 0;
@@ -124,7 +124,7 @@ impl Client {
                 },
             }
         }
-        assert_eq!(shown(&heard[..length]), shown(expected));
+        assert_eq!(printable(&heard[..length]), printable(expected));
     }
 
     /// Nothing more comes, and the connection is closed.
@@ -143,7 +143,7 @@ impl Client {
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
             Err(error) => panic!("it is not closed: {error}"),
         }
-        shown(&rest)
+        printable(&rest)
     }
 
     /// The same as [`send`](Self::send) where the connection may be closed already.
@@ -153,19 +153,19 @@ impl Client {
 
     /// Says a command as an array, and hears this.
     #[track_caller]
-    pub fn ask(&mut self, command: &[&str], answer: impl AsRef<[u8]>) {
-        self.send(array(command));
-        self.expect(answer);
+    pub fn assert_reply(&mut self, command: &[&str], answer: impl AsRef<[u8]>) {
+        self.send(encode_array(command));
+        self.expect_reply(answer);
     }
 
     /// Says a command in words without spaces, and hears one whole answer.
-    pub fn answer(&mut self, command: &[&str]) -> String {
-        self.send(array(command));
-        self.next_answer()
+    pub fn call(&mut self, command: &[&str]) -> String {
+        self.send(encode_array(command));
+        self.read_reply()
     }
 
     /// One whole answer, as it is written.
-    pub fn next_answer(&mut self) -> String {
+    pub fn read_reply(&mut self) -> String {
         let line = self.line();
         let mut answer = line.clone() + "\r\n";
         let number = || line[1..].parse::<i64>().expect("a number");
@@ -175,8 +175,8 @@ impl Client {
                 self.stream.read_exact(&mut bytes).expect("all of it");
                 answer += &String::from_utf8(bytes).expect("text");
             }
-            b'*' | b'~' => (0..number()).for_each(|_| answer += &self.next_answer()),
-            b'%' => (0..2 * number()).for_each(|_| answer += &self.next_answer()),
+            b'*' | b'~' => (0..number()).for_each(|_| answer += &self.read_reply()),
+            b'%' => (0..2 * number()).for_each(|_| answer += &self.read_reply()),
             _ => {}
         }
         answer
@@ -204,7 +204,7 @@ impl Client {
 }
 
 /// A command as clients send it.
-pub fn array(command: &[&str]) -> Vec<u8> {
+pub fn encode_array(command: &[&str]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", command.len()).into_bytes();
     for argument in command {
         bytes.extend_from_slice(format!("${}\r\n{argument}\r\n", argument.len()).as_bytes());
@@ -212,6 +212,6 @@ pub fn array(command: &[&str]) -> Vec<u8> {
     bytes
 }
 
-fn shown(bytes: &[u8]) -> String {
+fn printable(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -2,10 +2,10 @@
 
 use tidegate::Clock as _;
 
-use crate::resp::server::array;
+use crate::resp::server::encode_array;
 use crate::resp::{Client, Options, Server};
 
-fn five(numbers: [i64; 5]) -> String {
+fn encode_reply(numbers: [i64; 5]) -> String {
     numbers.iter().fold("*5\r\n".to_owned(), |reply, number| reply + &format!(":{number}\r\n"))
 }
 
@@ -24,7 +24,7 @@ impl<'s> Calls<'s> {
     /// machine may be some.
     #[track_caller]
     fn assert_next(&self, client: &mut Client, expected: [i64; 5]) {
-        let answer = client.next_answer();
+        let answer = client.read_reply();
         let took_ns = self.server.app.engine.clock().now().as_nanos() - self.began_ns;
         let took = i64::try_from(took_ns.div_ceil(1_000_000_000)).expect("a time");
         let numbers: Vec<i64> =
@@ -39,17 +39,17 @@ impl<'s> Calls<'s> {
 
 /// As redis-cell answered the same calls.
 #[test]
-fn as_redis_cell() {
+fn matches_redis_cell() {
     let server = Server::start(&Options::default());
     for version in ["2", "3"] {
         let mut client = server.connect();
-        client.answer(&["HELLO", version]);
+        client.call(&["HELLO", version]);
         let calls = Calls::begin(&server);
         let key = format!("user{version}");
         let throttle = |numbers: &[&'static str]| {
             let command: Vec<&str> =
                 ["CL.THROTTLE", key.as_str()].into_iter().chain(numbers.iter().copied()).collect();
-            array(&command)
+            encode_array(&command)
         };
         for (numbers, answer) in [
             (&["2", "1", "60"] as &[&'static str], [0, 3, 2, -1, 60]),
@@ -73,7 +73,7 @@ fn as_redis_cell() {
 }
 
 #[test]
-fn what_is_wrong_with_a_call() {
+fn invalid_calls() {
     let server = Server::start(&Options::default());
     let mut client = server.connect();
     let usage = "Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]";
@@ -105,14 +105,14 @@ fn what_is_wrong_with_a_call() {
         (&["k", "1", "1", "60", "-1"], "quantity goes from 0 to 9223372036854775807"),
     ] {
         let command: Vec<&str> = ["CL.THROTTLE"].into_iter().chain(numbers.iter().copied()).collect();
-        client.ask(&command, format!("-Cell error: {error}\r\n"));
+        client.assert_reply(&command, format!("-Cell error: {error}\r\n"));
     }
     // Nothing of that was charged, and the ends of the range are in it.
-    client.ask(&["CL.THROTTLE", "k", "1", "1", "60"], five([0, 2, 1, -1, 60]));
+    client.assert_reply(&["CL.THROTTLE", "k", "1", "1", "60"], encode_reply([0, 2, 1, -1, 60]));
     let burst = (units - 1).to_string();
     let limit = i64::try_from(units).expect("it fits");
-    client.ask(&["CL.THROTTLE", "l", &burst, "1", "315360000"], five([0, limit, limit - 1, -1, 315_360_000]));
-    client.ask(&["CL.THROTTLE", "m", "0", &count, "1", "9223372036854775807"], five([1, 1, 1, -1, 0]));
+    client.assert_reply(&["CL.THROTTLE", "l", &burst, "1", "315360000"], encode_reply([0, limit, limit - 1, -1, 315_360_000]));
+    client.assert_reply(&["CL.THROTTLE", "m", "0", &count, "1", "9223372036854775807"], encode_reply([1, 1, 1, -1, 0]));
 }
 
 /// Rates of more than one per microsecond, which redis-cell cannot tell from no limit. What is taken here takes a day to
@@ -124,8 +124,8 @@ fn large_rates_are_enforced() {
     let units = ((1_u64 << 40) - 1).to_string();
     let burst = ((1_u64 << 40) - 2).to_string();
     let all = ["CL.THROTTLE", "k", &burst, &units, "86400", &units];
-    client.ask(&all, five([0, (1 << 40) - 1, 0, -1, 86_400]));
-    assert!(client.answer(&all).starts_with("*5\r\n:1\r\n"));
+    client.assert_reply(&all, encode_reply([0, (1 << 40) - 1, 0, -1, 86_400]));
+    assert!(client.call(&all).starts_with("*5\r\n:1\r\n"));
 }
 
 /// Keys are bytes, and empty ones are keys too.

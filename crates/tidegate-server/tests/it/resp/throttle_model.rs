@@ -4,16 +4,16 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use tidegate::{MemoryStore, Timestamp, Verdict};
-use tidegate_server::serve::resp::{Quota, Throttled, Throttles};
+use tidegate::{MemoryStore, Timestamp, OutcomeKind};
+use tidegate_server::serve::resp::{Quota, ThrottleAnswer, ThrottleCache};
 
 const SECOND_NS: i128 = 1_000_000_000;
 
 /// A fraction of nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Fraction {
-    over: i128,
-    under: i128,
+    numerator: i128,
+    denominator: i128,
 }
 
 impl Fraction {
@@ -23,19 +23,19 @@ impl Fraction {
         while rest != 0 {
             (divisor, rest) = (rest, divisor % rest);
         }
-        Self { over: over / divisor, under: under / divisor }
+        Self { numerator: over / divisor, denominator: under / divisor }
     }
 
     fn plus(self, other: Self) -> Self {
-        Self::new(self.over * other.under + other.over * self.under, self.under * other.under)
+        Self::new(self.numerator * other.denominator + other.numerator * self.denominator, self.denominator * other.denominator)
     }
 
     fn minus(self, other: Self) -> Self {
-        self.plus(Self::new(-other.over, other.under))
+        self.plus(Self::new(-other.numerator, other.denominator))
     }
 
     fn compare(self, other: Self) -> Ordering {
-        self.minus(other).over.cmp(&0)
+        self.minus(other).numerator.cmp(&0)
     }
 
     fn max(self, other: Self) -> Self {
@@ -44,7 +44,7 @@ impl Fraction {
 
     /// Up to a whole nanosecond, then as redis-cell rounds: whole seconds, and one more if there are milliseconds.
     fn seconds(self) -> i64 {
-        let nanos = self.over.div_euclid(self.under) + i128::from(self.over.rem_euclid(self.under) > 0);
+        let nanos = self.numerator.div_euclid(self.denominator) + i128::from(self.numerator.rem_euclid(self.denominator) > 0);
         let milliseconds = nanos / 1_000_000;
         i64::try_from(milliseconds / 1_000 + i128::from(milliseconds % 1_000 > 0)).expect("a time")
     }
@@ -57,16 +57,16 @@ struct Model {
 }
 
 impl Model {
-    fn ask(&mut self, now_ns: u64, key: u8, quota: Quota, quantity: i64) -> Throttled {
+    fn ask(&mut self, now_ns: u64, key: u8, quota: Quota, quantity: i64) -> ThrottleAnswer {
         let now = Fraction::new(i128::from(now_ns), 1);
         let interval = Fraction::new(i128::from(quota.period) * SECOND_NS, i128::from(quota.count));
-        let times = |units: i64| Fraction::new(interval.over * i128::from(units), interval.under);
+        let times = |units: i64| Fraction::new(interval.numerator * i128::from(units), interval.denominator);
         let (limit, increment) = (quota.max_burst + 1, times(quantity));
         let tolerance = times(limit);
         let arrival = self.arrivals.get(&key).map_or(now, |arrival| arrival.max(now));
         let next = arrival.plus(increment);
         let too_early = next.minus(tolerance).minus(now);
-        let is_denied = too_early.over > 0;
+        let is_denied = too_early.numerator > 0;
         let (left_until, retry_after_seconds) = match is_denied {
             true if quantity <= limit => (arrival, too_early.seconds()),
             true => (arrival, -1),
@@ -77,9 +77,9 @@ impl Model {
         }
         let ahead = left_until.minus(now);
         let free = tolerance.minus(ahead).max(Fraction::new(0, 1));
-        let remaining = free.over * interval.under / (free.under * interval.over);
-        Throttled {
-            verdict: if is_denied { Verdict::Denied } else { Verdict::Allowed },
+        let remaining = free.numerator * interval.denominator / (free.denominator * interval.numerator);
+        ThrottleAnswer {
+            verdict: if is_denied { OutcomeKind::Denied } else { OutcomeKind::Allowed },
             limit,
             remaining: i64::try_from(remaining).expect("no more than the limit"),
             retry_after_seconds,
@@ -112,16 +112,16 @@ fn call(quotas: usize) -> impl Strategy<Value = Call> {
     })
 }
 
-fn assert_as_model(quotas: &[Quota], calls: &[Call], quota_of: impl Fn(&Call) -> usize) {
+fn assert_matches_model(quotas: &[Quota], calls: &[Call], quota_of: impl Fn(&Call) -> usize) {
     let (store, mut throttles, mut model) =
-        (MemoryStore::bounded(1 << 20), Throttles::default(), Model::default());
+        (MemoryStore::bounded(1 << 20), ThrottleCache::default(), Model::default());
     let mut now_ns = 1_700_000_000_123_456_789;
     for call in calls {
         now_ns += call.after_ns;
         let quota = quotas[quota_of(call)];
         let expected = model.ask(now_ns, call.key, quota, call.quantity);
         let now = Timestamp::from_nanos(now_ns);
-        let answer = throttles.ask(&store, now, &[call.key], quota, call.quantity);
+        let answer = throttles.throttle(&store, now, &[call.key], quota, call.quantity);
         assert_eq!(answer, Ok(expected), "{call:?} {quota:?}");
     }
 }
@@ -133,14 +133,14 @@ fn quota(count: impl Strategy<Value = i64>) -> impl Strategy<Value = Quota> {
 }
 
 proptest! {
-    #![proptest_config(tidegate_testing::cases(64))]
+    #![proptest_config(tidegate_testing::proptest_config(64))]
     /// Any rate at all, a key with one of them.
     #[test]
     fn each_key_with_its_rate(
         quotas in proptest::collection::vec(quota(prop_oneof![1..100_i64, 1..10_000_000_000_i64]), 3),
         calls in proptest::collection::vec(call(3), 1..200),
     ) {
-        assert_as_model(&quotas, &calls, |call| usize::from(call.key));
+        assert_matches_model(&quotas, &calls, |call| usize::from(call.key));
     }
 
     /// Rates that change from call to call, more of them than a connection remembers. Those whose interval is a whole
@@ -153,6 +153,6 @@ proptest! {
         ),
         calls in proptest::collection::vec(call(7), 1..200),
     ) {
-        assert_as_model(&quotas, &calls, |call| call.quota);
+        assert_matches_model(&quotas, &calls, |call| call.quota);
     }
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::serve::{Directory, Server};
 
 #[test]
-fn the_addresses_really_bound_are_printed_as_json_and_nothing_else_is() {
+fn bound_addresses_are_printed_as_json() {
     let server = Server::start(&[]);
     let names: Vec<&str> = server.addresses.keys().map(String::as_str).collect();
     assert_eq!(names, ["admin", "grpc", "http", "resp"]);
@@ -18,13 +18,13 @@ fn the_addresses_really_bound_are_printed_as_json_and_nothing_else_is() {
 }
 
 #[test]
-fn what_is_off_is_not_listened_on() {
+fn off_disables_a_listener() {
     let server = Server::start(&["--grpc", "off", "--resp", "off", "--admin", "off"]);
     assert_eq!(server.addresses.keys().collect::<Vec<_>>(), ["http"]);
 }
 
 /// The lines that it prints for people, until it has said it all.
-fn lines(args: &[&str]) -> Vec<String> {
+fn printed_lines(args: &[&str]) -> Vec<String> {
     let mut child = Server::command(&[])
         .args([
             "--http",
@@ -56,7 +56,7 @@ fn lines(args: &[&str]) -> Vec<String> {
 #[test]
 fn with_rules_the_addresses_are_printed_one_on_a_line() {
     let directory = Directory::new();
-    let lines = lines(&["--rules", &directory.write("rules.yaml", crate::serve::RULES)]);
+    let lines = printed_lines(&["--rules", &directory.write("rules.yaml", crate::serve::RULES)]);
     let words: Vec<&str> =
         lines.iter().filter_map(|line| line.split_once(" 127.0.0.1:")).map(|(word, _)| word).collect();
     assert_eq!(words, ["http", "grpc", "resp", "admin"], "{lines:?}");
@@ -64,8 +64,8 @@ fn with_rules_the_addresses_are_printed_one_on_a_line() {
 }
 
 #[test]
-fn without_rules_there_are_commands_to_copy_with_the_ports_that_were_bound() {
-    let lines = lines(&[]);
+fn without_rules_example_commands_are_printed() {
+    let lines = printed_lines(&[]);
     let address = |protocol: &str| {
         let line = lines.iter().find_map(|line| line.strip_prefix(&format!("{protocol} ")));
         line.unwrap_or_else(|| panic!("{protocol}: {lines:?}"))
@@ -95,7 +95,7 @@ fn without_a_command_it_serves() {
 
 /// What is printed for HTTP, run as it is printed: it needs `curl`, so the request in it is sent by hand.
 #[test]
-fn the_command_for_http_shows_three_that_pass_and_one_that_does_not() {
+fn the_http_example_is_denied_at_the_fourth_request() {
     let server = Server::start(&[]);
     let body = r#"{"domain": "example", "attributes": {"user": "ann"}}"#;
     let statuses: Vec<u16> = (0..4).map(|_| server.post("/v1/check", body).status).collect();

@@ -11,7 +11,7 @@ use crate::serve::{Directory, Server, wait_until};
 const DEADLINE: Duration = Duration::from_secs(60);
 
 #[test]
-fn connections_beyond_the_bound_are_closed_at_once_and_room_comes_back() {
+fn connections_over_the_limit_are_closed() {
     let server = Server::start(&["--connections-max", "2"]);
     let open = || TcpStream::connect(server.address("http")).unwrap();
     let held = [open(), open()];
@@ -33,7 +33,7 @@ fn connections_beyond_the_bound_are_closed_at_once_and_room_comes_back() {
 }
 
 #[test]
-fn requests_beyond_those_that_may_be_held_for_a_key_are_denied() {
+fn requests_over_queue_max_are_denied() {
     let directory = Directory::new();
     let rules = "domain: api\nrules:\n  - { name: held, key: [user], limit: 1 per 10 minutes, \
                  action: { delay: { max_wait: 1h } } }\n";

@@ -54,15 +54,15 @@ impl Certificate {
 pub struct Client(Arc<ClientConfig>);
 
 /// What a client came to terms on.
-pub struct Encrypted {
+pub struct TlsConnection {
     pub stream: StreamOwned<ClientConnection, TcpStream>,
-    pub spoken: Option<Vec<u8>>,
+    pub alpn: Option<Vec<u8>>,
     /// What the server showed.
-    pub shown: CertificateDer<'static>,
+    pub server_certificate: CertificateDer<'static>,
 }
 
 impl Client {
-    pub fn trusting(authority: &Authority, speaks: &[&[u8]], shows: Option<&Certificate>) -> Self {
+    pub fn new(authority: &Authority, speaks: &[&[u8]], shows: Option<&Certificate>) -> Self {
         let mut roots = RootCertStore::empty();
         roots.add(authority.0.der().clone()).unwrap();
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -81,7 +81,7 @@ impl Client {
     }
 
     /// Connects to `tls:127.0.0.1:8443`.
-    pub fn connect(&self, address: &str) -> io::Result<Encrypted> {
+    pub fn connect(&self, address: &str) -> io::Result<TlsConnection> {
         let mut stream = TcpStream::connect(address.strip_prefix("tls:").expect("it is encrypted"))?;
         let name = ServerName::try_from("127.0.0.1").unwrap();
         let mut connection = ClientConnection::new(Arc::clone(&self.0), name).map_err(io::Error::other)?;
@@ -90,6 +90,6 @@ impl Client {
         }
         let spoken = connection.alpn_protocol().map(<[u8]>::to_vec);
         let shown = connection.peer_certificates().unwrap()[0].clone().into_owned();
-        Ok(Encrypted { stream: StreamOwned::new(connection, stream), spoken, shown })
+        Ok(TlsConnection { stream: StreamOwned::new(connection, stream), alpn: spoken, server_certificate: shown })
     }
 }

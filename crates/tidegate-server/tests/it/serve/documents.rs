@@ -4,15 +4,15 @@ use std::fs;
 use std::path::Path;
 
 use crate::binary::tidegate;
-use crate::serve::outcome;
+use crate::serve::run_to_exit;
 
-fn document(name: &str) -> String {
+fn read_document(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)).unwrap()
 }
 
 /// The names of all settings, by the short help: `data-dir` and so on.
 fn flags() -> Vec<String> {
-    let help = outcome(&["-h"], &[]).out;
+    let help = run_to_exit(&["-h"], &[]).out;
     let words = help.split_whitespace().filter_map(|word| word.strip_prefix("--"));
     let mut flags: Vec<String> = words
         .filter(|word| word.chars().all(|c| c.is_ascii_lowercase() || c == '-'))
@@ -26,7 +26,7 @@ fn flags() -> Vec<String> {
 }
 
 #[test]
-fn the_help_teaches() {
+fn help_has_examples() {
     let run = tidegate(&["serve", "--help"], "");
     assert_eq!((run.code, &*run.err), (Some(0), ""));
     let said =
@@ -49,8 +49,8 @@ fn every_setting_has_a_name_in_the_environment() {
 }
 
 #[test]
-fn every_setting_is_in_the_table_with_its_default() {
-    let table = document("docs/server.md");
+fn the_table_lists_every_setting_and_default() {
+    let table = read_document("docs/server.md");
     let help = tidegate(&["serve", "--help"], "").out;
     for flag in flags() {
         let name = flag.replace('-', "_");
@@ -67,9 +67,9 @@ fn every_setting_is_in_the_table_with_its_default() {
 }
 
 #[test]
-fn no_setting_is_in_the_table_that_there_is_not() {
+fn the_table_has_no_unknown_setting() {
     let flags = flags();
-    let document = document("docs/server.md");
+    let document = read_document("docs/server.md");
     let rows = document.lines().skip_while(|line| !line.starts_with("| setting |")).skip(2);
     for row in rows.take_while(|line| line.starts_with('|')) {
         let name = row.split('`').nth(1).unwrap().replace('_', "-");
@@ -78,9 +78,9 @@ fn no_setting_is_in_the_table_that_there_is_not() {
 }
 
 #[test]
-fn the_settings_file_of_the_examples_is_right() {
+fn the_example_settings_file_is_valid() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/server/tidegate.yaml");
     // Wrong in nothing but what it is given here, which is said last.
-    let run = outcome(&["--config", example.to_str().unwrap(), "--data-dir", "/dev/null/nowhere"], &[]);
+    let run = run_to_exit(&["--config", example.to_str().unwrap(), "--data-dir", "/dev/null/nowhere"], &[]);
     assert!(run.err.contains("data_dir") && run.err.matches("error:").count() == 1, "{}", run.err);
 }

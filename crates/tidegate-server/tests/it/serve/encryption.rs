@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::binary::Run;
 use crate::serve::certificates::{Authority, Certificate, Client};
-use crate::serve::files::by_rename;
+use crate::serve::files::write_by_rename;
 use crate::serve::server::{ask, connect, try_ask};
-use crate::serve::{Directory, HTTP_ALONE, RULES, Server, outcome, wait_until};
+use crate::serve::{Directory, HTTP_ONLY, RULES, Server, run_to_exit, wait_until};
 
 const TLS: &str = "tls:127.0.0.1:0";
 /// Longer than anything here takes, on any machine.
@@ -40,7 +40,7 @@ impl Setup {
     }
 
     fn client(&self, speaks: &[&[u8]]) -> Client {
-        Client::trusting(&self.authority, speaks, None)
+        Client::new(&self.authority, speaks, None)
     }
 }
 
@@ -63,7 +63,7 @@ fn http_over_tls() {
 
 /// Many answers that do not fit on the way, to a client that listens late.
 #[test]
-fn all_of_a_long_answer_over_tls_arrives() {
+fn a_long_reply_over_tls_is_complete() {
     /// An answer of `COMMAND` takes a few kilobytes, and the question eight bytes: all of them are sent at once.
     const QUESTIONS: usize = 3_000;
     let setup = Setup::new();
@@ -89,12 +89,12 @@ fn all_of_a_long_answer_over_tls_arrives() {
 }
 
 #[test]
-fn each_protocol_is_agreed_on_by_its_name() {
+fn alpn_of_each_protocol() {
     let setup = Setup::new();
     let server = setup.start(&[]);
     let spoken = |protocol: &str, speaks: &[&[u8]]| {
         let connected = setup.client(speaks).connect(server.address(protocol));
-        connected.map(|encrypted| encrypted.spoken).map_err(|error| error.to_string())
+        connected.map(|encrypted| encrypted.alpn).map_err(|error| error.to_string())
     };
     assert_eq!(spoken("http", &[b"h2", b"http/1.1"]), Ok(Some(b"http/1.1".to_vec())));
     assert_eq!(spoken("grpc", &[b"h2", b"http/1.1"]), Ok(Some(b"h2".to_vec())));
@@ -104,7 +104,7 @@ fn each_protocol_is_agreed_on_by_its_name() {
 }
 
 #[test]
-fn who_does_not_speak_tls_is_turned_away() {
+fn plaintext_clients_are_rejected() {
     let setup = Setup::new();
     let server = setup.start(&[]);
     let mut plain = TcpStream::connect(server.address("http").strip_prefix("tls:").unwrap()).unwrap();
@@ -121,7 +121,7 @@ fn who_does_not_speak_tls_is_turned_away() {
 
 /// A client that connects and says nothing keeps nobody else from being let in, nor the server from its end.
 #[test]
-fn a_client_that_says_nothing_is_in_nobodys_way() {
+fn a_silent_client_blocks_nothing() {
     let setup = Setup::new();
     let server = setup.start(&["--drain-timeout", "1h"]);
     let _silent = TcpStream::connect(server.address("http").strip_prefix("tls:").unwrap()).unwrap();
@@ -130,13 +130,13 @@ fn a_client_that_says_nothing_is_in_nobodys_way() {
 }
 
 #[test]
-fn with_an_authority_of_clients_only_theirs_are_let_in() {
+fn client_certificates_are_required() {
     let setup = Setup::new();
     let clients = Authority::new();
     let ca = setup.directory.write("clients.pem", clients.pem());
     let server = setup.start(&["--tls-client-ca", &ca]);
     let showing = |shown: Option<&Certificate>| {
-        let client = Client::trusting(&setup.authority, &[], shown);
+        let client = Client::new(&setup.authority, &[], shown);
         check(&client, &server).ok()
     };
     assert_eq!(showing(Some(&clients.sign("ann"))), Some(200));
@@ -145,21 +145,21 @@ fn with_an_authority_of_clients_only_theirs_are_let_in() {
 }
 
 #[test]
-fn another_certificate_is_shown_to_those_who_come_after_and_nobody_is_cut_off() {
+fn a_new_certificate_applies_to_new_connections() {
     let setup = Setup::new();
     let server = setup.start(&["--reload-every", "10ms"]);
     let client = setup.client(&[]);
     let before = client.connect(server.address("http")).unwrap();
     let second = setup.authority.sign("the second");
     // The key first: for a moment the two do not belong together, and the first goes on.
-    by_rename(&setup.key, &second.key_pem());
+    write_by_rename(&setup.key, &second.key_pem());
     wait_until("the key is refused", || !server.health()["certificate"]["failure"].is_null());
     server.wait_for_log("it is not the key of the certificate");
-    assert_eq!(client.connect(server.address("http")).unwrap().shown, before.shown);
+    assert_eq!(client.connect(server.address("http")).unwrap().server_certificate, before.server_certificate);
 
-    by_rename(&setup.cert, &second.pem());
+    write_by_rename(&setup.cert, &second.pem());
     wait_until("the other is shown", || {
-        client.connect(server.address("http")).unwrap().shown != before.shown
+        client.connect(server.address("http")).unwrap().server_certificate != before.server_certificate
     });
     wait_until("it is said", || server.health()["certificate"]["replaced"].as_u64() == Some(1));
     assert!(server.health()["certificate"]["failure"].is_null());
@@ -168,20 +168,20 @@ fn another_certificate_is_shown_to_those_who_come_after_and_nobody_is_cut_off() 
 }
 
 #[test]
-fn sighup_looks_at_the_certificate_too() {
+fn sighup_reloads_the_certificate() {
     let setup = Setup::new();
     let server = setup.start(&["--reload-every", "1h"]);
     let client = setup.client(&[]);
-    let first = client.connect(server.address("http")).unwrap().shown;
+    let first = client.connect(server.address("http")).unwrap().server_certificate;
     let second = setup.authority.sign("the second");
-    by_rename(&setup.key, &second.key_pem());
-    by_rename(&setup.cert, &second.pem());
+    write_by_rename(&setup.key, &second.key_pem());
+    write_by_rename(&setup.cert, &second.pem());
     server.signal("HUP");
-    wait_until("the other is shown", || client.connect(server.address("http")).unwrap().shown != first);
+    wait_until("the other is shown", || client.connect(server.address("http")).unwrap().server_certificate != first);
 }
 
 #[test]
-fn files_that_are_of_no_use_say_why() {
+fn unusable_certificate_files() {
     let setup = Setup::new();
     let other = setup.authority.sign("another");
     let other_key = setup.directory.write("other-key.pem", other.key_pem());
@@ -201,7 +201,7 @@ fn files_that_are_of_no_use_say_why() {
     ];
     for (cert, key, file, said) in cases {
         let args = ["--http", TLS, "--tls-cert", cert, "--tls-key", key];
-        let Run { code, err: error, .. } = outcome(&[&args, &HTTP_ALONE[..]].concat(), &[]);
+        let Run { code, err: error, .. } = run_to_exit(&[&args, &HTTP_ONLY[..]].concat(), &[]);
         assert_eq!(code, Some(2), "{error}");
         assert!(error.contains(file) && error.contains(said) && error.contains("(hint: "), "{said}: {error}");
     }

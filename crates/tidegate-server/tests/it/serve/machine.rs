@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use crate::serve::server::{ask, connect};
-use crate::serve::{HTTP_ALONE, Server, wait_until};
+use crate::serve::{HTTP_ONLY, Server, wait_until};
 
 /// What the process may have open, by its metrics.
 fn open_files_max(server: &Server) -> String {
@@ -15,17 +15,17 @@ fn open_files_max(server: &Server) -> String {
 }
 
 #[test]
-fn it_has_as_many_files_open_as_it_may() {
-    let server = Server::start_after("ulimit -S -n 100 && ulimit -H -n 500", &["--connections-max", "100"]);
+fn the_file_limit_is_raised() {
+    let server = Server::start_in_shell("ulimit -S -n 100 && ulimit -H -n 500", &["--connections-max", "100"]);
     assert_eq!(open_files_max(&server), "500");
     let log = server.stop();
     assert!(!log.contains("files open"), "{log}");
 }
 
 #[test]
-fn it_takes_no_more_connections_than_there_is_room_for() {
-    let args = [&["--connections-max", "1000"], &HTTP_ALONE[..]].concat();
-    let server = Server::start_after("ulimit -S -n 60 && ulimit -H -n 66", &args);
+fn connections_fit_the_file_limit() {
+    let args = [&["--connections-max", "1000"], &HTTP_ONLY[..]].concat();
+    let server = Server::start_in_shell("ulimit -S -n 60 && ulimit -H -n 66", &args);
     assert_eq!(open_files_max(&server), "66");
     // There is room for two, and perhaps for one more that takes the place of the connection before.
     let mut several: Vec<TcpStream> =
@@ -45,8 +45,8 @@ fn it_takes_no_more_connections_than_there_is_room_for() {
 }
 
 #[test]
-fn who_asked_for_nothing_is_not_warned() {
-    let server = Server::start_after("ulimit -n 500", &[]);
+fn defaults_do_not_warn() {
+    let server = Server::start_in_shell("ulimit -n 500", &[]);
     let log = server.stop();
     let line = log.lines().find(|line| line.contains("takes 109 connections and not 10000"));
     assert!(line.unwrap_or_else(|| panic!("{log}")).contains("INFO"), "{log}");
@@ -54,11 +54,11 @@ fn who_asked_for_nothing_is_not_warned() {
 
 /// It starts all the same: memory is taken as there are keys.
 #[test]
-fn it_warns_if_counters_may_take_more_memory_than_there_is() {
-    let server = Server::start(&[&["--memory-max", "900TiB"], &HTTP_ALONE[..]].concat());
+fn memory_max_above_available_memory_warns() {
+    let server = Server::start(&[&["--memory-max", "900TiB"], &HTTP_ONLY[..]].concat());
     assert_eq!(server.get("/readyz").status, 200);
     let log = server.stop();
     assert!(log.contains("memory_max is 900TiB, and the ") && log.contains("(hint: "), "{log}");
-    let log = Server::start(&[&["--memory-max", "1MiB"], &HTTP_ALONE[..]].concat()).stop();
+    let log = Server::start(&[&["--memory-max", "1MiB"], &HTTP_ONLY[..]].concat()).stop();
     assert!(!log.contains("memory_max is"), "{log}");
 }

@@ -17,10 +17,10 @@ mod wrong_settings;
 
 use crate::directory::Directory;
 use crate::waiting::wait_until;
-use server::{Server, outcome};
+use server::{Server, run_to_exit};
 
 /// With these only HTTP is listened on.
-const HTTP_ALONE: [&str; 6] = ["--grpc", "off", "--resp", "off", "--admin", "off"];
+const HTTP_ONLY: [&str; 6] = ["--grpc", "off", "--resp", "off", "--admin", "off"];
 
 /// Three requests of a user in any day, of which no test lives to see the end.
 const RULES: &str = "

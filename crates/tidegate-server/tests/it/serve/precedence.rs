@@ -1,6 +1,6 @@
 //! A flag comes before the environment, that before the file, and that before the default.
 
-use crate::serve::{Directory, HTTP_ALONE, Server};
+use crate::serve::{Directory, HTTP_ONLY, Server};
 
 /// The address of HTTP by these, each a socket of its own name.
 fn http(file: Option<&str>, env: Option<&str>, flag: Option<&str>) -> String {
@@ -8,16 +8,16 @@ fn http(file: Option<&str>, env: Option<&str>, flag: Option<&str>) -> String {
     let socket = |name: &str| format!("unix:{}/{name}", directory.path());
     let config = file.map(|name| directory.write("tidegate.yaml", format!("http: unix:{name}\n")));
     let (env, flag) = (env.map(socket), flag.map(socket));
-    let mut args = HTTP_ALONE.to_vec();
+    let mut args = HTTP_ONLY.to_vec();
     args.extend(flag.iter().flat_map(|address| ["--http", address]));
     let mut variables: Vec<(&str, &str)> = env.iter().map(|address| ("TIDEGATE_HTTP", &**address)).collect();
     variables.extend(config.iter().map(|path| ("TIDEGATE_CONFIG", &**path)));
-    let server = Server::start_exactly(&args, &variables);
+    let server = Server::start_with_env(&args, &variables);
     server.address("http").rsplit_once('/').unwrap().1.to_owned()
 }
 
 #[test]
-fn of_one_setting() {
+fn one_setting() {
     assert_eq!(http(Some("file"), None, None), "file");
     assert_eq!(http(None, Some("env"), None), "env");
     assert_eq!(http(None, None, Some("flag")), "flag");
@@ -29,14 +29,14 @@ fn of_one_setting() {
 
 /// Paths in a file are seen from where the file is; others from where the server was started.
 #[test]
-fn of_settings_that_are_spread_over_all_three() {
+fn settings_from_all_sources() {
     let directory = Directory::new();
     directory.write("here/rules.yaml", crate::serve::RULES);
     let config = directory.write(
         "here/tidegate.yaml",
         "# Settings.\nrules: [rules.yaml]\nhttp: unix:http.sock\ngrpc: off\nresp: 127.0.0.1:0\nadmin: off\ndata_dir: data\n",
     );
-    let server = Server::start_exactly(&["--config", &config], &[("TIDEGATE_RESP", "off")]);
+    let server = Server::start_with_env(&["--config", &config], &[("TIDEGATE_RESP", "off")]);
     assert_eq!(server.addresses.keys().collect::<Vec<_>>(), ["http"]);
     assert_eq!(server.address("http"), format!("unix:{}/here/http.sock", directory.path()));
     assert_eq!(server.check("ann"), 200);
@@ -46,7 +46,7 @@ fn of_settings_that_are_spread_over_all_three() {
 
 /// Several values of one setting are replaced as a whole.
 #[test]
-fn of_a_list() {
+fn list_settings_are_replaced() {
     let directory = Directory::new();
     let mine = directory.write("mine.yaml", crate::serve::RULES);
     let other = directory.write("other.yaml", "domain: other\nrules: [ { name: all, limit: 1 per day } ]\n");
@@ -55,12 +55,12 @@ fn of_a_list() {
         format!("rules: [{mine}, {other}]\nhttp: 127.0.0.1:0\ngrpc: off\nresp: off\nadmin: off\n"),
     );
     let domains = |server: &Server| server.health()["rules"]["domains"].to_string();
-    let both = Server::start_exactly(&["--config", &config], &[]);
+    let both = Server::start_with_env(&["--config", &config], &[]);
     assert_eq!(domains(&both), r#"["api","other"]"#);
-    let one = Server::start_exactly(&["--config", &config, "--rules", &other], &[]);
+    let one = Server::start_with_env(&["--config", &config, "--rules", &other], &[]);
     assert_eq!(domains(&one), r#"["other"]"#);
     let by_env = format!("{mine},{other}");
-    let both = Server::start_exactly(
+    let both = Server::start_with_env(
         &["--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off"],
         &[("TIDEGATE_RULES", &by_env)],
     );

@@ -1,6 +1,6 @@
 //! Rules change while the server runs.
 
-use crate::serve::files::{by_rename, in_place};
+use crate::serve::files::{write_by_rename, write_in_place};
 use crate::serve::server::{ask, connect};
 use crate::serve::{Directory, RULES, Server, wait_until};
 
@@ -25,9 +25,9 @@ fn rules(limit: u32) -> String {
 }
 
 #[test]
-fn an_edit_takes_effect_and_resets_nobody() {
+fn an_edit_keeps_counters() {
     let Setup { server, path, _directory } = setup("10ms");
-    for (write, limit) in [(in_place as fn(&str, &str), 5), (by_rename, 7), (in_place, 9)] {
+    for (write, limit) in [(write_in_place as fn(&str, &str), 5), (write_by_rename, 7), (write_in_place, 9)] {
         let replaced = server.health()["rules"]["replaced"].as_u64().unwrap();
         write(&path, &rules(limit));
         wait_until("the edit is in force", || {
@@ -36,41 +36,41 @@ fn an_edit_takes_effect_and_resets_nobody() {
     }
     let passed = (0..12).filter(|_| server.check("ann") == 200).count();
     assert_eq!(passed, 9);
-    in_place(&path, &rules(10));
+    write_in_place(&path, &rules(10));
     wait_until("one more passes, and no more", || server.check("ann") == 200);
     assert_eq!(server.check("ann"), 429);
 }
 
 #[test]
-fn by_itself_it_looks_every_second() {
+fn files_are_polled_every_second() {
     let directory = Directory::new();
     let path = directory.write("rules.yaml", RULES);
     let server = Server::start(&["--rules", &path]);
-    in_place(&path, &rules(0));
+    write_in_place(&path, &rules(0));
     wait_until("the edit is in force", || server.check("ann") == 429);
 }
 
 #[test]
 fn sighup_takes_effect_at_once() {
     let Setup { server, path, _directory } = setup("1h");
-    in_place(&path, &rules(0));
+    write_in_place(&path, &rules(0));
     server.signal("HUP");
     wait_until("the edit is in force", || server.check("ann") == 429);
     server.wait_for_log("SIGHUP");
 }
 
 #[test]
-fn an_operator_who_asks_learns_what_became_of_it() {
+fn the_reload_endpoint_reports_the_result() {
     let Setup { server, path, _directory } = setup("1h");
     let ask = || {
         let answer = ask(connect(server.address("admin")), "POST", "/v1/reload", "");
         (answer.status, answer.body)
     };
     assert_eq!(ask().0, 200);
-    in_place(&path, &rules(0));
+    write_in_place(&path, &rules(0));
     assert_eq!(ask().0, 200);
     assert_eq!(server.check("ann"), 429, "it was in force when it was said to be");
-    in_place(&path, BROKEN);
+    write_in_place(&path, BROKEN);
     for _ in 0..2 {
         let (status, said) = ask();
         assert!(status >= 400 && said.contains("sekond"), "{status} {said}");
@@ -80,14 +80,14 @@ fn an_operator_who_asks_learns_what_became_of_it() {
 }
 
 #[test]
-fn a_file_that_is_wrong_changes_nothing_and_is_reported_until_it_is_right() {
+fn an_invalid_file_is_reported_and_ignored() {
     let Setup { server, path, _directory } = setup("10ms");
     assert!(server.health()["rules"]["failure"].is_null());
     for _ in 0..3 {
         assert_eq!(server.check("ann"), 200);
     }
     // In one go, for a file that is half written is wrong as well, and would be reported before.
-    by_rename(&path, BROKEN);
+    write_by_rename(&path, BROKEN);
     wait_until("it is reported", || !server.health()["rules"]["failure"].is_null());
     let health = server.health();
     let found = &health["rules"]["failure"]["report"]["diagnostics"][0];
@@ -96,7 +96,7 @@ fn a_file_that_is_wrong_changes_nothing_and_is_reported_until_it_is_right() {
     assert_eq!((server.check("ann"), server.check("bob")), (429, 200));
     server.wait_for_log("did you mean `second`?");
 
-    in_place(&path, RULES);
+    write_in_place(&path, RULES);
     wait_until("it is right again", || server.health()["rules"]["failure"].is_null());
     assert_eq!((server.check("ann"), server.check("bob")), (429, 200));
     let log = server.stop();
@@ -104,7 +104,7 @@ fn a_file_that_is_wrong_changes_nothing_and_is_reported_until_it_is_right() {
 }
 
 #[test]
-fn files_come_and_go_in_a_directory() {
+fn files_are_added_and_removed() {
     let directory = Directory::new();
     directory.write("rules/a.yaml", RULES);
     let rules = format!("{}/rules", directory.path());
@@ -118,7 +118,7 @@ fn files_come_and_go_in_a_directory() {
 }
 
 #[test]
-fn the_example_is_not_looked_for_anywhere() {
+fn the_built_in_example_is_not_reloaded() {
     let server = Server::start(&["--reload-every", "10ms"]);
     server.signal("HUP");
     server.wait_for_log("SIGHUP");

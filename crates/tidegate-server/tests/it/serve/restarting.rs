@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::binary::Run;
-use crate::serve::{Directory, HTTP_ALONE, RULES, Server, outcome, wait_until};
+use crate::serve::{Directory, HTTP_ONLY, RULES, Server, run_to_exit, wait_until};
 
 struct Setup {
     directory: Directory,
@@ -44,7 +44,7 @@ fn a_restart_keeps_every_counter() {
 }
 
 #[test]
-fn a_kill_loses_no_more_than_what_came_after_the_last_snapshot() {
+fn a_kill_keeps_the_last_snapshot() {
     let setup = Setup::new();
     let server = setup.start("100ms");
     assert_eq!([server.check("ann"), server.check("ann"), server.check("ann")], [200, 200, 200]);
@@ -59,7 +59,7 @@ fn a_kill_loses_no_more_than_what_came_after_the_last_snapshot() {
 }
 
 #[test]
-fn a_kill_before_the_first_snapshot_loses_what_there_was() {
+fn a_kill_before_the_first_snapshot_loses_counters() {
     let setup = Setup::new();
     let server = setup.start("1h");
     for _ in 0..3 {
@@ -74,7 +74,7 @@ fn two_servers_do_not_share_a_directory() {
     let setup = Setup::new();
     let first = setup.start("1h");
     let args = ["--data-dir", &setup.data, "--http", "127.0.0.1:0"];
-    let Run { code, err: error, .. } = outcome(&[&args, &HTTP_ALONE[..]].concat(), &[]);
+    let Run { code, err: error, .. } = run_to_exit(&[&args, &HTTP_ONLY[..]].concat(), &[]);
     assert_eq!(code, Some(2), "{error}");
     assert!(
         error.contains(&format!("data_dir `{}` is in use: another server, process ", setup.data)),
@@ -87,7 +87,7 @@ fn two_servers_do_not_share_a_directory() {
 }
 
 #[test]
-fn a_snapshot_that_is_damaged_is_moved_aside_and_reported() {
+fn a_damaged_snapshot_is_moved_aside() {
     let setup = Setup::new();
     let server = setup.start("1h");
     assert_eq!(server.check("ann"), 200);
@@ -105,7 +105,7 @@ fn a_snapshot_that_is_damaged_is_moved_aside_and_reported() {
 }
 
 #[test]
-fn a_snapshot_that_cannot_be_written_is_reported_until_it_can() {
+fn snapshot_write_failures_are_reported() {
     let setup = Setup::new();
     let server = setup.start("100ms");
     wait_until("a snapshot is written", || !setup.snapshot().is_empty());

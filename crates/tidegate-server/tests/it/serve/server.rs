@@ -30,18 +30,18 @@ pub struct Answer {
 impl Server {
     /// Starts one with these arguments. Addresses that are not among them are free ports of this machine.
     pub fn start(args: &[&str]) -> Self {
-        Self::start_exactly(&on_free_ports(args), &[])
+        Self::start_with_env(&with_free_ports(args), &[])
     }
 
     /// Starts one with these arguments and no others, in this environment.
-    pub fn start_exactly(args: &[&str], env: &[(&str, &str)]) -> Self {
+    pub fn start_with_env(args: &[&str], env: &[(&str, &str)]) -> Self {
         let mut command = Self::command(env);
         command.args(args);
         Self::start_by(command)
     }
 
     /// Starts one after these words of a shell, as `umask 0`, on free ports.
-    pub fn start_after(words: &str, args: &[&str]) -> Self {
+    pub fn start_in_shell(words: &str, args: &[&str]) -> Self {
         let mut command = Command::new("sh");
         command.args([
             "-c",
@@ -49,7 +49,7 @@ impl Server {
             env!("CARGO_BIN_EXE_tidegate"),
             "serve",
         ]);
-        command.args(on_free_ports(args));
+        command.args(with_free_ports(args));
         Self::start_by(command)
     }
 
@@ -123,7 +123,7 @@ impl Server {
 
     /// Waits for its end. What is left on standard output is handed back, too.
     pub fn wait(mut self) -> (ExitStatus, String, String) {
-        let status = end_of(&mut self.child);
+        let status = wait_for_exit(&mut self.child);
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).expect("it is text");
         wait_until("its log is complete", || Arc::strong_count(&self.log) == 1);
@@ -154,7 +154,7 @@ impl Drop for Server {
 
 /// What becomes of `tidegate serve` with these arguments, in this environment, that is to end by itself. It is ended if it
 /// does not.
-pub fn outcome(args: &[&str], env: &[(&str, &str)]) -> Run {
+pub fn run_to_exit(args: &[&str], env: &[(&str, &str)]) -> Run {
     struct Ending(Child);
     impl Drop for Ending {
         fn drop(&mut self) {
@@ -168,14 +168,14 @@ pub fn outcome(args: &[&str], env: &[(&str, &str)]) -> Run {
     let mut ending = Ending(child);
     let out = follow(ending.0.stdout.take().expect("it is a pipe"));
     let err = follow(ending.0.stderr.take().expect("it is a pipe"));
-    let status = end_of(&mut ending.0);
+    let status = wait_for_exit(&mut ending.0);
     wait_until("all is read", || Arc::strong_count(&out) + Arc::strong_count(&err) == 2);
     let text = |of: Arc<Mutex<String>>| of.lock().unwrap().clone();
     Run { code: status.code(), out: text(out), err: text(err) }
 }
 
 /// These arguments, and free ports of this machine for all addresses that are not among them.
-fn on_free_ports<'a>(args: &[&'a str]) -> Vec<&'a str> {
+fn with_free_ports<'a>(args: &[&'a str]) -> Vec<&'a str> {
     let mut args = args.to_vec();
     for flag in ["--http", "--grpc", "--resp", "--admin"] {
         if !args.contains(&flag) {
@@ -185,7 +185,7 @@ fn on_free_ports<'a>(args: &[&'a str]) -> Vec<&'a str> {
     args
 }
 
-fn end_of(child: &mut Child) -> ExitStatus {
+fn wait_for_exit(child: &mut Child) -> ExitStatus {
     let mut ended = None;
     wait_until("it ends", || {
         ended = child.try_wait().expect("it is a child");

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 
-use crate::serve::{Directory, HTTP_ALONE, RULES, Server, outcome};
+use crate::serve::{Directory, HTTP_ONLY, RULES, Server, run_to_exit};
 
 fn setup() -> (Directory, String, String) {
     let directory = Directory::new();
@@ -14,7 +14,7 @@ fn setup() -> (Directory, String, String) {
 }
 
 #[test]
-fn a_socket_is_served_for_owner_and_group_and_gone_at_the_end() {
+fn a_socket_has_mode_0660_and_is_removed() {
     let (_directory, rules, path) = setup();
     let address = format!("unix:{path}");
     let server = Server::start(&["--rules", &rules, "--http", &address]);
@@ -27,17 +27,17 @@ fn a_socket_is_served_for_owner_and_group_and_gone_at_the_end() {
 
 /// Whatever the process makes files with.
 #[test]
-fn a_socket_is_for_owner_and_group_whatever_the_umask() {
+fn socket_mode_ignores_the_umask() {
     for umask in ["umask 0", "umask 077", "umask 0777"] {
         let (_directory, _, path) = setup();
-        let server = Server::start_after(umask, &["--http", &format!("unix:{path}")]);
+        let server = Server::start_in_shell(umask, &["--http", &format!("unix:{path}")]);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660, "{umask}");
         server.stop();
     }
 }
 
 #[test]
-fn what_a_dead_server_left_behind_is_replaced() {
+fn a_stale_socket_is_replaced() {
     let (_directory, rules, path) = setup();
     let address = format!("unix:{path}");
     Server::start(&["--http", &address]).kill();
@@ -47,18 +47,18 @@ fn what_a_dead_server_left_behind_is_replaced() {
 }
 
 #[track_caller]
-fn refused(path: &str) -> String {
+fn bind_error(path: &str) -> String {
     let address = format!("unix:{path}");
-    let run = outcome(&[&["--http", &*address], &HTTP_ALONE[..]].concat(), &[]);
+    let run = run_to_exit(&[&["--http", &*address], &HTTP_ONLY[..]].concat(), &[]);
     assert_eq!((run.code, &*run.out), (Some(2), ""));
     run.err
 }
 
 #[test]
-fn a_socket_on_which_somebody_answers_is_left_alone() {
+fn a_live_socket_is_kept() {
     let (_directory, _, path) = setup();
     let _somebody = UnixListener::bind(&path).unwrap();
-    let error = refused(&path);
+    let error = bind_error(&path);
     assert!(
         error.contains("it is in use") && error.contains("(hint: another process listens on it"),
         "{error}"
@@ -67,16 +67,16 @@ fn a_socket_on_which_somebody_answers_is_left_alone() {
 }
 
 #[test]
-fn a_file_that_is_no_socket_is_left_alone() {
+fn a_regular_file_is_kept() {
     let (directory, _, path) = setup();
     directory.write("http.sock", "precious");
-    let error = refused(&path);
+    let error = bind_error(&path);
     assert!(error.contains("there is a file that is no socket") && error.contains("(hint: "), "{error}");
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
 }
 
 #[test]
-fn a_socket_that_somebody_else_has_put_there_is_not_removed() {
+fn a_replaced_socket_is_not_removed() {
     let (_directory, _, path) = setup();
     let server = Server::start(&["--http", &format!("unix:{path}")]);
     fs::remove_file(&path).unwrap();

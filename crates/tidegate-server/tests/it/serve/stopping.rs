@@ -8,13 +8,13 @@ use crate::serve::server::{ask, connect};
 use crate::serve::{Directory, Server, wait_until};
 
 /// A request of a user whose first has passed waits for half an hour, or until somebody resets the user.
-const HELD: &str = "domain: api\nrules:\n  - name: held\n    key: [user]\n    limit: { limit: 1, per: 30m, burst: 1 }\n    \
+const DELAY_RULES: &str = "domain: api\nrules:\n  - name: held\n    key: [user]\n    limit: { limit: 1, per: 30m, burst: 1 }\n    \
      action: { delay: { max_wait: 1h } }\n";
 
 const ANN: &str = r#"{"domain": "api", "attributes": {"user": "ann"}}"#;
 
 #[test]
-fn both_signals_stop_it() {
+fn sigterm_and_sigint_stop_the_server() {
     for name in ["TERM", "INT"] {
         let server = Server::start(&[]);
         server.signal(name);
@@ -25,7 +25,7 @@ fn both_signals_stop_it() {
 }
 
 #[test]
-fn connections_with_nothing_asked_on_them_are_closed() {
+fn idle_connections_are_closed() {
     let server = Server::start(&["--drain-timeout", "1h"]);
     let mut idle: Vec<TcpStream> = ["http", "grpc", "resp", "admin"]
         .iter()
@@ -42,9 +42,9 @@ fn connections_with_nothing_asked_on_them_are_closed() {
 /// Two requests are under way when it is told to stop: one that is held, and one of an operator who lets it go, of which
 /// the server has read no more than the head.
 #[test]
-fn what_was_begun_is_finished() {
+fn started_requests_are_finished() {
     let long = ["--drain-timeout", "1h", "--header-timeout", "1h"];
-    let (server, mut held, _directory) = with_a_request_held_for_long(&long);
+    let (server, mut held, _directory) = start_with_waiting_request(&long);
     let mut reset = TcpStream::connect(server.address("admin")).unwrap();
     let length = ANN.len();
     write!(
@@ -76,19 +76,19 @@ fn what_was_begun_is_finished() {
 }
 
 #[test]
-fn what_takes_longer_than_drain_timeout_is_cut_off() {
-    let (server, mut held, _directory) = with_a_request_held_for_long(&["--drain-timeout", "50ms"]);
+fn drain_timeout_ends_connections() {
+    let (server, mut held, _directory) = start_with_waiting_request(&["--drain-timeout", "50ms"]);
     let log = server.stop();
     assert!(log.contains("connections cut off"), "{log}");
     assert_eq!(held.read_to_end(&mut Vec::new()).unwrap_or_default(), 0);
 }
 
 #[test]
-fn a_second_signal_ends_it_at_once_and_still_writes_the_snapshot() {
+fn a_second_signal_skips_the_drain() {
     let directory = Directory::new();
     let data = format!("{}/data", directory.path());
     let (server, _held, _rules) =
-        with_a_request_held_for_long(&["--drain-timeout", "1h", "--data-dir", &data]);
+        start_with_waiting_request(&["--drain-timeout", "1h", "--data-dir", &data]);
     server.signal("TERM");
     server.wait_for_log("stopping");
     let log = server.stop();
@@ -96,28 +96,28 @@ fn a_second_signal_ends_it_at_once_and_still_writes_the_snapshot() {
 }
 
 /// A server, and a connection on which something is asked that takes half an hour if nobody resets the user.
-fn with_a_request_held_for_long(args: &[&str]) -> (Server, TcpStream, Directory) {
+fn start_with_waiting_request(args: &[&str]) -> (Server, TcpStream, Directory) {
     let directory = Directory::new();
-    let rules = directory.write("rules.yaml", HELD);
+    let rules = directory.write("rules.yaml", DELAY_RULES);
     let server = Server::start(&[&["--rules", &rules], args].concat());
     assert_eq!(server.check("ann"), 200);
     let mut held = TcpStream::connect(server.address("http")).unwrap();
     let length = ANN.len();
     write!(held, "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{ANN}")
         .unwrap();
-    wait_until("the request is held", || is_held(&server));
+    wait_until("the request is held", || has_waiting_request(&server));
     (server, held, directory)
 }
 
 /// Whether a rule holds a request.
-fn is_held(server: &Server) -> bool {
+fn has_waiting_request(server: &Server) -> bool {
     let metrics = ask(connect(server.address("admin")), "GET", "/metrics", "").body;
     metrics.lines().any(|line| line.starts_with("tidegate_held_requests ") && !line.ends_with(" 0"))
 }
 
 #[test]
-fn who_comes_too_late_is_not_let_in() {
-    let (server, _held, _directory) = with_a_request_held_for_long(&["--drain-timeout", "1h"]);
+fn new_connections_are_refused_during_drain() {
+    let (server, _held, _directory) = start_with_waiting_request(&["--drain-timeout", "1h"]);
     let address = server.address("http").to_owned();
     server.signal("TERM");
     wait_until("nobody is let in", || TcpStream::connect(&address).is_err());

@@ -1,18 +1,18 @@
 //! A setting that is wrong says what is wrong, where, and what to do, before anything is bound.
 
-use crate::serve::{Directory, HTTP_ALONE, Server, outcome};
+use crate::serve::{Directory, HTTP_ONLY, Server, run_to_exit};
 
 /// What is said of settings that are refused, with this exit code and nothing on standard output.
 #[track_caller]
-fn refused_with(code: i32, args: &[&str], env: &[(&str, &str)]) -> String {
-    let run = outcome(args, env);
+fn settings_error_with_code(code: i32, args: &[&str], env: &[(&str, &str)]) -> String {
+    let run = run_to_exit(args, env);
     assert_eq!((run.code, &*run.out), (Some(code), ""), "{}", run.err);
     run.err
 }
 
 #[track_caller]
-fn refused(args: &[&str]) -> String {
-    refused_with(2, args, &[])
+fn settings_error(args: &[&str]) -> String {
+    settings_error_with_code(2, args, &[])
 }
 
 #[test]
@@ -34,37 +34,37 @@ fn values_of_flags() {
         ("--log-denials", "-1", "invalid value '-1'"),
     ];
     for (flag, value, said) in cases {
-        let error = refused(&[&format!("{flag}={value}")]);
+        let error = settings_error(&[&format!("{flag}={value}")]);
         assert!(error.starts_with("error: ") && error.contains(flag) && error.contains(said), "{error}");
     }
-    assert!(refused(&["--htp", "off"]).contains("a similar argument exists: '--http'"));
+    assert!(settings_error(&["--htp", "off"]).contains("a similar argument exists: '--http'"));
 }
 
 #[test]
 fn values_in_the_environment_say_so() {
-    let error = refused_with(2, &[], &[("TIDEGATE_HTTP", "nowhere")]);
+    let error = settings_error_with_code(2, &[], &[("TIDEGATE_HTTP", "nowhere")]);
     assert!(error.contains("`nowhere` is no address") && error.contains("TIDEGATE_HTTP"), "{error}");
-    let error = refused_with(2, &[], &[("TIDEGATE_LOG_LEVEL", "loud")]);
+    let error = settings_error_with_code(2, &[], &[("TIDEGATE_LOG_LEVEL", "loud")]);
     assert!(error.contains("TIDEGATE_LOG_LEVEL"), "{error}");
 }
 
 #[test]
-fn a_variable_that_is_nearly_a_setting_is_warned_of() {
-    let args = [&["--http", "127.0.0.1:0"], &HTTP_ALONE[..]].concat();
+fn misspelled_variables_warn() {
+    let args = [&["--http", "127.0.0.1:0"], &HTTP_ONLY[..]].concat();
     let kubernetes = ("TIDEGATE_SERVICE_HOST", "10.0.0.1");
-    let server = Server::start_exactly(&args, &[("TIDEGATE_DATADIR", "/data"), kubernetes]);
+    let server = Server::start_with_env(&args, &[("TIDEGATE_DATADIR", "/data"), kubernetes]);
     let log = server.stop();
     assert!(log.contains("TIDEGATE_DATADIR") && log.contains("did you mean `TIDEGATE_DATA_DIR`?"), "{log}");
     assert!(!log.contains("SERVICE_HOST"), "{log}");
 }
 
 #[test]
-fn everything_that_is_wrong_in_a_file_is_said_at_once_with_its_place() {
+fn all_errors_of_a_file_are_reported() {
     let directory = Directory::new();
     let file = "http: 127.0.0.1:0\ngrcp: off\nsnapshot-every: 1s\ndrain_timeout: 5 parsecs\nlog_level: wran\n\
                 memory_max: {}\nworkers: [1, 2]\nresp: ''\nconfig: other.yaml\n";
     let path = directory.write("tidegate.yaml", file);
-    let error = refused(&["--config", &path]);
+    let error = settings_error(&["--config", &path]);
     let said = [
         (2, 1, "there is no setting `grcp`", "did you mean `grpc`?"),
         (3, 1, "there is no setting `snapshot-every`", "did you mean `snapshot_every`?"),
@@ -85,30 +85,30 @@ fn everything_that_is_wrong_in_a_file_is_said_at_once_with_its_place() {
 
 /// What a flag overrides has to be right as well: it is in force the day the flag is gone.
 #[test]
-fn a_value_in_a_file_is_wrong_also_where_a_flag_overrides_it() {
+fn overridden_file_values_are_checked() {
     let directory = Directory::new();
     let path = directory.write("tidegate.yaml", "http: nowhere\n");
-    assert!(refused(&["--config", &path, "--http", "127.0.0.1:0"]).contains("`nowhere` is no address"));
+    assert!(settings_error(&["--config", &path, "--http", "127.0.0.1:0"]).contains("`nowhere` is no address"));
 }
 
 #[test]
-fn files_that_are_no_settings() {
+fn invalid_settings_files() {
     let directory = Directory::new();
-    let error = refused(&["--config", "no-such.yaml"]);
+    let error = settings_error(&["--config", "no-such.yaml"]);
     assert!(error.contains("`no-such.yaml` cannot be read") && error.contains("(hint: "), "{error}");
     for (text, said) in [("- a\n- b\n", "expected a mapping, found a list"), ("http: [\n", "tidegate.yaml:")]
     {
-        let error = refused(&["--config", &directory.write("tidegate.yaml", text)]);
+        let error = settings_error(&["--config", &directory.write("tidegate.yaml", text)]);
         assert!(error.contains(said), "{error}");
     }
-    let endless = refused(&["--config", "/dev/zero"]);
+    let endless = settings_error(&["--config", "/dev/zero"]);
     assert!(endless.contains("it has more than 1048576 bytes"), "{endless}");
-    let twice = refused(&["--config", &directory.write("twice.yaml", "grpc: off\ngrpc: off\n")]);
+    let twice = settings_error(&["--config", &directory.write("twice.yaml", "grpc: off\ngrpc: off\n")]);
     assert!(twice.contains("twice.yaml:2:1"), "{twice}");
 }
 
 #[test]
-fn settings_that_do_not_go_together() {
+fn conflicting_settings() {
     let cases: [(&[&str], &str, &str); 9] = [
         (
             &["--http", "off", "--grpc", "off", "--resp", "off", "--admin", "off"],
@@ -149,27 +149,27 @@ fn settings_that_do_not_go_together() {
         ),
     ];
     for (args, problem, hint) in cases {
-        let error = refused(args);
+        let error = settings_error(args);
         assert!(error.starts_with("error: ") && error.contains(problem), "{error}");
         assert!(error.contains("(hint: ") && error.contains(hint), "{error}");
     }
 }
 
 #[test]
-fn several_of_them_are_said_at_once() {
-    let error = refused(&["--http", "tls:127.0.0.1:0", "--admin", "0.0.0.0:0"]);
+fn all_conflicts_are_reported() {
+    let error = settings_error(&["--http", "tls:127.0.0.1:0", "--admin", "0.0.0.0:0"]);
     assert_eq!(error.matches("error: ").count(), 2, "{error}");
 }
 
 #[test]
-fn an_address_that_is_in_use_says_whose_it_is_and_how_to_choose_another() {
+fn an_address_in_use() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let listeners = ["--http", "--grpc", "--resp", "--admin"];
     for flag in listeners {
         let at = |one: &str| if one == flag { &*address } else { "127.0.0.1:0" };
         let args: Vec<&str> = listeners.iter().flat_map(|one| [*one, at(one)]).collect();
-        let error = refused(&args);
+        let error = settings_error(&args);
         let protocol = &flag["--".len()..];
         assert!(error.contains(&format!("{protocol}: cannot listen on {address}: it is in use")), "{error}");
         assert!(error.contains(&format!("{flag} 127.0.0.1:0")), "{error}");
@@ -180,15 +180,15 @@ fn an_address_that_is_in_use_says_whose_it_is_and_how_to_choose_another() {
 fn secrets_are_not_shown() {
     let directory = Directory::new();
     let file = "admin_token: hunter2\nadmin_token: hunter2\nresp_password: [hunter2, hunter2]\n";
-    let error = refused(&["--config", &directory.write("tidegate.yaml", file)]);
+    let error = settings_error(&["--config", &directory.write("tidegate.yaml", file)]);
     assert!(error.contains("tidegate.yaml:2:1") && !error.contains("hunter2"), "{error}");
 
     let empty = directory.write("empty", "\n");
-    let error = refused(&["--admin-token-file", &empty, "--resp-password-file", "no-such-file"]);
+    let error = settings_error(&["--admin-token-file", &empty, "--resp-password-file", "no-such-file"]);
     assert!(error.contains("admin_token_file") && error.contains("it is empty"), "{error}");
     assert!(error.contains("resp_password_file `no-such-file` cannot be read"), "{error}");
 
-    let help = outcome(&["--help"], &[("TIDEGATE_ADMIN_TOKEN", "hunter2")]);
+    let help = run_to_exit(&["--help"], &[("TIDEGATE_ADMIN_TOKEN", "hunter2")]);
     assert!(help.code == Some(0) && !help.out.contains("hunter2"), "{}", help.out);
 
     let server =
@@ -200,7 +200,7 @@ fn secrets_are_not_shown() {
 }
 
 #[test]
-fn a_store_that_is_none() {
+fn invalid_stores() {
     let cases = [
         ("http://10.0.0.7", "store: `http` is no kind of store (hint: redis://HOST"),
         ("redis://", "store: the URL names no server (hint: "),
@@ -208,11 +208,11 @@ fn a_store_that_is_none() {
         ("redis+sentinel://10.0.0.7", "store: the URL does not say which master to ask for (hint: "),
     ];
     for (url, said) in cases {
-        let error = refused(&["--store", url]);
+        let error = settings_error(&["--store", url]);
         assert!(error.contains(said), "{url}: {error}");
     }
     let set = ["--store-ca", "ca.pem", "--store-cert", "cert.pem", "--store-wait-replicas", "1"];
-    let error = refused(&set);
+    let error = settings_error(&set);
     for name in ["store_ca", "store_cert", "store_wait_replicas"] {
         let said = format!("{name} is set and counters are in memory (hint: say where the store is");
         assert!(error.contains(&said), "{error}");
@@ -225,7 +225,7 @@ fn a_store_that_is_none() {
         ("--store-wait-replicas", "0", "`0` is no number from 1 to 100 (hint: "),
     ];
     for (flag, value, said) in values {
-        let error = refused(&[flag, value]);
+        let error = settings_error(&[flag, value]);
         assert!(error.contains(said), "{flag} {value}: {error}");
     }
 }
@@ -235,35 +235,35 @@ fn a_store_that_is_none() {
 fn the_password_of_a_store_is_not_shown() {
     let directory = Directory::new();
     let wrong = "redis://ann:hunter2@10.0.0.7:port";
-    let by_flag = refused(&["--store", wrong]);
-    let by_env = refused_with(2, &[], &[("TIDEGATE_STORE", wrong)]);
+    let by_flag = settings_error(&["--store", wrong]);
+    let by_env = settings_error_with_code(2, &[], &[("TIDEGATE_STORE", wrong)]);
     let file = directory.write("tidegate.yaml", format!("store: {wrong}\n"));
-    let by_file = refused(&["--config", &file]);
+    let by_file = settings_error(&["--config", &file]);
     for error in [by_flag, by_env, by_file] {
         assert!(error.contains("store: the port of") && !error.contains("hunter2"), "{error}");
     }
     let twice = directory.write("twice.yaml", format!("store: {wrong}\nstore: {wrong}\n"));
-    let error = refused(&["--config", &twice]);
+    let error = settings_error(&["--config", &twice]);
     assert!(error.contains("twice.yaml:2:1") && !error.contains("hunter2"), "{error}");
-    let help = outcome(&["--help"], &[("TIDEGATE_STORE", "redis://:hunter2@10.0.0.7")]);
+    let help = run_to_exit(&["--help"], &[("TIDEGATE_STORE", "redis://:hunter2@10.0.0.7")]);
     assert!(help.code == Some(0) && !help.out.contains("hunter2"), "{}", help.out);
 }
 
 #[test]
-fn rules_that_are_wrong_are_shown_as_by_check() {
+fn invalid_rules_are_reported_as_by_check() {
     let directory = Directory::new();
     let path = directory.write("rules.yaml", "domain: api\nrules: [ { name: all, limit: 5 per sekond } ]\n");
-    let error = refused_with(1, &["--rules", &path], &[]);
+    let error = settings_error_with_code(1, &["--rules", &path], &[]);
     let check = crate::binary::tidegate(&["check", &path], "");
     assert_eq!((check.code, error), (Some(1), check.err));
-    let error = refused_with(2, &["--rules", "no-such.yaml"], &[]);
+    let error = settings_error_with_code(2, &["--rules", "no-such.yaml"], &[]);
     assert!(error.contains("there is no such file or directory"), "{error}");
 }
 
 #[test]
-fn a_directory_for_data_that_is_none() {
+fn invalid_data_dir() {
     let directory = Directory::new();
     let file = directory.write("file", "");
-    let error = refused(&["--data-dir", &file]);
+    let error = settings_error(&["--data-dir", &file]);
     assert!(error.contains("data_dir") && error.contains(&file) && error.contains("(hint: "), "{error}");
 }

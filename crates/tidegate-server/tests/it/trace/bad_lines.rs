@@ -61,7 +61,7 @@ fn blank_lines_and_comments_inside() {
 }
 
 #[test]
-fn what_is_shown_of_a_line_is_short_and_harmless() {
+fn shown_lines_are_shortened_and_escaped() {
     let shown = "x".repeat(60);
     let problem = format!("timestamp `{shown}…` is not a whole number (hint: {TIMESTAMPS})");
     assert_bad("x".repeat(61), &problem);

@@ -25,7 +25,7 @@ fn from_stdin(bytes: Vec<u8>) -> Run {
 /// `parts.*` hold the same text in several parts: gzip members; xz streams with padding between them, several
 /// blocks and other checks; zstd frames with and without checksums, and frames that are to be skipped.
 #[test]
-fn every_format_is_told_by_its_content() {
+fn formats_are_detected_by_content() {
     let plain = from_file("sample.txt");
     assert_eq!((plain.code, plain.err.as_str(), plain.out.lines().count()), (Some(0), "", 60));
     let compressed =
@@ -47,7 +47,7 @@ fn assert_unreadable(bytes: Vec<u8>, what: &str) {
 }
 
 #[test]
-fn what_was_cut_short_is_noticed() {
+fn truncated_input_is_an_error() {
     for name in ["sample.txt.gz", "sample.txt.xz", "sample.txt.zst", "parts.xz", "parts.zst"] {
         let whole = read(name);
         for kept in [8, whole.len() / 2, whole.len() - 1] {
@@ -80,14 +80,14 @@ fn checksums_are_verified() {
 }
 
 #[test]
-fn what_follows_the_compressed_data_is_noticed() {
+fn trailing_data_is_an_error() {
     for name in ["sample.txt.gz", "sample.txt.xz", "sample.txt.zst"] {
         assert_unreadable([read(name), b"and more".to_vec()].concat(), name);
     }
 }
 
 #[test]
-fn a_format_that_is_not_understood_is_called_by_its_name() {
+fn unsupported_formats_are_named() {
     let run = from_stdin(b"BZh91AY&SY".to_vec());
     assert_eq!(run.code, Some(2));
     assert_eq!(

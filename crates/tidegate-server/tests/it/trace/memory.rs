@@ -8,7 +8,7 @@ fn keys(count: u64) -> String {
 }
 
 #[test]
-fn evicting_live_counters_is_said_at_the_end() {
+fn evicted_counters_are_reported() {
     // A counter takes more than 16 bytes, so a MiB cannot hold 100,000 of them.
     let trace = keys(100_000);
     let run = tidegate(&trace_args(&["1 per day"], &["--memory-max", "1MiB", "--decisions", "-"]), &trace);
@@ -33,7 +33,7 @@ fn evicting_live_counters_is_said_at_the_end() {
 }
 
 #[test]
-fn evicting_ledgers_is_said_too() {
+fn evicted_usage_logs_are_reported() {
     let limit = "{algorithm: sliding_log, limit: 1, per: 1d}";
     let run = tidegate(&trace_args(&[limit], &["--memory-max", "1MiB", "--decisions", "-"]), keys(100_000));
     assert_eq!((run.code, run.out.lines().count()), (Some(1), 100_000));
@@ -41,7 +41,7 @@ fn evicting_ledgers_is_said_too() {
 }
 
 #[test]
-fn enough_memory_decides_as_unbounded_memory_does() {
+fn enough_memory_matches_unbounded_memory() {
     let trace = keys(100_000) + "99999 user:5 1\n";
     let expected = "1 0 0 0\n".repeat(100_000) + "0 0 86399999900006 0\n";
     for memory in [vec![], vec!["--memory-max", "64MiB"], vec!["--memory-max", "50000000"]] {
@@ -51,7 +51,7 @@ fn enough_memory_decides_as_unbounded_memory_does() {
 }
 
 #[test]
-fn idle_counters_make_room_and_are_not_missed() {
+fn idle_counters_are_evicted_first() {
     // A second apart, of a limit that resets after a millisecond: one is live at any time.
     let trace: String =
         (0..100_000u64).map(|key| format!("{} user:{key} 1\n", key * 1_000_000_000)).collect();

@@ -26,7 +26,7 @@ fn all_or_nothing() {
 }
 
 #[test]
-fn a_limit_that_counts_denied_attempts_counts_those_that_another_denied() {
+fn denied_attempts_count_across_limits() {
     let window = "{algorithm: fixed_window, limit: 3, per: 1m, count_denied: true}";
     let steps = [
         step(0, 1, "1 0 0 0"),
@@ -43,13 +43,13 @@ fn a_limit_that_counts_denied_attempts_counts_those_that_another_denied() {
 }
 
 #[test]
-fn never_outranks_any_time() {
+fn never_outranks_any_retry_after() {
     let steps = [step(0, 3, "1 0 0 0"), step(0, 4, "0 0 -1 0"), step(0, 3, "0 0 180000000000 0")];
     assert_decisions(&["1 per minute burst 3", "1/s burst 9"], &steps);
 }
 
 #[test]
-fn the_same_limit_twice_counts_for_itself_each_time() {
+fn equal_limits_count_separately() {
     assert_decisions(&["2/s", "2/s"], &[step(0, 1, "1 1 0 0"), step(0, 1, "1 0 0 0")]);
 }
 
@@ -64,7 +64,7 @@ fn many_limits() {
 }
 
 #[test]
-fn a_name_stands_for_one_limit() {
+fn limit_names_are_unique() {
     let limits = ["{limit: 1, per: 1s, name: api}", "{limit: 2, per: 1s, name: api}"];
     let run = tidegate(&trace_args(&limits, &["-"]), "");
     assert_eq!(run.code, Some(2));

@@ -9,7 +9,7 @@ fn summary(limits: &[&str], trace: &str) -> String {
 }
 
 #[test]
-fn of_one_limit() {
+fn one_limit() {
     // `a` gets 2 in the first window and 2 in the second, all of them in (0 s, 1 s], and is denied twice. The log
     // denies the 2 at 1 s, and admits the last: the 2 at 0.9 s are gone by then.
     let trace = "900000000 a 1\n900000000 a 1\n1000000000 a 1\n1000000000 a 1\n1000000000 a 1\n1500000000 b 1\n\
@@ -42,7 +42,7 @@ Against the exact sliding log
 }
 
 #[test]
-fn of_several_limits_costs_and_times_that_step_back() {
+fn several_limits_costs_and_backward_times() {
     // The bucket of 4 lets `x` have 3 at 61 s; 2 more do not fit, 1 does. A second earlier it is still empty, and
     // 1000 never fit. The log of 3 per minute would have denied the 1.
     let trace = "61000000000 x\u{7} 3\n61000000000 x\u{7} 2\n61000000000 x\u{7} 1\n60000000000 x\u{7} 1\n\
@@ -83,7 +83,7 @@ Against the exact sliding log
 
 /// One unit in each of February and March, 28 days apart, where 30 days are taken for a month.
 #[test]
-fn of_a_calendar() {
+fn calendar_windows() {
     let limit = "{algorithm: fixed_window, limit: 1, per: month, align: {tz: Europe/Paris}}";
     let out = summary(&[limit], "1738364400000000000 a 1\n1740783600000000000 a 1\n");
     assert!(out.starts_with(&format!("Limits\n  1  {limit}\n")), "{out}");
@@ -96,7 +96,7 @@ fn of_a_calendar() {
 }
 
 #[test]
-fn of_nothing() {
+fn empty_trace() {
     let expected = "\
 Limits
   1  {algorithm: gcra, limit: 1, per: 1s}
@@ -120,7 +120,7 @@ Against the exact sliding log
 }
 
 #[test]
-fn the_busiest_keys_are_ten_in_order() {
+fn the_ten_busiest_keys_in_order() {
     // Key 1 has one request, key 12 has twelve; `extra` is as busy as key 12 and comes after it by name.
     let requests = |(key, count): (String, usize)| format!("0 {key} 1\n").repeat(count);
     let keys = (1..=12).map(|count| (format!("{count:02}"), count));
@@ -134,7 +134,7 @@ fn the_busiest_keys_are_ten_in_order() {
 }
 
 #[test]
-fn the_exact_ones_never_overshoot_and_the_log_is_itself() {
+fn exact_algorithms_never_overshoot() {
     let trace = include_str!("../../data/sample.txt");
     let log = summary(&["{algorithm: sliding_log, limit: 3, per: 1s}"], trace);
     assert!(log.contains("in any window\n  1  none\n"), "{log}");

@@ -46,15 +46,15 @@ fn version() {
 
 /// The first line on standard error, of a run that must end with exit code 2 and write nothing.
 #[track_caller]
-fn refused(args: &[&str]) -> String {
+fn usage_error(args: &[&str]) -> String {
     let run = tidegate(args, "0 k 1\n");
     assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
     run.err.lines().next().unwrap_or_default().to_owned()
 }
 
 #[test]
-fn limits_that_are_none() {
-    let refused = |limit| refused(&trace_args(&[limit], &["-"]));
+fn invalid_limits() {
+    let refused = |limit| usage_error(&trace_args(&[limit], &["-"]));
     let unit = refused("10 per fortnght");
     let problem = "error: invalid value '10 per fortnght' for '--limit <SPEC>': unknown unit of time `fortnght` (hint: ";
     assert!(unit.starts_with(problem), "{unit}");
@@ -76,8 +76,8 @@ fn limits_that_are_none() {
 }
 
 #[test]
-fn sizes_that_are_none() {
-    let refused = |size| refused(&trace_args(&["1/s"], &["--memory-max", size, "-"]));
+fn invalid_sizes() {
+    let refused = |size| usage_error(&trace_args(&["1/s"], &["--memory-max", size, "-"]));
     assert_eq!(
         refused("64M"),
         "error: invalid value '64M' for '--memory-max <SIZE>': unknown unit of size `M` (hint: write for example \
@@ -90,27 +90,27 @@ fn sizes_that_are_none() {
 }
 
 #[test]
-fn what_is_missing() {
-    assert_eq!(refused(&["trace", "-"]), "error: the following required arguments were not provided:");
+fn missing_arguments() {
+    assert_eq!(usage_error(&["trace", "-"]), "error: the following required arguments were not provided:");
     assert_eq!(
-        refused(&["trace", "--limit", "1/s"]),
+        usage_error(&["trace", "--limit", "1/s"]),
         "error: the following required arguments were not provided:"
     );
-    assert_eq!(refused(&["trce"]), "error: unrecognized subcommand 'trce'");
+    assert_eq!(usage_error(&["trce"]), "error: unrecognized subcommand 'trce'");
     assert_eq!(
-        refused(&trace_args(&["1/s"], &["/no/such/trace"])),
+        usage_error(&trace_args(&["1/s"], &["/no/such/trace"])),
         "error: cannot open `/no/such/trace`: No such file or directory (os error 2) (hint: give a file, or - for \
          standard input)"
     );
     let directory = env!("CARGO_MANIFEST_DIR");
     assert_eq!(
-        refused(&trace_args(&["1/s"], &[directory])),
+        usage_error(&trace_args(&["1/s"], &[directory])),
         format!("error: cannot read `{directory}`: Is a directory (os error 21) (hint: give a file)")
     );
 }
 
 #[test]
-fn a_reader_that_has_enough_is_no_failure() {
+fn a_closed_stdout_is_not_a_failure() {
     let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/long-trace.txt");
     std::fs::write(path, "0 k 0\n".repeat(200_000)).expect("the directory is there");
     let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))

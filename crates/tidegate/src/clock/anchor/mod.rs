@@ -68,14 +68,14 @@ pub(super) const STEP_NS: u64 = 500_000_000;
 /// When the last anchor is this many intervals old, a reader waits for the thread that adds the next one.
 const OVERDUE_ANCHORS: u64 = 64;
 /// How often the wall clock is read for one anchor at most.
-const LOOKS_MAX: u32 = 3;
+const READINGS_MAX: u32 = 3;
 /// Later wall times, from the year 2262 on, are taken for this one, so that no sum overflows.
 const WALL_NS_MAX: u64 = u64::MAX / 2;
 
 const PPM: u64 = 1_000_000;
 
 /// The counter and the wall clock of a machine.
-pub(super) trait Source {
+pub(super) trait ClockSource {
     /// The counter now.
     fn count(&self) -> u64;
 
@@ -85,11 +85,11 @@ pub(super) trait Source {
 
 /// How counts become nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct CounterRate {
     /// The nanoseconds of 2^32 counts, less [`SLEW_PPM`].
     slow_ns_per_2_32: u64,
     /// [`ANCHOR_EVERY_NS`] in counts.
-    anchor_every: u64,
+    anchor_every_counts: u64,
 }
 
 /// The offset, and the count at which it was last corrected. Shared by all readers.
@@ -100,12 +100,12 @@ pub(super) struct Anchor {
     /// Wraps around if the counter stands for more nanoseconds than wall time.
     offset_ns: AtomicU64,
     count: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<AnchorState>,
 }
 
 /// What readers do not need.
 #[derive(Debug)]
-struct State {
+struct AnchorState {
     is_started: bool,
     steps: u64,
     stepped_ns: u64,
@@ -114,14 +114,14 @@ struct State {
 
 /// Wall time, and the count just after it.
 #[derive(Clone, Copy)]
-struct Look {
+struct ClockReading {
     wall_ns: u64,
     count: u64,
 }
 
 /// How a count stands to the last anchor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Age {
+enum AnchorAge {
     /// No other anchor is due. The count may be from just before the last one.
     Current,
     Due,
@@ -133,39 +133,39 @@ enum Age {
 impl Anchor {
     #[cfg(not(loom))]
     pub(super) const fn new() -> Self {
-        Self { offset_ns: AtomicU64::new(0), count: AtomicU64::new(0), state: Mutex::new(State::NEW) }
+        Self { offset_ns: AtomicU64::new(0), count: AtomicU64::new(0), state: Mutex::new(AnchorState::NEW) }
     }
 
     /// The model checker's atomics cannot be made in a constant.
     #[cfg(loom)]
     pub(super) fn new() -> Self {
-        Self { offset_ns: AtomicU64::new(0), count: AtomicU64::new(0), state: Mutex::new(State::NEW) }
+        Self { offset_ns: AtomicU64::new(0), count: AtomicU64::new(0), state: Mutex::new(AnchorState::NEW) }
     }
 
     /// Sets the clock to wall time, unless it was started before.
-    pub(super) fn start(&self, source: &impl Source, pace: Pace) {
+    pub(super) fn start(&self, source: &impl ClockSource, pace: CounterRate) {
         let mut state = lock(&self.state);
         if !state.is_started {
             state.is_started = true;
-            let look = Look::at(source, pace);
+            let look = ClockReading::take(source, pace);
             self.advance(look.wall_ns.wrapping_sub(self.shown_ns(pace, look.count)), look);
         }
     }
 
     /// The time now, in nanoseconds since the Unix epoch, by a clock that was started.
     #[inline]
-    pub(super) fn now(&self, source: &impl Source, pace: Pace) -> u64 {
+    pub(super) fn now(&self, source: &impl ClockSource, pace: CounterRate) -> u64 {
         let count = source.count();
         // A reader that sees the count of an anchor sees its offset too.
         let since = count.wrapping_sub(self.count.load(Ordering::Acquire));
-        if since >= pace.anchor_every {
-            return self.anchored_now(source, pace, count);
+        if since >= pace.anchor_every_counts {
+            return self.now_with_anchor(source, pace, count);
         }
         self.shown_ns(pace, count)
     }
 
     /// What was done up to now to follow wall time.
-    pub(super) fn stats(&self, source: &impl Source, pace: Pace) -> ClockStats {
+    pub(super) fn stats(&self, source: &impl ClockSource, pace: CounterRate) -> ClockStats {
         self.now(source, pace);
         let state = lock(&self.state);
         ClockStats {
@@ -176,32 +176,32 @@ impl Anchor {
     }
 
     #[inline]
-    fn shown_ns(&self, pace: Pace, count: u64) -> u64 {
+    fn shown_ns(&self, pace: CounterRate, count: u64) -> u64 {
         pace.ns(count).wrapping_add(self.offset_ns.load(Ordering::Relaxed))
     }
 
     /// The time now, after an anchor if one is due.
     #[cold]
     #[inline(never)]
-    fn anchored_now(&self, source: &impl Source, pace: Pace, count: u64) -> u64 {
+    fn now_with_anchor(&self, source: &impl ClockSource, pace: CounterRate, count: u64) -> u64 {
         let age = |count: u64| pace.age(count.wrapping_sub(self.count.load(Ordering::Acquire)));
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
-            Err(TryLockError::WouldBlock) if matches!(age(count), Age::Current | Age::Due) => {
+            Err(TryLockError::WouldBlock) if matches!(age(count), AnchorAge::Current | AnchorAge::Due) => {
                 return self.shown_ns(pace, count);
             }
             Err(_) => lock(&self.state),
         };
-        let look = Look::at(source, pace);
+        let look = ClockReading::take(source, pace);
         match age(look.count) {
-            Age::Current => {}
-            Age::Due | Age::Overdue => self.slew_or_step(&mut state, pace, look),
-            Age::Restarted => self.go_on(&mut state, pace, look),
+            AnchorAge::Current => {}
+            AnchorAge::Due | AnchorAge::Overdue => self.slew_or_step(&mut state, pace, look),
+            AnchorAge::Restarted => self.resume_after_restart(&mut state, pace, look),
         }
         self.shown_ns(pace, look.count)
     }
 
-    fn slew_or_step(&self, state: &mut State, pace: Pace, look: Look) {
+    fn slew_or_step(&self, state: &mut AnchorState, pace: CounterRate, look: ClockReading) {
         let shown_ns = self.shown_ns(pace, look.count);
         let since_ns = pace.ns(look.count.wrapping_sub(self.count.load(Ordering::Relaxed)));
         // Half of it makes up for the slow pace, the other half is the slew.
@@ -218,9 +218,9 @@ impl Anchor {
     }
 
     /// Goes on with a counter that was started again.
-    fn go_on(&self, state: &mut State, pace: Pace, look: Look) {
+    fn resume_after_restart(&self, state: &mut AnchorState, pace: CounterRate, look: ClockReading) {
         // No reader goes by an anchor for longer than that.
-        let last_count = self.count.load(Ordering::Relaxed).saturating_add(pace.overdue());
+        let last_count = self.count.load(Ordering::Relaxed).saturating_add(pace.overdue_counts());
         let last_ns = self.shown_ns(pace, last_count);
         let next_ns = look.wall_ns.max(last_ns);
         state.ahead_ns = next_ns - look.wall_ns;
@@ -229,14 +229,14 @@ impl Anchor {
     }
 
     /// Corrects the offset. Only a thread that has the lock may do so.
-    fn advance(&self, by_ns: u64, look: Look) {
+    fn advance(&self, by_ns: u64, look: ClockReading) {
         let offset_ns = self.offset_ns.load(Ordering::Relaxed).wrapping_add(by_ns);
         self.offset_ns.store(offset_ns, Ordering::Relaxed);
         self.count.store(look.count, Ordering::Release);
     }
 }
 
-impl State {
+impl AnchorState {
     const NEW: Self = Self { is_started: false, steps: 0, stepped_ns: 0, ahead_ns: 0 };
 
     fn add_step(&mut self, by_ns: u64) {
@@ -245,15 +245,15 @@ impl State {
     }
 }
 
-impl Look {
+impl ClockReading {
     /// Looks again if the thread was held up in between, but not for ever: some machines are slow.
-    fn at(source: &impl Source, pace: Pace) -> Self {
+    fn take(source: &impl ClockSource, pace: CounterRate) -> Self {
         let mut looks = 1;
         let mut before = source.count();
         loop {
             let wall_ns = source.wall_ns().min(WALL_NS_MAX);
             let count = source.count();
-            if count.wrapping_sub(before) < pace.anchor_every || looks == LOOKS_MAX {
+            if count.wrapping_sub(before) < pace.anchor_every_counts || looks == READINGS_MAX {
                 return Self { wall_ns, count };
             }
             before = count;
@@ -262,7 +262,7 @@ impl Look {
     }
 }
 
-impl Pace {
+impl CounterRate {
     /// The pace of a counter whose 2^32 counts take this long.
     pub(super) fn new(ns_per_2_32: u64) -> Self {
         let ns_per_2_32 = u128::from(ns_per_2_32.max(1));
@@ -270,7 +270,7 @@ impl Pace {
         let anchor_every = (u128::from(ANCHOR_EVERY_NS) << 32) / ns_per_2_32;
         Self {
             slow_ns_per_2_32: u64::try_from(slow).unwrap_or(u64::MAX),
-            anchor_every: u64::try_from(anchor_every).unwrap_or(u64::MAX).max(1),
+            anchor_every_counts: u64::try_from(anchor_every).unwrap_or(u64::MAX).max(1),
         }
     }
 
@@ -280,20 +280,20 @@ impl Pace {
         ((u128::from(counts) * u128::from(self.slow_ns_per_2_32)) >> 32) as u64
     }
 
-    fn overdue(self) -> u64 {
-        self.anchor_every.saturating_mul(OVERDUE_ANCHORS)
+    fn overdue_counts(self) -> u64 {
+        self.anchor_every_counts.saturating_mul(OVERDUE_ANCHORS)
     }
 
     /// What it means that the counter has moved by this much since the last anchor, modulo 2^64.
-    fn age(self, since: u64) -> Age {
-        if since < self.anchor_every || since.wrapping_neg() <= self.anchor_every {
-            Age::Current
-        } else if since < self.overdue() {
-            Age::Due
+    fn age(self, since: u64) -> AnchorAge {
+        if since < self.anchor_every_counts || since.wrapping_neg() <= self.anchor_every_counts {
+            AnchorAge::Current
+        } else if since < self.overdue_counts() {
+            AnchorAge::Due
         } else if since < 1 << 63 {
-            Age::Overdue
+            AnchorAge::Overdue
         } else {
-            Age::Restarted
+            AnchorAge::Restarted
         }
     }
 }

@@ -21,7 +21,7 @@ const LAG_NS_MAX: u64 = ANCHOR_EVERY_NS / (PPM / SLEW_PPM) + 100;
 /// Counters: of 3 GHz, of nanoseconds, and of 24 MHz.
 const NS_PER_2_32: [u64; 3] = [(1 << 32) / 3, 1 << 32, (1 << 32) / 24 * 1_000];
 
-struct Fake {
+struct FakeMachine {
     /// True time since the machine was started.
     up_ns: AtomicU64,
     /// What is added to it for wall time.
@@ -37,14 +37,14 @@ struct Fake {
     hold_ups: AtomicU64,
 }
 
-struct Fixture {
+struct ClockFixture {
     anchor: Anchor,
-    pace: Pace,
-    fake: Fake,
+    pace: CounterRate,
+    fake: FakeMachine,
 }
 
-impl Fake {
-    fn pass(&self, ns: u64) {
+impl FakeMachine {
+    fn advance(&self, ns: u64) {
         self.up_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
@@ -55,7 +55,7 @@ impl Fake {
     /// The machine sleeps, and the counter too.
     fn sleep(&self, ns: u64) {
         self.slept_ns.fetch_add(ns, Ordering::Relaxed);
-        self.pass(ns);
+        self.advance(ns);
     }
 
     fn wall(&self) -> u64 {
@@ -63,7 +63,7 @@ impl Fake {
     }
 }
 
-impl Source for Fake {
+impl ClockSource for FakeMachine {
     fn count(&self) -> u64 {
         let awake_ns = self.up_ns.load(Ordering::Relaxed) - self.slept_ns.load(Ordering::Relaxed);
         let ppm = u128::from(PPM.checked_add_signed(self.drift_ppm).unwrap());
@@ -75,15 +75,15 @@ impl Source for Fake {
         let wall_ns = self.wall();
         if self.hold_ups.load(Ordering::Relaxed) > 0 {
             self.hold_ups.fetch_sub(1, Ordering::Relaxed);
-            self.pass(self.held_up_ns.load(Ordering::Relaxed));
+            self.advance(self.held_up_ns.load(Ordering::Relaxed));
         }
         wall_ns
     }
 }
 
-impl Fixture {
+impl ClockFixture {
     fn with(ns_per_2_32: u64, drift_ppm: i64) -> Self {
-        let fake = Fake {
+        let fake = FakeMachine {
             up_ns: AtomicU64::new(10 * DAY),
             epoch_ns: AtomicU64::new(START - 10 * DAY),
             slept_ns: AtomicU64::new(0),
@@ -92,7 +92,7 @@ impl Fixture {
             held_up_ns: AtomicU64::new(0),
             hold_ups: AtomicU64::new(0),
         };
-        Self { anchor: Anchor::new(), pace: Pace::new(ns_per_2_32), fake }.started()
+        Self { anchor: Anchor::new(), pace: CounterRate::new(ns_per_2_32), fake }.started()
     }
 
     fn new() -> Self {
@@ -112,13 +112,13 @@ impl Fixture {
         self.anchor.stats(&self.fake, self.pace)
     }
 
-    fn after(&self, ns: u64) -> u64 {
-        self.fake.pass(ns);
+    fn now_after(&self, ns: u64) -> u64 {
+        self.fake.advance(ns);
         self.now()
     }
 
     /// How far the clock is behind wall time; negative if it is ahead.
-    fn behind(&self) -> i64 {
+    fn ns_behind_wall(&self) -> i64 {
         let now = self.now();
         self.fake.wall().wrapping_sub(now).cast_signed()
     }
@@ -127,32 +127,32 @@ impl Fixture {
     fn run(&self, for_ns: u64, every_ns: u64, mut look: impl FnMut(u64)) {
         let mut last = self.now();
         for _ in 0..for_ns / every_ns {
-            let now = self.after(every_ns);
+            let now = self.now_after(every_ns);
             look(now.checked_sub(last).expect("time went back"));
             last = now;
         }
     }
 
     #[track_caller]
-    fn has_stepped(&self, steps: u64, by_ns: u64) {
+    fn assert_stepped(&self, steps: u64, by_ns: u64) {
         let stats = self.stats();
         assert_eq!(stats.steps, steps);
         assert!(stats.stepped.abs_diff(Duration::from_nanos(by_ns)) < Duration::from_micros(1), "{stats:?}");
     }
 
     #[track_caller]
-    fn shows_wall_time(&self) {
-        let behind = self.behind();
+    fn assert_shows_wall_time(&self) {
+        let behind = self.ns_behind_wall();
         assert!((-1..=LAG_NS_MAX.cast_signed()).contains(&behind), "{behind} ns behind");
     }
 }
 
 #[test]
-fn it_starts_at_wall_time_once() {
+fn the_first_start_sets_wall_time() {
     for ns_per_2_32 in NS_PER_2_32 {
-        let clock = Fixture::with(ns_per_2_32, 0);
-        clock.shows_wall_time();
-        clock.fake.pass(MS);
+        let clock = ClockFixture::with(ns_per_2_32, 0);
+        clock.assert_shows_wall_time();
+        clock.fake.advance(MS);
         let now = clock.now();
         // What a second clock of the process does.
         let clock = clock.started();
@@ -165,13 +165,13 @@ fn it_starts_at_wall_time_once() {
 fn a_counter_that_drifts_is_kept_at_wall_time_for_days() {
     for ns_per_2_32 in NS_PER_2_32 {
         for drift_ppm in [-100, -15, 0, 15, 100] {
-            let clock = Fixture::with(ns_per_2_32, drift_ppm);
+            let clock = ClockFixture::with(ns_per_2_32, drift_ppm);
             // Often at first, then seldom, as a process does that is idle at night.
             for (for_ns, every_ns) in
                 [(SECOND, 100 * US), (HOUR, 700 * MS), (7 * DAY, 13 * SECOND), (30 * DAY, DAY)]
             {
                 clock.run(for_ns, every_ns, |_| {});
-                clock.shows_wall_time();
+                clock.assert_shows_wall_time();
             }
             assert_eq!(clock.stats().steps, 0, "drift of {drift_ppm} ppm");
         }
@@ -181,31 +181,31 @@ fn a_counter_that_drifts_is_kept_at_wall_time_for_days() {
 #[test]
 fn between_anchors_it_is_slow_by_a_microsecond_at_most() {
     for drift_ppm in [-15, 15] {
-        let clock = Fixture::with(NS_PER_2_32[0], drift_ppm);
+        let clock = ClockFixture::with(NS_PER_2_32[0], drift_ppm);
         for _ in 0..100_000 {
-            clock.fake.pass(700);
-            clock.shows_wall_time();
+            clock.fake.advance(700);
+            clock.assert_shows_wall_time();
         }
     }
 }
 
 #[test]
 fn a_small_difference_is_slewed_forward() {
-    let clock = Fixture::new();
+    let clock = ClockFixture::new();
     clock.fake.set_wall(100 * MS.cast_signed());
     clock.run(190 * SECOND, 10 * MS, |moved| {
         let most = 10 * MS + 10 * MS * SLEW_PPM / PPM + LAG_NS_MAX;
         assert!((10 * MS..=most).contains(&moved), "{moved}");
     });
-    assert!(clock.behind() > 4 * MS.cast_signed(), "slewed too fast");
+    assert!(clock.ns_behind_wall() > 4 * MS.cast_signed(), "slewed too fast");
     clock.run(20 * SECOND, 10 * MS, |_| {});
-    clock.shows_wall_time();
+    clock.assert_shows_wall_time();
     assert_eq!(clock.stats(), ClockStats::default());
 }
 
 #[test]
 fn a_small_difference_is_slewed_back_without_going_back() {
-    let clock = Fixture::new();
+    let clock = ClockFixture::new();
     clock.fake.set_wall(-100 * MS.cast_signed());
     clock.run(190 * SECOND, 10 * MS, |moved| {
         let least = 10 * MS - 10 * MS * SLEW_PPM / PPM - LAG_NS_MAX;
@@ -213,50 +213,50 @@ fn a_small_difference_is_slewed_back_without_going_back() {
     });
     assert!(clock.stats().ahead > Duration::from_millis(4));
     clock.run(20 * SECOND, 10 * MS, |_| {});
-    clock.shows_wall_time();
+    clock.assert_shows_wall_time();
     assert_eq!(clock.stats(), ClockStats::default());
 }
 
 #[test]
 fn a_step_forward_is_followed_at_once_and_counted() {
-    let clock = Fixture::new();
+    let clock = ClockFixture::new();
     clock.fake.set_wall(HOUR.cast_signed());
-    assert!(clock.after(ANCHOR_EVERY_NS / 2) < START + SECOND, "no anchor is due");
-    clock.after(ANCHOR_EVERY_NS);
-    clock.shows_wall_time();
-    clock.has_stepped(1, HOUR);
+    assert!(clock.now_after(ANCHOR_EVERY_NS / 2) < START + SECOND, "no anchor is due");
+    clock.now_after(ANCHOR_EVERY_NS);
+    clock.assert_shows_wall_time();
+    clock.assert_stepped(1, HOUR);
     let stats = clock.stats();
     clock.run(DAY, 10 * SECOND, |_| {});
-    clock.shows_wall_time();
+    clock.assert_shows_wall_time();
     assert_eq!(clock.stats(), stats, "one step is one");
 }
 
 #[test]
-fn what_is_slewed_and_what_is_a_step() {
+fn differences_above_the_threshold_are_steps() {
     for (set_ns, steps) in [(STEP_NS, 0), (STEP_NS + MS, 1)] {
-        let clock = Fixture::new();
+        let clock = ClockFixture::new();
         clock.fake.set_wall(set_ns.cast_signed());
-        clock.after(ANCHOR_EVERY_NS);
+        clock.now_after(ANCHOR_EVERY_NS);
         assert_eq!(clock.stats().steps, steps);
     }
 }
 
 #[test]
 fn a_process_that_starts_before_the_clock_is_set() {
-    let mut clock = Fixture::new();
+    let mut clock = ClockFixture::new();
     clock.fake.epoch_ns = AtomicU64::new((5 * SECOND).wrapping_sub(10 * DAY));
     clock.anchor = Anchor::new();
     let clock = clock.started();
     assert_eq!(clock.now() / SECOND, 5, "1970, and less than the machine was up");
     clock.fake.set_wall(START.cast_signed());
-    clock.after(ANCHOR_EVERY_NS);
-    clock.shows_wall_time();
+    clock.now_after(ANCHOR_EVERY_NS);
+    clock.assert_shows_wall_time();
     assert_eq!(clock.stats().steps, 1);
 }
 
 #[test]
-fn a_step_back_slows_it_down_for_as_long_as_it_takes() {
-    let clock = Fixture::new();
+fn a_step_back_slows_the_clock_until_wall_time_catches_up() {
+    let clock = ClockFixture::new();
     clock.fake.set_wall(-HOUR.cast_signed());
     clock.run(HOUR, SECOND, |moved| {
         let slow = SECOND - SECOND * SLEW_PPM / PPM;
@@ -266,47 +266,47 @@ fn a_step_back_slows_it_down_for_as_long_as_it_takes() {
     assert!(ahead < Duration::from_secs(3_599) && ahead > Duration::from_secs(3_597), "{ahead:?}");
     assert_eq!(clock.stats().steps, 0);
     // Hours of slow pace, of which no reader saw anything.
-    clock.after(84 * DAY);
-    clock.shows_wall_time();
+    clock.now_after(84 * DAY);
+    clock.assert_shows_wall_time();
     assert_eq!(clock.stats(), ClockStats::default());
 }
 
 #[test]
-fn a_step_back_that_is_taken_back_is_no_step() {
-    let clock = Fixture::new();
+fn a_reverted_step_back_is_no_step() {
+    let clock = ClockFixture::new();
     clock.fake.set_wall(-HOUR.cast_signed());
     clock.run(SECOND, MS, |_| {});
     clock.fake.set_wall(HOUR.cast_signed());
     clock.run(3 * SECOND, MS, |_| {});
-    clock.shows_wall_time();
+    clock.assert_shows_wall_time();
     assert_eq!(clock.stats(), ClockStats::default());
 }
 
 #[test]
-fn a_machine_that_sleeps() {
-    let clock = Fixture::new();
+fn a_suspended_machine() {
+    let clock = ClockFixture::new();
     clock.fake.sleep(8 * HOUR);
-    clock.after(ANCHOR_EVERY_NS);
-    clock.shows_wall_time();
-    clock.has_stepped(1, 8 * HOUR);
+    clock.now_after(ANCHOR_EVERY_NS);
+    clock.assert_shows_wall_time();
+    clock.assert_stepped(1, 8 * HOUR);
     // A counter that goes on meanwhile has nothing to follow.
-    clock.after(8 * HOUR);
-    clock.shows_wall_time();
+    clock.now_after(8 * HOUR);
+    clock.assert_shows_wall_time();
     assert_eq!(clock.stats().steps, 1);
 }
 
 #[test]
-fn a_counter_that_is_started_again() {
+fn a_restarted_counter() {
     for set_ns in [8 * HOUR.cast_signed(), -HOUR.cast_signed()] {
-        let clock = Fixture::new();
-        let before = clock.after(SECOND);
+        let clock = ClockFixture::new();
+        let before = clock.now_after(SECOND);
         let slept_ns = clock.fake.up_ns.load(Ordering::Relaxed) - 3 * SECOND;
         clock.fake.slept_ns.store(slept_ns, Ordering::Relaxed);
         clock.fake.set_wall(set_ns);
         let after = clock.now();
         assert!(after >= before);
         match set_ns > 0 {
-            true => clock.shows_wall_time(),
+            true => clock.assert_shows_wall_time(),
             false => assert!(after < before + SECOND && clock.stats().ahead >= Duration::from_secs(3_600)),
         }
         clock.run(SECOND, 100 * US, |moved| assert!(moved > 90 * US && moved < 110 * US, "{moved}"));
@@ -314,37 +314,37 @@ fn a_counter_that_is_started_again() {
 }
 
 #[test]
-fn a_thread_that_is_held_up_between_two_readings_sees_no_step() {
-    let clock = Fixture::new();
+fn a_delay_between_two_readings_is_no_step() {
+    let clock = ClockFixture::new();
     clock.fake.held_up_ns.store(10 * HOUR, Ordering::Relaxed);
     for _ in 0..10 {
-        clock.fake.hold_ups.store(u64::from(LOOKS_MAX) - 1, Ordering::Relaxed);
-        clock.after(ANCHOR_EVERY_NS);
-        clock.shows_wall_time();
+        clock.fake.hold_ups.store(u64::from(READINGS_MAX) - 1, Ordering::Relaxed);
+        clock.now_after(ANCHOR_EVERY_NS);
+        clock.assert_shows_wall_time();
         assert_eq!(clock.stats(), ClockStats::default());
     }
     // A machine on which that happens always.
     clock.fake.held_up_ns.store(20 * MS, Ordering::Relaxed);
     clock.fake.hold_ups.store(u64::MAX, Ordering::Relaxed);
     clock.run(SECOND, ANCHOR_EVERY_NS, |_| {});
-    assert!(clock.behind() > 0);
+    assert!(clock.ns_behind_wall() > 0);
     assert_eq!(clock.stats().steps, 0);
 }
 
 #[test]
 fn wall_time_that_is_out_of_range() {
-    let mut clock = Fixture::new();
+    let mut clock = ClockFixture::new();
     clock.fake.epoch_ns = AtomicU64::new(u64::MAX - 11 * DAY);
-    let far = clock.after(ANCHOR_EVERY_NS);
+    let far = clock.now_after(ANCHOR_EVERY_NS);
     assert_eq!(far, WALL_NS_MAX);
-    assert!(clock.after(HOUR) >= far + HOUR - HOUR * SLEW_PPM / PPM - LAG_NS_MAX);
+    assert!(clock.now_after(HOUR) >= far + HOUR - HOUR * SLEW_PPM / PPM - LAG_NS_MAX);
 }
 
 #[test]
-fn threads_that_tell_each_other_the_time() {
+fn times_passed_between_threads_never_go_back() {
     const THREADS: u64 = 4;
     const READINGS: u64 = 200_000;
-    let clock = Fixture::new();
+    let clock = ClockFixture::new();
     let (latest, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         let readers: Vec<_> = (0..THREADS)
@@ -353,7 +353,7 @@ fn threads_that_tell_each_other_the_time() {
                     for _ in 0..READINGS {
                         let before = latest.load(Ordering::SeqCst);
                         // An anchor about every 20 readings.
-                        let now = clock.after(100 * US);
+                        let now = clock.now_after(100 * US);
                         assert!(now >= before, "{} ns back", before - now);
                         latest.fetch_max(now, Ordering::SeqCst);
                     }
@@ -400,12 +400,12 @@ proptest! {
     /// Whatever happens, time does not go back, is not ahead of a wall clock that was never ahead, and follows it.
     #[test]
     fn time_never_goes_back(drift_ppm in -400_i64..400, events in prop::collection::vec(event(), 1..100)) {
-        let clock = Fixture::with(NS_PER_2_32[0], drift_ppm);
+        let clock = ClockFixture::with(NS_PER_2_32[0], drift_ppm);
         let mut last = clock.now();
         let mut wall_max = clock.fake.wall();
         for event in events {
             match event {
-                Event::Pass(ns) => clock.fake.pass(ns),
+                Event::Pass(ns) => clock.fake.advance(ns),
                 Event::SetWall(ns) => clock.fake.set_wall(ns),
                 Event::Sleep(ns) => clock.fake.sleep(ns),
             }
@@ -420,10 +420,10 @@ proptest! {
             prop_assert!(now <= wall_max + 1, "{} ns ahead", now - wall_max);
             last = now;
             // Two anchors on, nothing is left but what is slewed.
-            clock.fake.pass(ANCHOR_EVERY_NS + US);
+            clock.fake.advance(ANCHOR_EVERY_NS + US);
             wall_max += ANCHOR_EVERY_NS + US;
             last = last.max(clock.now());
-            prop_assert!(clock.behind() <= (STEP_NS + LAG_NS_MAX).cast_signed());
+            prop_assert!(clock.ns_behind_wall() <= (STEP_NS + LAG_NS_MAX).cast_signed());
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use tidegate_core::Wait;
-use tidegate_core::rules::{Asked, LimitId};
+use tidegate_core::rules::{KeyStatus, LimitId};
 
-use super::{Answer, ExplainedDescriptor, ExplainedLimit, Explanation, Standing};
+use super::{Answer, ExplainedDescriptor, ExplainedLimit, Explanation, RuleStatus};
 
 impl Explanation {
     /// The explanation as a JSON document. Spans are in nanoseconds; a wait that never ends is `null`.
@@ -22,7 +22,7 @@ impl Explanation {
 fn decision(answer: &Answer) -> Value {
     let decider = answer.decider();
     json!({
-        "decision": answer.fate.as_str(),
+        "decision": answer.kind.as_str(),
         "rule": decider.map(|limit| &*limit.rule.name),
         "limit": decider.map(|limit| id(limit.id)),
         "remaining": answer.decided_by.map(|_| answer.remaining),
@@ -35,13 +35,13 @@ fn decision(answer: &Answer) -> Value {
 fn descriptor(descriptor: &ExplainedDescriptor) -> Value {
     let rules = descriptor.rules.iter().map(|explained| {
         let name = &*explained.rule;
-        match &explained.standing {
-            Standing::Applies(limits) => {
+        match &explained.status {
+            RuleStatus::Applies(limits) => {
                 json!({ "rule": name, "applies": true, "limits": limits.iter().map(limit).collect::<Vec<_>>() })
             }
-            Standing::Mismatch(why) => json!({ "rule": name, "applies": false, "mismatch": why }),
-            Standing::Behind(first) => json!({ "rule": name, "applies": false, "behind": &**first }),
-            Standing::ReplacedBy(other) => json!({ "rule": name, "applies": false, "replaced_by": &**other }),
+            RuleStatus::Mismatch(why) => json!({ "rule": name, "applies": false, "mismatch": why }),
+            RuleStatus::ShadowedBy(first) => json!({ "rule": name, "applies": false, "behind": &**first }),
+            RuleStatus::ReplacedBy(other) => json!({ "rule": name, "applies": false, "replaced_by": &**other }),
         }
     });
     json!({
@@ -57,9 +57,9 @@ fn limit(limit: &ExplainedLimit) -> Value {
         "spec": limit.spec,
         "candidate": limit.is_candidate,
         "key": limit.key,
-        "key_missing": limit.asked == Asked::KeyMissing,
+        "key_missing": limit.key_status == KeyStatus::Missing,
         "cost": limit.cost,
-        "decision": limit.fate.as_str(),
+        "decision": limit.kind.as_str(),
         "remaining": limit.outcome.remaining,
         "retry_after_ns": wait(limit.outcome.retry_after),
         "reset_after_ns": number(limit.outcome.reset_after.get()),
@@ -71,7 +71,7 @@ fn limit(limit: &ExplainedLimit) -> Value {
 fn id(id: &LimitId) -> Value {
     match id {
         LimitId::Name(name) => json!(&**name),
-        LimitId::Place(place) => json!(place + 1),
+        LimitId::Position(place) => json!(place + 1),
     }
 }
 

@@ -6,7 +6,7 @@ mod text;
 
 use tidegate_core::Outcome;
 use tidegate_core::rules::{
-    Asked, Descriptor, DomainRules, Entry, Fate, LimitAnswer, LimitId, Matches, Request, Rule, key_text,
+    KeyStatus, Descriptor, CompiledDomain, Entry, AnswerKind, LimitAnswer, LimitId, RuleMatches, Request, Rule, key_text,
     value_text,
 };
 
@@ -49,19 +49,19 @@ pub struct ExplainedRule {
     /// The name of the rule.
     pub rule: Box<str>,
     /// Whether it applies, and why not.
-    pub standing: Standing,
+    pub status: RuleStatus,
 }
 
 /// Whether a rule applies to a descriptor, and why not.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Standing {
+pub enum RuleStatus {
     /// It does.
     Applies(Vec<ExplainedLimit>),
     /// It does not match, for this reason.
     Mismatch(String),
     /// It matches, and so does the rule of this name, which comes first.
-    Behind(Box<str>),
+    ShadowedBy(Box<str>),
     /// It matches, and the rule of this name, which applies too, replaces it.
     ReplacedBy(Box<str>),
 }
@@ -77,11 +77,11 @@ pub struct ExplainedLimit {
     /// The key, as in `user=42`; empty: one counter for everyone.
     pub key: String,
     /// Whether its counter was asked.
-    pub asked: Asked,
+    pub key_status: KeyStatus,
     /// The units that it was asked for.
     pub cost: u64,
     /// What would become of the request if there were no other limit.
-    pub fate: Fate,
+    pub kind: AnswerKind,
     /// The numbers.
     pub outcome: Outcome,
     /// Whether it is only tried out.
@@ -90,21 +90,21 @@ pub struct ExplainedLimit {
 
 impl Explanation {
     /// Explains the answer that a request got.
-    pub(super) fn of(request: &Request<'_>, answer: Answer) -> Self {
+    pub(super) fn new(request: &Request<'_>, answer: Answer) -> Self {
         let domain = answer.rules().domain(request.domain);
         let applying = |descriptor: &Descriptor<'_>| {
-            let mut matches = Matches::new();
+            let mut matches = RuleMatches::new();
             if let (Some(domain), None) = (domain, descriptor.limit) {
-                domain.matching(descriptor, &mut matches);
+                domain.matching_rules(descriptor, &mut matches);
             }
             matches
         };
-        let all: Vec<Matches> = request.descriptors.iter().map(applying).collect();
+        let all: Vec<RuleMatches> = request.descriptors.iter().map(applying).collect();
         let descriptors = request.descriptors.iter().enumerate().map(|(number, descriptor)| match domain {
             Some(domain) if descriptor.limit.is_none() => {
-                Look { domain, all: &all, number, descriptor, answer: &answer }.explained()
+                DescriptorExplainer { domain, matches: &all, number, descriptor, answer: &answer }.explain()
             }
-            _ => without_rules(number, descriptor, &answer),
+            _ => explain_without_rules(number, descriptor, &answer),
         });
         let (descriptors, is_known) = (descriptors.collect(), domain.is_some());
         Self { domain: request.domain.to_owned(), is_known, descriptors, answer }
@@ -112,55 +112,55 @@ impl Explanation {
 }
 
 /// One descriptor of a request, and all that is known of it.
-struct Look<'a> {
-    domain: &'a DomainRules,
+struct DescriptorExplainer<'a> {
+    domain: &'a CompiledDomain,
     /// The rules that each descriptor of the request matches.
-    all: &'a [Matches],
+    matches: &'a [RuleMatches],
     number: usize,
     descriptor: &'a Descriptor<'a>,
     answer: &'a Answer,
 }
 
-impl Look<'_> {
-    fn explained(&self) -> ExplainedDescriptor {
+impl DescriptorExplainer<'_> {
+    fn explain(&self) -> ExplainedDescriptor {
         let (mut rules, mut others, mut rules_left_out) = (Vec::new(), 0, 0);
         for (number, rule) in (0..).zip(self.domain.rules()) {
             // A place in the levels of Envoy's files where nothing is limited.
-            if rule.placeholder {
+            if rule.is_placeholder {
                 continue;
             }
-            if !self.all[self.number].contains(&number) {
+            if !self.matches[self.number].contains(&number) {
                 others += 1;
                 if others > EXPLAINED_RULES_MAX {
                     rules_left_out += 1;
                     continue;
                 }
             }
-            rules.push(ExplainedRule { rule: rule.name.clone(), standing: self.standing(number, rule) });
+            rules.push(ExplainedRule { rule: rule.name.clone(), status: self.status(number, rule) });
         }
         ExplainedDescriptor { attributes: attributes(self.descriptor), rules, rules_left_out }
     }
 
-    fn standing(&self, number: u32, rule: &Rule) -> Standing {
-        let matched = &self.all[self.number];
+    fn status(&self, number: u32, rule: &Rule) -> RuleStatus {
+        let matched = &self.matches[self.number];
         if matched.contains(&number) {
-            return match self.replaces(rule) {
-                Some(other) => Standing::ReplacedBy(other.name.clone()),
-                None => Standing::Applies(self.limits(rule)),
+            return match self.replacing_rule(rule) {
+                Some(other) => RuleStatus::ReplacedBy(other.name.clone()),
+                None => RuleStatus::Applies(self.limits(rule)),
             };
         }
         let first = matched.first().map(|first| &self.domain.rules()[*first as usize]);
         match (rule.mismatch(self.descriptor), first) {
-            (Some(mismatch), _) => Standing::Mismatch(mismatch.to_string()),
-            (None, Some(first)) => Standing::Behind(first.name.clone()),
+            (Some(mismatch), _) => RuleStatus::Mismatch(mismatch.to_string()),
+            (None, Some(first)) => RuleStatus::ShadowedBy(first.name.clone()),
             // Of Envoy's rules, one on whose way another, closer one was entered and led nowhere.
-            (None, None) => Standing::Mismatch("a closer match led elsewhere".to_owned()),
+            (None, None) => RuleStatus::Mismatch("a closer match led elsewhere".to_owned()),
         }
     }
 
     /// The rule that applies to the request and replaces this one.
-    fn replaces(&self, rule: &Rule) -> Option<&Rule> {
-        let mut applying = self.all.iter().flatten().map(|number| &self.domain.rules()[*number as usize]);
+    fn replacing_rule(&self, rule: &Rule) -> Option<&Rule> {
+        let mut applying = self.matches.iter().flatten().map(|number| &self.domain.rules()[*number as usize]);
         applying.find(|other| other.replaces.contains(&rule.name))
     }
 
@@ -179,7 +179,7 @@ impl Look<'_> {
 
 impl ExplainedLimit {
     fn new(limit: &LimitAnswer<'_>, key: String, is_candidate: bool) -> Self {
-        let (written, units) = (&limit.limit.limit, limit.limit_now());
+        let (written, units) = (&limit.limit.limit, limit.current_limit());
         let spec = match units == written.rate().limit() {
             true => written.to_string(),
             false => written.resized(units).to_string(),
@@ -188,9 +188,9 @@ impl ExplainedLimit {
             id: limit.id.clone(),
             spec,
             key,
-            asked: limit.asked,
+            key_status: limit.key_status,
             cost: limit.cost,
-            fate: limit.fate,
+            kind: limit.kind,
             outcome: *limit.outcome,
             is_candidate,
         }
@@ -198,11 +198,11 @@ impl ExplainedLimit {
 }
 
 /// What a descriptor comes to that no rule is looked at for: nothing, or the limit that it brought along.
-fn without_rules(number: usize, descriptor: &Descriptor<'_>, answer: &Answer) -> ExplainedDescriptor {
+fn explain_without_rules(number: usize, descriptor: &Descriptor<'_>, answer: &Answer) -> ExplainedDescriptor {
     let attributes = attributes(descriptor);
     let own = answer.limits().filter(|limit| limit.descriptor == number).map(|limit| ExplainedRule {
         rule: limit.rule.name.clone(),
-        standing: Standing::Applies(vec![ExplainedLimit::new(&limit, attributes.clone(), false)]),
+        status: RuleStatus::Applies(vec![ExplainedLimit::new(&limit, attributes.clone(), false)]),
     });
     let rules = own.collect();
     ExplainedDescriptor { attributes, rules, rules_left_out: 0 }

@@ -4,9 +4,9 @@ use std::fmt;
 
 use tidegate_core::Outcome;
 use tidegate_core::Wait;
-use tidegate_core::rules::{Asked, LimitAnswer, LimitId};
+use tidegate_core::rules::{KeyStatus, LimitAnswer, LimitId};
 
-use super::{ExplainedDescriptor, ExplainedLimit, Explanation, Standing};
+use super::{ExplainedDescriptor, ExplainedLimit, Explanation, RuleStatus};
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -18,9 +18,9 @@ impl fmt::Display for Explanation {
             writeln!(f, "descriptor {}: {}", number + 1, descriptor.attributes)?;
             write_rules(f, descriptor)?;
         }
-        write!(f, "decision: {}", self.answer.fate.as_str())?;
+        write!(f, "decision: {}", self.answer.kind.as_str())?;
         if let Some(decider) = self.answer.decider() {
-            write!(f, " by {}, {}", name_of(&decider), numbers(decider.asked, decider.outcome))?;
+            write!(f, " by {}, {}", limit_name(&decider), remaining_text(decider.key_status, decider.outcome))?;
         }
         if self.answer.retry_after > Wait::NONE {
             write!(f, ", retry after {}", self.answer.retry_after)?;
@@ -30,32 +30,32 @@ impl fmt::Display for Explanation {
 }
 
 /// The rule and the limit, as in `login/per-ip` or `login limit 1`.
-fn name_of(limit: &LimitAnswer<'_>) -> String {
+fn limit_name(limit: &LimitAnswer<'_>) -> String {
     match limit.id {
         LimitId::Name(name) => format!("{}/{name}", limit.rule.name),
-        LimitId::Place(place) => format!("{} limit {}", limit.rule.name, place + 1),
+        LimitId::Position(place) => format!("{} limit {}", limit.rule.name, place + 1),
     }
 }
 
-fn numbers(asked: Asked, outcome: &Outcome) -> String {
+fn remaining_text(asked: KeyStatus, outcome: &Outcome) -> String {
     match asked {
-        Asked::Yes => format!("{} remaining", outcome.remaining),
-        Asked::KeyMissing => "part of the key is missing".to_owned(),
+        KeyStatus::Present => format!("{} remaining", outcome.remaining),
+        KeyStatus::Missing => "part of the key is missing".to_owned(),
     }
 }
 
 fn write_rules(f: &mut fmt::Formatter<'_>, descriptor: &ExplainedDescriptor) -> fmt::Result {
     for explained in &descriptor.rules {
         write!(f, "  rule {}: ", explained.rule)?;
-        match &explained.standing {
-            Standing::Applies(limits) if limits.is_empty() => writeln!(f, "applies, and limits nothing")?,
-            Standing::Applies(limits) => {
+        match &explained.status {
+            RuleStatus::Applies(limits) if limits.is_empty() => writeln!(f, "applies, and limits nothing")?,
+            RuleStatus::Applies(limits) => {
                 writeln!(f, "applies")?;
                 limits.iter().try_for_each(|limit| write_limit(f, limit))?;
             }
-            Standing::Mismatch(why) => writeln!(f, "does not match: {why}")?,
-            Standing::Behind(first) => writeln!(f, "matches, but {} comes first", first)?,
-            Standing::ReplacedBy(other) => writeln!(f, "matches, but {} replaces it", other)?,
+            RuleStatus::Mismatch(why) => writeln!(f, "does not match: {why}")?,
+            RuleStatus::ShadowedBy(first) => writeln!(f, "matches, but {} comes first", first)?,
+            RuleStatus::ReplacedBy(other) => writeln!(f, "matches, but {} replaces it", other)?,
         }
     }
     match descriptor.rules_left_out {
@@ -65,11 +65,11 @@ fn write_rules(f: &mut fmt::Formatter<'_>, descriptor: &ExplainedDescriptor) -> 
 }
 
 fn write_limit(f: &mut fmt::Formatter<'_>, limit: &ExplainedLimit) -> fmt::Result {
-    let ExplainedLimit { spec, key, asked, cost, fate, outcome, .. } = limit;
+    let ExplainedLimit { spec, key, key_status: asked, cost, kind: fate, outcome, .. } = limit;
     let kind = if limit.is_candidate { "candidate" } else { "limit" };
     let key = if key.is_empty() { "everyone" } else { key };
     write!(f, "    {kind} {}, key {key}, cost {cost}: ", spec)?;
-    write!(f, "{}, {}", fate.as_str(), numbers(*asked, outcome))?;
+    write!(f, "{}, {}", fate.as_str(), remaining_text(*asked, outcome))?;
     if outcome.retry_after > Wait::NONE {
         write!(f, ", retry after {}", outcome.retry_after)?;
     }

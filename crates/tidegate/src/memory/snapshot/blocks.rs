@@ -2,8 +2,8 @@
 
 use std::io::{self, Read, Write};
 
-use super::error::Problem;
-use super::format::{BLOCK_HEAD_BYTES, BLOCK_PAYLOAD_BYTES_MAX, BlockHead, BlockKind, Fields};
+use super::error::SnapshotProblem;
+use super::format::{BLOCK_HEADER_BYTES, BLOCK_PAYLOAD_BYTES_MAX, BlockHeader, BlockKind, ByteReader};
 
 /// Collects entries and writes a block whenever one is full.
 pub(super) struct BlockWriter<W> {
@@ -19,17 +19,17 @@ pub(super) struct BlockWriter<W> {
 
 impl<W: Write> BlockWriter<W> {
     pub(super) fn new(out: W) -> Self {
-        let mut block = Vec::with_capacity(BLOCK_HEAD_BYTES + BLOCK_PAYLOAD_BYTES_MAX);
-        block.resize(BLOCK_HEAD_BYTES, 0);
+        let mut block = Vec::with_capacity(BLOCK_HEADER_BYTES + BLOCK_PAYLOAD_BYTES_MAX);
+        block.resize(BLOCK_HEADER_BYTES, 0);
         let kind = BlockKind::Packed;
         Self { out, kind, block, entries: 0, blocks_before: 0, entries_before: 0, bytes_before: 0 }
     }
 
     /// Begins an entry of this kind and of so many bytes, which the caller adds to the payload. An entry is
     /// never larger than a payload can be.
-    pub(super) fn entry(&mut self, kind: BlockKind, bytes: usize) -> io::Result<&mut Vec<u8>> {
+    pub(super) fn begin_entry(&mut self, kind: BlockKind, bytes: usize) -> io::Result<&mut Vec<u8>> {
         debug_assert!(bytes <= BLOCK_PAYLOAD_BYTES_MAX);
-        let has_room = self.block.len() + bytes <= BLOCK_HEAD_BYTES + BLOCK_PAYLOAD_BYTES_MAX;
+        let has_room = self.block.len() + bytes <= BLOCK_HEADER_BYTES + BLOCK_PAYLOAD_BYTES_MAX;
         if self.entries > 0 && (kind != self.kind || !has_room) {
             self.write_block()?;
         }
@@ -51,17 +51,17 @@ impl<W: Write> BlockWriter<W> {
     }
 
     fn write_block(&mut self) -> io::Result<()> {
-        let (head, payload) = self.block.split_at_mut(BLOCK_HEAD_BYTES);
+        let (head, payload) = self.block.split_at_mut(BLOCK_HEADER_BYTES);
         #[allow(clippy::cast_possible_truncation, reason = "at most BLOCK_PAYLOAD_BYTES_MAX")]
         let payload_bytes = payload.len() as u32;
-        let mut filled = BlockHead { kind: self.kind as u32, entries: self.entries, payload_bytes, crc: 0 };
-        filled.crc = filled.crc_of(self.blocks_before, payload);
+        let mut filled = BlockHeader { kind: self.kind as u32, entries: self.entries, payload_bytes, crc: 0 };
+        filled.crc = filled.expected_crc(self.blocks_before, payload);
         head.copy_from_slice(&filled.to_bytes());
         self.out.write_all(&self.block)?;
         self.bytes_before += self.block.len() as u64;
         self.blocks_before += 1;
         self.entries_before += u64::from(self.entries);
-        self.block.truncate(BLOCK_HEAD_BYTES);
+        self.block.truncate(BLOCK_HEADER_BYTES);
         self.entries = 0;
         Ok(())
     }
@@ -91,12 +91,12 @@ impl<R: Read> BlockReader<R> {
     }
 
     /// The next block; none after the last one, if nothing follows it.
-    pub(super) fn next(&mut self) -> Result<Option<Block<'_>>, Problem> {
+    pub(super) fn next(&mut self) -> Result<Option<Block<'_>>, SnapshotProblem> {
         let at_byte = self.at_byte;
-        let damaged = |what| Problem::Damaged { at_byte, what };
-        let mut head = [0; BLOCK_HEAD_BYTES];
+        let damaged = |what| SnapshotProblem::Damaged { at_byte, what };
+        let mut head = [0; BLOCK_HEADER_BYTES];
         self.read(&mut head)?;
-        let head = BlockHead::from_bytes(&head);
+        let head = BlockHeader::from_bytes(&head);
         // Before anything is made that large.
         let payload_bytes = head.payload_bytes as usize;
         if payload_bytes > BLOCK_PAYLOAD_BYTES_MAX {
@@ -106,21 +106,21 @@ impl<R: Read> BlockReader<R> {
         payload.resize(payload_bytes, 0);
         self.read(&mut payload)?;
         self.payload = payload;
-        if head.crc != head.crc_of(self.blocks_before, &self.payload) {
+        if head.crc != head.expected_crc(self.blocks_before, &self.payload) {
             return Err(damaged("a block's checksum does not match"));
         }
         let kind = BlockKind::from_code(head.kind).ok_or(damaged("there is no such kind of block"))?;
         if kind == BlockKind::End {
-            return self.end(at_byte).map(|()| None);
+            return self.check_end(at_byte).map(|()| None);
         }
         self.blocks_before += 1;
         self.entries_before += u64::from(head.entries);
         Ok(Some(Block { kind, entries: head.entries, payload: &self.payload, at_byte }))
     }
 
-    fn end(&mut self, at_byte: u64) -> Result<(), Problem> {
-        let damaged = |what| Problem::Damaged { at_byte, what };
-        let mut fields = Fields(&self.payload);
+    fn check_end(&mut self, at_byte: u64) -> Result<(), SnapshotProblem> {
+        let damaged = |what| SnapshotProblem::Damaged { at_byte, what };
+        let mut fields = ByteReader(&self.payload);
         let totals = [fields.u64(), fields.u64()];
         if totals != [Some(self.entries_before), Some(self.blocks_before)] || !fields.0.is_empty() {
             return Err(damaged("the last block counts other blocks and entries than there are"));
@@ -128,23 +128,23 @@ impl<R: Read> BlockReader<R> {
         match self.input.read(&mut [0]) {
             Ok(0) => Ok(()),
             Ok(_) => {
-                Err(Problem::Damaged { at_byte: self.at_byte, what: "something follows the last block" })
+                Err(SnapshotProblem::Damaged { at_byte: self.at_byte, what: "something follows the last block" })
             }
-            Err(error) => Err(Problem::io("read")(error)),
+            Err(error) => Err(SnapshotProblem::io("read")(error)),
         }
     }
 
-    fn read(&mut self, bytes: &mut [u8]) -> Result<(), Problem> {
+    fn read(&mut self, bytes: &mut [u8]) -> Result<(), SnapshotProblem> {
         let mut rest = bytes;
         while !rest.is_empty() {
             match self.input.read(rest) {
-                Ok(0) => return Err(Problem::CutShort { at_byte: self.at_byte }),
+                Ok(0) => return Err(SnapshotProblem::Truncated { at_byte: self.at_byte }),
                 Ok(count) => {
                     rest = &mut rest[count..];
                     self.at_byte += count as u64;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Problem::io("read")(error)),
+                Err(error) => return Err(SnapshotProblem::io("read")(error)),
             }
         }
         Ok(())

@@ -10,23 +10,23 @@ use super::format::FORMAT_VERSION;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotError {
     path: PathBuf,
-    problem: Problem,
-    refused: Option<Refused>,
+    problem: SnapshotProblem,
+    refused_file: Option<RefusedFile>,
 }
 
 /// What was wrong, apart from which file it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Problem {
+pub(super) enum SnapshotProblem {
     NoFileName,
     NoDirectory,
     NotAFile,
     TemporaryNotAFile(PathBuf),
-    Io { doing: &'static str, error: String },
+    Io { operation: &'static str, error: String },
     BeingWritten,
     NotASnapshot,
     NewerVersion(u32),
-    OtherHash,
-    CutShort { at_byte: u64 },
+    HashMismatch,
+    Truncated { at_byte: u64 },
     Damaged { at_byte: u64, what: &'static str },
     NoThread(String),
     Panicked,
@@ -34,7 +34,7 @@ pub(super) enum Problem {
 
 /// What became of a file that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum RefusedFile {
     /// It is nothing that a snapshot would be written over.
     LeftInPlace,
     MovedTo(PathBuf),
@@ -45,12 +45,12 @@ pub(super) enum Refused {
 }
 
 impl SnapshotError {
-    pub(super) fn new(path: &Path, problem: Problem) -> Self {
-        Self { path: path.to_owned(), problem, refused: None }
+    pub(super) fn new(path: &Path, problem: SnapshotProblem) -> Self {
+        Self { path: path.to_owned(), problem, refused_file: None }
     }
 
-    pub(super) fn refusing(self, refused: Refused) -> Self {
-        Self { refused: Some(refused), ..self }
+    pub(super) fn with_refused_file(self, refused: RefusedFile) -> Self {
+        Self { refused_file: Some(refused), ..self }
     }
 
     /// The file it is about.
@@ -60,42 +60,42 @@ impl SnapshotError {
 
     /// Whether the file is a snapshot that is damaged or cut short.
     pub fn is_damaged(&self) -> bool {
-        matches!(self.problem, Problem::CutShort { .. } | Problem::Damaged { .. })
+        matches!(self.problem, SnapshotProblem::Truncated { .. } | SnapshotProblem::Damaged { .. })
     }
 
     /// Whether the file was written in a format that this build does not know yet.
     pub fn is_newer_version(&self) -> bool {
-        matches!(self.problem, Problem::NewerVersion(_))
+        matches!(self.problem, SnapshotProblem::NewerVersion(_))
     }
 
     /// Whether another process is writing the same snapshot at this moment.
     pub fn is_being_written(&self) -> bool {
-        matches!(self.problem, Problem::BeingWritten)
+        matches!(self.problem, SnapshotProblem::BeingWritten)
     }
 
     /// Where the file is now, if it was refused and moved aside.
     pub fn moved_to(&self) -> Option<&Path> {
-        match &self.refused {
-            Some(Refused::MovedTo(aside)) => Some(aside),
+        match &self.refused_file {
+            Some(RefusedFile::MovedTo(aside)) => Some(aside),
             _ => None,
         }
     }
 }
 
-impl Problem {
+impl SnapshotProblem {
     /// What went wrong while `doing` something with a file.
     pub(super) fn io(doing: &'static str) -> impl Fn(io::Error) -> Self {
-        move |error| Self::Io { doing, error: error.to_string() }
+        move |error| Self::Io { operation: doing, error: error.to_string() }
     }
 
     /// What to do when a file was to be restored, which is another matter only if it could not be read.
-    fn hint_for(&self, refused: &Refused) -> &'static str {
+    fn hint_for(&self, refused: &RefusedFile) -> &'static str {
         match (self, refused) {
-            (Self::Io { .. }, Refused::MovedTo(_)) => {
+            (Self::Io { .. }, RefusedFile::MovedTo(_)) => {
                 "the file may be sound: check the disk, the permissions and how many files may be open, then stop the \
                  program, move the file back and start again"
             }
-            (Self::Io { .. }, Refused::LeftInPlace | Refused::NotMoved { .. }) => {
+            (Self::Io { .. }, RefusedFile::LeftInPlace | RefusedFile::NotMoved { .. }) => {
                 "the file may be sound: stop the program, keep a copy, check the disk, the permissions and how many \
                  files may be open, and start again"
             }
@@ -117,8 +117,8 @@ impl Problem {
             Self::BeingWritten => "give every process a path of its own",
             Self::NotASnapshot => "check the path",
             Self::NewerVersion(_) => "start the version that wrote it, or do without it",
-            Self::OtherHash => "start the build that wrote it, or do without it",
-            Self::CutShort { .. } | Self::Damaged { .. } => {
+            Self::HashMismatch => "start the build that wrote it, or do without it",
+            Self::Truncated { .. } | Self::Damaged { .. } => {
                 "put back a copy of it if there is one, and check the disk"
             }
             Self::NoThread(_) => "raise the number of threads that this process may have",
@@ -127,7 +127,7 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for SnapshotProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoFileName => f.write_str("the path does not name a file"),
@@ -136,15 +136,15 @@ impl fmt::Display for Problem {
             Self::TemporaryNotAFile(path) => {
                 write!(f, "its temporary file `{}` is a link, a directory or a device", path.display())
             }
-            Self::Io { doing, error } => write!(f, "cannot {doing} it: {error}"),
+            Self::Io { operation: doing, error } => write!(f, "cannot {doing} it: {error}"),
             Self::BeingWritten => f.write_str("another process is writing it"),
             Self::NotASnapshot => f.write_str("it does not begin as a snapshot does"),
             Self::NewerVersion(version) => write!(
                 f,
                 "its format is version {version}, newer than version {FORMAT_VERSION} that this build knows"
             ),
-            Self::OtherHash => f.write_str("it was written by a build whose hash of keys differs"),
-            Self::CutShort { at_byte } => write!(f, "it is cut short: it ends at byte {at_byte}"),
+            Self::HashMismatch => f.write_str("it was written by a build whose hash of keys differs"),
+            Self::Truncated { at_byte } => write!(f, "it is cut short: it ends at byte {at_byte}"),
             Self::Damaged { at_byte, what } => write!(f, "it is damaged at byte {at_byte}: {what}"),
             Self::Panicked => f.write_str("the thread that writes it panicked"),
             Self::NoThread(error) => write!(f, "cannot start the thread that writes it: {error}"),
@@ -154,7 +154,7 @@ impl fmt::Display for Problem {
 
 impl fmt::Display for SnapshotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, problem, refused } = self;
+        let Self { path, problem, refused_file: refused } = self;
         let path = path.display();
         let Some(refused) = refused else {
             let hint = problem.hint();
@@ -162,9 +162,9 @@ impl fmt::Display for SnapshotError {
         };
         write!(f, "snapshot `{path}` is refused: {problem}; the store starts empty")?;
         match refused {
-            Refused::LeftInPlace => {}
-            Refused::MovedTo(aside) => write!(f, "; the file was moved to `{}`", aside.display())?,
-            Refused::NotMoved { to, error } => write!(
+            RefusedFile::LeftInPlace => {}
+            RefusedFile::MovedTo(aside) => write!(f, "; the file was moved to `{}`", aside.display())?,
+            RefusedFile::NotMoved { to, error } => write!(
                 f,
                 "; the file could not be moved to `{}` ({error}), so the next snapshot replaces it",
                 to.display()

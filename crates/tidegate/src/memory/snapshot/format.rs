@@ -47,13 +47,13 @@
 
 use tidegate_core::Timestamp;
 
-use super::error::Problem;
+use super::error::SnapshotProblem;
 
 /// The version that is written. Older ones are read as long as there is a reader for them.
 pub(super) const FORMAT_VERSION: u32 = 1;
 
 pub(super) const HEADER_BYTES: usize = 48;
-pub(super) const BLOCK_HEAD_BYTES: usize = 16;
+pub(super) const BLOCK_HEADER_BYTES: usize = 16;
 pub(super) const BLOCK_PAYLOAD_BYTES_MAX: usize = 64 << 10;
 
 const MAGIC: [u8; 8] = *b"TIDESNAP";
@@ -79,7 +79,7 @@ pub(super) enum BlockKind {
 
 /// What a block begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BlockHead {
+pub(super) struct BlockHeader {
     pub kind: u32,
     pub entries: u32,
     pub payload_bytes: u32,
@@ -87,7 +87,7 @@ pub(super) struct BlockHead {
 }
 
 /// Reads one number after the other.
-pub(super) struct Fields<'a>(pub &'a [u8]);
+pub(super) struct ByteReader<'a>(pub &'a [u8]);
 
 impl Header {
     pub(super) fn to_bytes(self) -> [u8; HEADER_BYTES] {
@@ -105,24 +105,24 @@ impl Header {
     }
 
     /// The header in the first bytes of a file, of which there may be too few.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Problem> {
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, SnapshotProblem> {
         let at_byte = bytes.len() as u64;
         if bytes.is_empty() || !bytes.starts_with(&MAGIC[..MAGIC.len().min(bytes.len())]) {
-            return Err(Problem::NotASnapshot);
+            return Err(SnapshotProblem::NotASnapshot);
         }
         let Some((start, rest)) = bytes.split_at_checked(MAGIC_AND_VERSION_BYTES) else {
-            return Err(Problem::CutShort { at_byte });
+            return Err(SnapshotProblem::Truncated { at_byte });
         };
-        let damaged = |what| Problem::Damaged { at_byte: 0, what };
-        match Fields(&start[MAGIC.len()..]).u32() {
+        let damaged = |what| SnapshotProblem::Damaged { at_byte: 0, what };
+        match ByteReader(&start[MAGIC.len()..]).u32() {
             Some(FORMAT_VERSION) => {}
-            Some(version) if version > FORMAT_VERSION => return Err(Problem::NewerVersion(version)),
+            Some(version) if version > FORMAT_VERSION => return Err(SnapshotProblem::NewerVersion(version)),
             _ => return Err(damaged("there is no such version of the format")),
         }
         if bytes.len() < HEADER_BYTES {
-            return Err(Problem::CutShort { at_byte });
+            return Err(SnapshotProblem::Truncated { at_byte });
         }
-        let mut fields = Fields(rest);
+        let mut fields = ByteReader(rest);
         let fields =
             (|| Some((fields.u32()?, fields.u64()?, [fields.u64()?, fields.u64()?], fields.u64()?)))();
         match fields {
@@ -140,9 +140,9 @@ impl BlockKind {
     }
 }
 
-impl BlockHead {
-    pub(super) fn to_bytes(self) -> [u8; BLOCK_HEAD_BYTES] {
-        let mut bytes = [0; BLOCK_HEAD_BYTES];
+impl BlockHeader {
+    pub(super) fn to_bytes(self) -> [u8; BLOCK_HEADER_BYTES] {
+        let mut bytes = [0; BLOCK_HEADER_BYTES];
         let words = [self.kind, self.entries, self.payload_bytes, self.crc];
         for (field, word) in bytes.chunks_exact_mut(4).zip(words) {
             field.copy_from_slice(&word.to_le_bytes());
@@ -150,23 +150,23 @@ impl BlockHead {
         bytes
     }
 
-    pub(super) fn from_bytes(bytes: &[u8; BLOCK_HEAD_BYTES]) -> Self {
+    pub(super) fn from_bytes(bytes: &[u8; BLOCK_HEADER_BYTES]) -> Self {
         let mut words = bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
         let mut word = || words.next().unwrap_or(0);
         Self { kind: word(), entries: word(), payload_bytes: word(), crc: word() }
     }
 
     /// The checksum that this block ought to have as number `number`.
-    pub(super) fn crc_of(&self, number: u64, payload: &[u8]) -> u32 {
+    pub(super) fn expected_crc(&self, number: u64, payload: &[u8]) -> u32 {
         let mut crc = crc32fast::Hasher::new();
         crc.update(&number.to_le_bytes());
-        crc.update(&self.to_bytes()[..BLOCK_HEAD_BYTES - size_of::<u32>()]);
+        crc.update(&self.to_bytes()[..BLOCK_HEADER_BYTES - size_of::<u32>()]);
         crc.update(payload);
         crc.finalize()
     }
 }
 
-impl Fields<'_> {
+impl ByteReader<'_> {
     pub(super) fn u32(&mut self) -> Option<u32> {
         let (word, rest) = self.0.split_first_chunk()?;
         self.0 = rest;

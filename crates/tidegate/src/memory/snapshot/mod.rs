@@ -29,14 +29,14 @@
 mod blocks;
 mod error;
 mod format;
-mod kept;
+mod rows;
 mod packed;
-mod replacement;
+mod atomic_file;
 mod restore;
 mod write;
 mod writer;
 
 pub use error::SnapshotError;
-pub use restore::{Found, Restored};
+pub use restore::{RestoreStatus, Restored};
 pub use write::SnapshotReport;
 pub use writer::{SNAPSHOT_EVERY_MIN, SnapshotAttempts, SnapshotWriter};

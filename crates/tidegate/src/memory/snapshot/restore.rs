@@ -5,12 +5,12 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use tidegate_core::{Leases, Ledger, Timestamp};
+use tidegate_core::{Leases, UsageLog, Timestamp};
 
 use super::blocks::BlockReader;
-use super::error::{Problem, Refused, SnapshotError};
+use super::error::{SnapshotProblem, RefusedFile, SnapshotError};
 use super::format::{BlockKind, HEADER_BYTES, Header};
-use super::{kept, packed};
+use super::{rows, packed};
 use crate::memory::MemoryStore;
 use crate::memory::seed::Seed;
 use crate::sync::AtomicU64;
@@ -26,21 +26,21 @@ pub struct Restored {
     /// The store: with all counters of the snapshot that still matter, or empty.
     pub store: MemoryStore,
     /// What was found.
-    pub found: Found,
+    pub status: RestoreStatus,
 }
 
 /// What was found where a snapshot was looked for. Its `Display` is a line for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Found {
+pub enum RestoreStatus {
     /// There is no file. The store is empty.
-    Nothing,
+    NoSnapshot,
     /// A snapshot, and it was restored.
-    Snapshot {
+    Restored {
         /// Counters that still matter, and are in the store.
         restored: u64,
         /// Counters that still matter, and for which there was no room: `memory_max` is less than they need.
-        given_up: u64,
+        evicted: u64,
         /// Counters that have expired since the snapshot was written, and were dropped.
         expired: u64,
         /// The instant that the snapshot was asked for.
@@ -55,15 +55,15 @@ pub enum Found {
 }
 
 /// A store that is being filled. Nobody else has it.
-pub(super) struct Loading {
+pub(super) struct RestoreProgress {
     pub store: MemoryStore,
     pub store_bytes_max: u64,
     pub now: Timestamp,
     /// Counters that were put into it, those included that it had to give up again.
-    pub put: u64,
+    pub inserted: u64,
     pub expired: u64,
     /// A state whose next part comes next.
-    pub unfinished: Option<kept::Unfinished>,
+    pub partial: Option<rows::PartialState>,
 }
 
 impl MemoryStore {
@@ -83,81 +83,81 @@ impl MemoryStore {
         let path = path.as_ref();
         match load(path, memory_max, now) {
             Ok(Some(restored)) => restored,
-            Ok(None) => Restored { store: Self::bounded(memory_max), found: Found::Nothing },
+            Ok(None) => Restored { store: Self::bounded(memory_max), status: RestoreStatus::NoSnapshot },
             Err(problem) => {
-                let refused = set_aside(path, &problem);
-                let error = SnapshotError::new(path, problem).refusing(refused);
-                Restored { store: Self::bounded(memory_max), found: Found::Refused(error) }
+                let refused = move_aside(path, &problem);
+                let error = SnapshotError::new(path, problem).with_refused_file(refused);
+                Restored { store: Self::bounded(memory_max), status: RestoreStatus::Refused(error) }
             }
         }
     }
 }
 
 /// Fills a new store, which is handed over only if everything was right up to the last byte.
-fn load(path: &Path, memory_max: u64, now: Timestamp) -> Result<Option<Restored>, Problem> {
+fn load(path: &Path, memory_max: u64, now: Timestamp) -> Result<Option<Restored>, SnapshotProblem> {
     let about = match fs::metadata(path) {
         Ok(about) => about,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Problem::io("read")(error)),
+        Err(error) => return Err(SnapshotProblem::io("read")(error)),
     };
     // Whoever opens a pipe waits for somebody to write to it.
     if !about.is_file() {
-        return Err(Problem::NotAFile);
+        return Err(SnapshotProblem::NotAFile);
     }
-    let file = File::open(path).map_err(Problem::io("open"))?;
+    let file = File::open(path).map_err(SnapshotProblem::io("open"))?;
     let mut input = BufReader::with_capacity(READ_BYTES, file);
     let mut header = Vec::with_capacity(HEADER_BYTES);
-    input.by_ref().take(HEADER_BYTES as u64).read_to_end(&mut header).map_err(Problem::io("read"))?;
+    input.by_ref().take(HEADER_BYTES as u64).read_to_end(&mut header).map_err(SnapshotProblem::io("read"))?;
     let Header { written_at, seed, seed_check } = Header::parse(&header)?;
     let seed = Seed::from_words(seed);
     if seed.check_value() != seed_check {
-        return Err(Problem::OtherHash);
+        return Err(SnapshotProblem::HashMismatch);
     }
     // What was left out of the snapshot had no higher fence than the time: that of the writing, not that of a clock
     // that may have been set back since.
     let lost_fence = AtomicU64::new(written_at.as_nanos() / NANOS_PER_MICRO);
-    let store = MemoryStore { seed, lost_fence, ..MemoryStore::bounded(memory_max) };
-    let store_bytes_max = store.budget.max();
-    let mut loading = Loading { store, store_bytes_max, now, put: 0, expired: 0, unfinished: None };
+    let store = MemoryStore { seed, lost_fence_max: lost_fence, ..MemoryStore::bounded(memory_max) };
+    let store_bytes_max = store.budget.bytes_max();
+    let mut loading = RestoreProgress { store, store_bytes_max, now, inserted: 0, expired: 0, partial: None };
     let mut blocks = BlockReader::new(input, HEADER_BYTES as u64);
     while let Some(block) = blocks.next()? {
         let restored = match block.kind {
-            BlockKind::Ledgers => kept::restore::<Ledger>(&block, &mut loading),
-            BlockKind::Leases => kept::restore::<Leases>(&block, &mut loading),
-            _ if loading.unfinished.is_some() => Err(kept::PART_MISSING),
+            BlockKind::Ledgers => rows::restore::<UsageLog>(&block, &mut loading),
+            BlockKind::Leases => rows::restore::<Leases>(&block, &mut loading),
+            _ if loading.partial.is_some() => Err(rows::PART_MISSING),
             BlockKind::Packed => packed::restore(&block, &mut loading),
             BlockKind::End => Ok(()),
         };
-        restored.map_err(|what| Problem::Damaged { at_byte: block.at_byte, what })?;
+        restored.map_err(|what| SnapshotProblem::Damaged { at_byte: block.at_byte, what })?;
     }
-    let Loading { store, put, expired, unfinished, .. } = loading;
+    let RestoreProgress { store, inserted: put, expired, partial: unfinished, .. } = loading;
     if unfinished.is_some() {
-        return Err(Problem::Damaged { at_byte: about.len(), what: kept::PART_MISSING });
+        return Err(SnapshotProblem::Damaged { at_byte: about.len(), what: rows::PART_MISSING });
     }
     let given_up = store.stats().live_evictions;
     let restored = put.saturating_sub(given_up);
-    Ok(Some(Restored { store, found: Found::Snapshot { restored, given_up, expired, written_at } }))
+    Ok(Some(Restored { store, status: RestoreStatus::Restored { restored, evicted: given_up, expired, written_at } }))
 }
 
 /// Renames a file that was refused, so that the next snapshot does not replace it.
-fn set_aside(path: &Path, problem: &Problem) -> Refused {
-    let Some(name) = path.file_name().filter(|_| *problem != Problem::NotAFile && path.is_file()) else {
-        return Refused::LeftInPlace;
+fn move_aside(path: &Path, problem: &SnapshotProblem) -> RefusedFile {
+    let Some(name) = path.file_name().filter(|_| *problem != SnapshotProblem::NotAFile && path.is_file()) else {
+        return RefusedFile::LeftInPlace;
     };
     let mut aside = name.to_owned();
     aside.push(".refused");
     let to = path.with_file_name(aside);
     match fs::rename(path, &to) {
-        Ok(()) => Refused::MovedTo(to),
-        Err(error) => Refused::NotMoved { to, error: error.to_string() },
+        Ok(()) => RefusedFile::MovedTo(to),
+        Err(error) => RefusedFile::NotMoved { to, error: error.to_string() },
     }
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for RestoreStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nothing => f.write_str("there is no snapshot; the store starts empty"),
-            Self::Snapshot { restored, given_up, expired, written_at } => {
+            Self::NoSnapshot => f.write_str("there is no snapshot; the store starts empty"),
+            Self::Restored { restored, evicted: given_up, expired, written_at } => {
                 let written_s = written_at.as_nanos() / 1_000_000_000;
                 write!(
                     f,

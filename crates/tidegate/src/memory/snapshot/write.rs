@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use tidegate_core::{Leases, Ledger, Timestamp};
+use tidegate_core::{Leases, UsageLog, Timestamp};
 
 use super::blocks::BlockWriter;
-use super::error::{Problem, SnapshotError};
+use super::error::{SnapshotProblem, SnapshotError};
 use super::format::{HEADER_BYTES, Header};
-use super::replacement::Replacement;
-use super::{kept, packed};
+use super::atomic_file::AtomicFile;
+use super::{rows, packed};
 use crate::memory::MemoryStore;
 
 /// What was written.
@@ -67,15 +67,15 @@ impl MemoryStore {
     pub fn snapshot(&self, path: impl AsRef<Path>, now: Timestamp) -> Result<SnapshotReport, SnapshotError> {
         let path = path.as_ref();
         // Two threads with the same store wait for each other instead of turning each other away.
-        let _alone = self.snapshotting.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _alone = self.snapshot_lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         self.write_snapshot(path, now).map_err(|problem| SnapshotError::new(path, problem))
     }
 
-    fn write_snapshot(&self, path: &Path, now: Timestamp) -> Result<SnapshotReport, Problem> {
-        let replacement = Replacement::of(path)?;
+    fn write_snapshot(&self, path: &Path, now: Timestamp) -> Result<SnapshotReport, SnapshotProblem> {
+        let replacement = AtomicFile::new(path)?;
         let mut file = replacement.open()?;
-        let written = self.write_to(&mut file, now).map_err(Problem::io("write"));
-        let finished = written.and_then(|report| replacement.put_in_place(&file).map(|()| report));
+        let written = self.write_to(&mut file, now).map_err(SnapshotProblem::io("write"));
+        let finished = written.and_then(|report| replacement.commit(&file).map(|()| report));
         finished.inspect_err(|_| replacement.discard())
     }
 
@@ -84,8 +84,8 @@ impl MemoryStore {
         out.write_all(&Header { written_at: now, seed, seed_check }.to_bytes())?;
         let mut blocks = BlockWriter::new(out);
         let entries = packed::write(self, now, &mut blocks)?
-            + kept::write::<Ledger>(self, now, &mut blocks)?
-            + kept::write::<Leases>(self, now, &mut blocks)?;
+            + rows::write::<UsageLog>(self, now, &mut blocks)?
+            + rows::write::<Leases>(self, now, &mut blocks)?;
         let bytes = HEADER_BYTES as u64 + blocks.finish()?;
         Ok(SnapshotReport { entries, bytes, written_at: now })
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 
-use super::error::{Problem, SnapshotError};
+use super::error::{SnapshotProblem, SnapshotError};
 use super::write::SnapshotReport;
 use crate::Clock;
 use crate::memory::MemoryStore;
@@ -39,23 +39,23 @@ pub const SNAPSHOT_EVERY_MIN: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 #[must_use = "it stops when it is dropped"]
 pub struct SnapshotWriter {
-    shared: Arc<Shared>,
+    shared: Arc<WriterShared>,
     path: PathBuf,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What the thread and its owner tell each other.
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct WriterShared {
+    state: Mutex<WriterState>,
     wake: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    phase: Phase,
+struct WriterState {
+    phase: WriterPhase,
     attempts: SnapshotAttempts,
-    last: Option<Result<SnapshotReport, SnapshotError>>,
+    last_result: Option<Result<SnapshotReport, SnapshotError>>,
 }
 
 /// How often a [`SnapshotWriter`] has tried, and how long the last attempt took.
@@ -63,13 +63,13 @@ struct State {
 #[non_exhaustive]
 pub struct SnapshotAttempts {
     /// Attempts that are over, whatever came of them.
-    pub made: u64,
+    pub count: u64,
     /// How long the last of them took: about what a last one, before a program ends, will take.
-    pub last_took: Duration,
+    pub last_duration: Duration,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Phase {
+enum WriterPhase {
     #[default]
     Running,
     Stopping,
@@ -85,26 +85,26 @@ impl SnapshotWriter {
         every: Duration,
     ) -> Result<Self, SnapshotError> {
         let (path, every) = (path.into(), every.max(SNAPSHOT_EVERY_MIN));
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(WriterShared::default());
         let work = {
             let (shared, path) = (Arc::clone(&shared), path.clone());
             move || shared.write_until_stopped(every, &clock, |now| store.snapshot(&path, now))
         };
         match thread::Builder::new().name("tidegate-snapshot".to_owned()).spawn(work) {
             Ok(thread) => Ok(Self { shared, path, thread: Some(thread) }),
-            Err(error) => Err(SnapshotError::new(&path, Problem::NoThread(error.to_string()))),
+            Err(error) => Err(SnapshotError::new(&path, SnapshotProblem::NoThread(error.to_string()))),
         }
     }
 
     /// What came of the last attempt; none before the first. After an error the next attempt is made as if
     /// nothing had happened, and the last good snapshot is still there. If the thread panicked, that is what came of
     /// it, and there are no more attempts.
-    pub fn last(&self) -> Option<Result<SnapshotReport, SnapshotError>> {
+    pub fn last_result(&self) -> Option<Result<SnapshotReport, SnapshotError>> {
         // Until it is joined, nothing else ends the thread.
         if self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
-            return Some(Err(SnapshotError::new(&self.path, Problem::Panicked)));
+            return Some(Err(SnapshotError::new(&self.path, SnapshotProblem::Panicked)));
         }
-        self.shared.lock().last.clone()
+        self.shared.lock().last_result.clone()
     }
 
     /// How often it has tried so far, and how long the last attempt took.
@@ -119,17 +119,17 @@ impl SnapshotWriter {
 
     /// Writes a last snapshot, ends the thread and says what came of it.
     pub fn stop(mut self) -> Result<SnapshotReport, SnapshotError> {
-        self.end();
-        self.last().unwrap_or_else(|| Err(SnapshotError::new(&self.path, Problem::Panicked)))
+        self.stop_thread();
+        self.last_result().unwrap_or_else(|| Err(SnapshotError::new(&self.path, SnapshotProblem::Panicked)))
     }
 
-    fn end(&mut self) {
-        self.shared.lock().phase = Phase::Stopping;
+    fn stop_thread(&mut self) {
+        self.shared.lock().phase = WriterPhase::Stopping;
         self.shared.wake.notify_all();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            self.shared.lock().last = Some(Err(SnapshotError::new(&self.path, Problem::Panicked)));
+            self.shared.lock().last_result = Some(Err(SnapshotError::new(&self.path, SnapshotProblem::Panicked)));
         }
     }
 }
@@ -138,34 +138,34 @@ impl SnapshotWriter {
 impl Drop for SnapshotWriter {
     fn drop(&mut self) {
         if self.thread.is_some() {
-            self.end();
+            self.stop_thread();
         }
     }
 }
 
-impl Shared {
+impl WriterShared {
     fn write_until_stopped(
         &self,
         every: Duration,
         clock: &impl Clock,
         write: impl Fn(Timestamp) -> Result<SnapshotReport, SnapshotError>,
     ) {
-        let mut phase = Phase::Running;
-        while phase == Phase::Running {
+        let mut phase = WriterPhase::Running;
+        while phase == WriterPhase::Running {
             let waited =
-                self.wake.wait_timeout_while(self.lock(), every, |state| state.phase == Phase::Running);
+                self.wake.wait_timeout_while(self.lock(), every, |state| state.phase == WriterPhase::Running);
             phase = waited.unwrap_or_else(PoisonError::into_inner).0.phase;
             let began = clock.now();
             let last = write(began);
             let took_ns = clock.now().as_nanos().saturating_sub(began.as_nanos());
             let mut state = self.lock();
-            state.last = Some(last);
-            state.attempts.made += 1;
-            state.attempts.last_took = Duration::from_nanos(took_ns);
+            state.last_result = Some(last);
+            state.attempts.count += 1;
+            state.attempts.last_duration = Duration::from_nanos(took_ns);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WriterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,7 +9,7 @@
 //! A key whose page is split after it was copied is seen twice, and what is seen later is newer. The walk ends,
 //! for there is a most of pages.
 
-use tidegate_core::Packed;
+use tidegate_core::PackedState;
 
 use super::Table;
 use crate::sync::Ordering;
@@ -18,7 +18,7 @@ impl Table {
     /// Hands every page's keys and states to `visit`, until that fails.
     pub(in crate::memory) fn walk<E>(
         &self,
-        mut visit: impl FnMut(&[(u64, Packed)]) -> Result<(), E>,
+        mut visit: impl FnMut(&[(u64, PackedState)]) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut held = Vec::new();
         let mut number = 0;

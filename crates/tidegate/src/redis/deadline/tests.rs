@@ -8,14 +8,14 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Deadlines, Elapsed, Owner, Thread};
+use super::{Deadlines, Elapsed, RunState, ThreadState};
 
 const SOON: Duration = Duration::from_millis(20);
 const FAR: Duration = Duration::from_secs(3_600);
 
-struct Unpark(thread::Thread);
+struct UnparkWaker(thread::Thread);
 
-impl Wake for Unpark {
+impl Wake for UnparkWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
@@ -23,7 +23,7 @@ impl Wake for Unpark {
 
 /// Waits with nothing but the thread at hand: no runtime is anywhere near.
 fn block_on<F: Future>(future: F) -> F::Output {
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let waker = Waker::from(Arc::new(UnparkWaker(thread::current())));
     let mut future = pin!(future);
     loop {
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
@@ -37,32 +37,32 @@ fn deadlines() -> Deadlines {
     Deadlines::start().expect("a thread")
 }
 
-fn waiting(deadlines: &Deadlines) -> usize {
-    deadlines.0.lock().waiting.len()
+fn wakers_len(deadlines: &Deadlines) -> usize {
+    deadlines.0.lock().wakers.len()
 }
 
 #[test]
-fn a_future_that_never_ends_ends_by_its_deadline() {
+fn a_pending_future_ends_at_its_deadline() {
     let (deadlines, began) = (deadlines(), Instant::now());
-    assert_eq!(block_on(deadlines.by(began + SOON, pending::<()>())), Err(Elapsed));
+    assert_eq!(block_on(deadlines.timeout_at(began + SOON, pending::<()>())), Err(Elapsed));
     assert!(began.elapsed() >= SOON);
-    assert_eq!(waiting(&deadlines), 0);
+    assert_eq!(wakers_len(&deadlines), 0);
 }
 
 #[test]
 fn a_future_that_is_ready_wins_even_after_its_deadline() {
     let deadlines = deadlines();
-    assert_eq!(block_on(deadlines.by(Instant::now(), ready(7))), Ok(7));
-    assert_eq!(block_on(deadlines.by(Instant::now(), pending::<()>())), Err(Elapsed));
+    assert_eq!(block_on(deadlines.timeout_at(Instant::now(), ready(7))), Ok(7));
+    assert_eq!(block_on(deadlines.timeout_at(Instant::now(), pending::<()>())), Err(Elapsed));
 }
 
 #[test]
-fn an_answer_in_time_leaves_nothing_behind() {
+fn a_future_ready_in_time_removes_its_waker() {
     let deadlines = deadlines();
     let (send, receive) = oneshot::channel();
     let sender = thread::spawn(move || send.send(5));
-    assert_eq!(block_on(deadlines.by(Instant::now() + FAR, receive)), Ok(Ok(5)));
-    assert_eq!(waiting(&deadlines), 0);
+    assert_eq!(block_on(deadlines.timeout_at(Instant::now() + FAR, receive)), Ok(Ok(5)));
+    assert_eq!(wakers_len(&deadlines), 0);
     sender.join().expect("no panic").expect("a receiver");
 }
 
@@ -70,15 +70,15 @@ fn an_answer_in_time_leaves_nothing_behind() {
 fn a_nearer_deadline_wakes_the_thread_that_sleeps_until_a_far_one() {
     let deadlines = deadlines();
     let now = Instant::now();
-    let mut far = Box::pin(deadlines.by(now + FAR, pending::<()>()));
+    let mut far = Box::pin(deadlines.timeout_at(now + FAR, pending::<()>()));
     assert!(far.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     for _ in 0..3 {
         let soon = Instant::now() + SOON;
-        assert_eq!(block_on(deadlines.by(soon, pending::<()>())), Err(Elapsed));
+        assert_eq!(block_on(deadlines.timeout_at(soon, pending::<()>())), Err(Elapsed));
     }
-    assert_eq!(waiting(&deadlines), 1);
+    assert_eq!(wakers_len(&deadlines), 1);
     drop(far);
-    assert_eq!(waiting(&deadlines), 0);
+    assert_eq!(wakers_len(&deadlines), 0);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn deadlines_in_any_order_and_equal_ones_all_pass() {
     let threads: Vec<_> = [5, 1, 3, 3, 2, 5, 1]
         .map(|factor| {
             let deadlines = deadlines.clone();
-            thread::spawn(move || block_on(deadlines.by(began + SOON * factor, pending::<()>())))
+            thread::spawn(move || block_on(deadlines.timeout_at(began + SOON * factor, pending::<()>())))
         })
         .into_iter()
         .collect();
@@ -96,13 +96,13 @@ fn deadlines_in_any_order_and_equal_ones_all_pass() {
         assert_eq!(thread.join().expect("no panic"), Err(Elapsed));
     }
     assert!(began.elapsed() >= SOON * 5);
-    assert_eq!(waiting(&deadlines), 0);
+    assert_eq!(wakers_len(&deadlines), 0);
 }
 
 #[test]
-fn the_last_waker_is_the_one_that_is_woken() {
+fn the_last_registered_waker_is_woken() {
     let deadlines = deadlines();
-    let mut late = pin!(deadlines.by(Instant::now() + SOON, pending::<()>()));
+    let mut late = pin!(deadlines.timeout_at(Instant::now() + SOON, pending::<()>()));
     // A first poll by another task, which must not be the one that hears of it.
     assert!(late.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     assert_eq!(block_on(poll_fn(|context| late.as_mut().poll(context))), Err(Elapsed));
@@ -116,7 +116,7 @@ struct Reentrant {
 
 impl Wake for Reentrant {
     fn wake(self: Arc<Self>) {
-        let mut again = pin!(self.deadlines.by(Instant::now() + FAR, pending::<()>()));
+        let mut again = pin!(self.deadlines.timeout_at(Instant::now() + FAR, pending::<()>()));
         assert!(again.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         self.woken.send(thread::current().id()).expect("a receiver");
     }
@@ -127,7 +127,7 @@ fn a_task_that_is_woken_may_wait_for_another_deadline() {
     let deadlines = Arc::new(deadlines());
     let (woken, heard) = std::sync::mpsc::channel();
     let waker = Waker::from(Arc::new(Reentrant { deadlines: deadlines.clone(), woken }));
-    let mut late = pin!(deadlines.by(Instant::now() + SOON, pending::<()>()));
+    let mut late = pin!(deadlines.timeout_at(Instant::now() + SOON, pending::<()>()));
     assert!(late.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     assert_ne!(heard.recv().expect("a wake"), thread::current().id());
 }
@@ -137,10 +137,10 @@ fn the_thread_ends_with_its_owner() {
     let deadlines = deadlines();
     let shared = deadlines.0.clone();
     drop(deadlines);
-    assert!(shared.lock().owner == Owner::Gone);
+    assert!(shared.lock().run_state == RunState::Stopping);
     // The thread holds the only other reference.
     while Arc::strong_count(&shared) > 1 {
         thread::yield_now();
     }
-    assert!(matches!(shared.lock().thread, Thread::Awake));
+    assert!(matches!(shared.lock().thread_state, ThreadState::Awake));
 }

@@ -11,7 +11,7 @@ use tidegate_core::algorithm::Calendar;
 
 use super::group::{GroupCharge, GroupCharges, Groups};
 use super::term::{self, EdgesUs, Term};
-use crate::redis::order::{KeyName, Order, OrderCharge};
+use crate::redis::plan::{KeyName, RedisPlan, RedisCharge};
 
 /// The most keys that a call touches: Lua hands all of them to one command of Redis, which takes so many arguments.
 pub(in crate::redis) const CALL_KEYS_MAX: usize = 2_000;
@@ -24,7 +24,7 @@ const CALL_TERMS_MAX: usize = 4_096;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::redis) enum CallTime {
     /// That of Redis.
-    OfTheServer,
+    Server,
     /// One that is handed in, for tests.
     #[allow(dead_code, reason = "for tests")]
     Given {
@@ -38,9 +38,9 @@ pub(in crate::redis) enum CallTime {
 /// Orders that are decided together, in the order in which they were added.
 pub(in crate::redis) struct Call {
     time: CallTime,
-    orders: Vec<Order>,
+    plans: Vec<RedisPlan>,
     /// Where among the keys those of each order's charges are, one order after the other.
-    places: Vec<u16>,
+    key_indexes: Vec<u16>,
     keys: IndexSet<KeyName, RandomState>,
     terms: IndexSet<Term, RandomState>,
     /// Edges that were worked out for this call.
@@ -53,8 +53,8 @@ impl Call {
     pub fn new(time: CallTime) -> Self {
         Self {
             time,
-            orders: Vec::new(),
-            places: Vec::new(),
+            plans: Vec::new(),
+            key_indexes: Vec::new(),
             keys: IndexSet::default(),
             terms: IndexSet::default(),
             edges: SmallVec::new(),
@@ -68,34 +68,34 @@ impl Call {
     /// Orders in a row that do the same, by the same limits with the same costs, on one key or on keys one after the
     /// other, cost Redis less than others.
     #[allow(clippy::result_large_err, reason = "it is given back whole, and seldom")]
-    pub fn add(&mut self, order: Order, about: Timestamp) -> Result<(), Order> {
+    pub fn add(&mut self, order: RedisPlan, about: Timestamp) -> Result<(), RedisPlan> {
         debug_assert!(!order.charges.is_empty());
         let charges = order.charges.len();
-        if self.orders.len() == CALL_PLANS_MAX
+        if self.plans.len() == CALL_PLANS_MAX
             || self.keys.len() + charges > CALL_KEYS_MAX
             || self.terms.len() + charges > CALL_TERMS_MAX
         {
             return Err(order);
         }
-        let is_as_last = self.orders.last().is_some_and(|last| is_alike(last, &order));
+        let is_as_last = self.plans.last().is_some_and(|last| has_same_terms(last, &order));
         let mut group_charges: GroupCharges = SmallVec::with_capacity(charges);
         for (number, charge) in order.charges.iter().enumerate() {
             let term = match self.groups.last_charges().get(number) {
                 Some(last) if is_as_last => last.term,
                 _ => self.term_of(charge, about),
             };
-            let place = self.place_of(number, charge);
-            self.places.push(place);
-            group_charges.push(GroupCharge { term, place, counts_from: charge.counts_from });
+            let place = self.key_index_of(number, charge);
+            self.key_indexes.push(place);
+            group_charges.push(GroupCharge { term, key_index: place, counts_from: charge.counts_from });
         }
         self.groups.add(&order, group_charges);
-        self.orders.push(order);
+        self.plans.push(order);
         Ok(())
     }
 
     /// The orders, as they were added.
-    pub fn orders(&self) -> &[Order] {
-        &self.orders
+    pub fn plans(&self) -> &[RedisPlan] {
+        &self.plans
     }
 
     /// The command, if this is the hash of the script.
@@ -128,17 +128,17 @@ impl Call {
     }
 
     /// Where among the keys those of each order's charges are, one order after the other.
-    pub(super) fn places(&self) -> &[u16] {
-        &self.places
+    pub(super) fn key_indexes(&self) -> &[u16] {
+        &self.key_indexes
     }
 
     /// Where among the keys that of a charge is. The last order's is looked at first, for a hot key comes in a row.
-    fn place_of(&mut self, number: usize, charge: &OrderCharge) -> u16 {
-        if let Some(last) = self.orders.last()
+    fn key_index_of(&mut self, number: usize, charge: &RedisCharge) -> u16 {
+        if let Some(last) = self.plans.last()
             && last.charges.get(number).is_some_and(|last| last.key == charge.key)
         {
             // Its places are followed by `number` of this order's.
-            return self.places[self.places.len() - last.charges.len()];
+            return self.key_indexes[self.key_indexes.len() - last.charges.len()];
         }
         let place = match self.keys.get_index_of(&charge.key) {
             Some(place) => place,
@@ -147,7 +147,7 @@ impl Call {
         u16::try_from(place).unwrap_or(u16::MAX)
     }
 
-    fn term_of(&mut self, charge: &OrderCharge, about: Timestamp) -> u16 {
+    fn term_of(&mut self, charge: &RedisCharge, about: Timestamp) -> u16 {
         let edges = &mut self.edges;
         let term = term::term(charge, |calendar| {
             let is_around = |(known, [_, from, to, _]): &&(Calendar, EdgesUs)| {
@@ -165,8 +165,8 @@ impl Call {
 }
 
 /// Whether two orders have the same terms. Windows of a calendar are looked up for each, for the time goes on.
-pub(super) fn is_alike(one: &Order, other: &Order) -> bool {
-    let is_alike = |(one, other): (&OrderCharge, &OrderCharge)| {
+pub(super) fn has_same_terms(one: &RedisPlan, other: &RedisPlan) -> bool {
+    let is_alike = |(one, other): (&RedisCharge, &RedisCharge)| {
         one.cost == other.cost
             && one.role == other.role
             && one.algorithm == other.algorithm

@@ -3,9 +3,9 @@
 use smallvec::SmallVec;
 use tidegate_core::{Nanos, Op, Timestamp};
 
-use super::term::{EXACT_MAX, NANOS_PER_MICRO, write_double, write_span};
-use crate::grant::at_least_the_least;
-use crate::redis::order::{Order, Owner, number};
+use super::term::{F64_EXACT_MAX, NANOS_PER_MICRO, write_double, write_span};
+use crate::grant::at_least_min_ttl;
+use crate::redis::plan::{RedisPlan, LeaseOwner, op_code};
 
 /// The groups of a call so far.
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub(super) struct Groups {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GroupCharge {
     pub term: u16,
-    pub place: u16,
+    pub key_index: u16,
     /// Of a refund, from when on it counts, if that is known.
     pub counts_from: Option<Timestamp>,
 }
@@ -30,7 +30,7 @@ struct Group {
     op: Op,
     number: u8,
     /// Where its bytes begin.
-    starts: usize,
+    start: usize,
     plans: u16,
     /// Those of its first plan.
     charges: GroupCharges,
@@ -57,40 +57,40 @@ impl Groups {
     }
 
     /// Adds a plan to the last group if it goes on as that does, else to a new one.
-    pub fn add(&mut self, order: &Order, charges: GroupCharges) {
+    pub fn add(&mut self, order: &RedisPlan, charges: GroupCharges) {
         let op = &order.op;
         if let Some(group) = &mut self.last
-            && group.goes_on(order, &charges)
+            && group.try_extend(order, &charges)
         {
             group.plans += 1;
-            group.patch(&mut self.bytes);
+            group.write_counts(&mut self.bytes);
             return;
         }
         let starts = self.bytes.len();
         // A plan has no more charges than one byte can count, nor a call more terms and keys than two bytes.
         #[allow(clippy::cast_possible_truncation, reason = "a plan has 64 charges at most")]
-        self.bytes.extend([number(order), charges.len() as u8, 0, 1]);
+        self.bytes.extend([op_code(order), charges.len() as u8, 0, 1]);
         for charge in &charges {
             self.bytes.extend((charge.term + 1).to_be_bytes());
-            self.bytes.extend((charge.place + 1).to_be_bytes());
+            self.bytes.extend((charge.key_index + 1).to_be_bytes());
             self.bytes.push(0);
         }
-        write_needs(order, &charges, &mut self.bytes);
+        write_op_arguments(order, &charges, &mut self.bytes);
         let strides = SmallVec::from_elem(0, charges.len());
-        self.last = Some(Group { op: *op, number: number(order), starts, plans: 1, charges, strides });
+        self.last = Some(Group { op: *op, number: op_code(order), start: starts, plans: 1, charges, strides });
     }
 }
 
 impl Group {
     /// Whether a plan is the next of this group. Finds out the strides if it is the second.
-    fn goes_on(&mut self, order: &Order, charges: &[GroupCharge]) -> bool {
-        let is_same = is_same(&self.op, &order.op) && self.number == number(order);
+    fn try_extend(&mut self, order: &RedisPlan, charges: &[GroupCharge]) -> bool {
+        let is_same = can_share_group(&self.op, &order.op) && self.number == op_code(order);
         if !is_same || charges.len() != self.charges.len() {
             return false;
         }
         let mut strides: SmallVec<[u8; 4]> = SmallVec::new();
         for ((first, next), stride) in self.charges.iter().zip(charges).zip(&self.strides) {
-            let apart = next.place.checked_sub(first.place);
+            let apart = next.key_index.checked_sub(first.key_index);
             let stride = match (self.plans, apart) {
                 (1, Some(0)) => 0,
                 (1, Some(1)) => 1,
@@ -107,20 +107,20 @@ impl Group {
     }
 
     /// Writes down how many plans there are, and the strides.
-    fn patch(&self, bytes: &mut [u8]) {
-        let plans_at = self.starts + PLANS_AT;
+    fn write_counts(&self, bytes: &mut [u8]) {
+        let plans_at = self.start + PLANS_AT;
         bytes[plans_at..plans_at + 2].copy_from_slice(&self.plans.to_be_bytes());
         // They are known from the second plan on, and do not change.
         if self.plans == 2 {
             for (number, stride) in self.strides.iter().enumerate() {
-                bytes[self.starts + HEAD_BYTES + number * CHARGE_BYTES + STRIDE_AT] = *stride;
+                bytes[self.start + HEAD_BYTES + number * CHARGE_BYTES + STRIDE_AT] = *stride;
             }
         }
     }
 }
 
 /// Whether plans with these can be of one group. Each lease has an owner of its own.
-fn is_same(one: &Op, other: &Op) -> bool {
+fn can_share_group(one: &Op, other: &Op) -> bool {
     matches!(
         (one, other),
         (Op::Check, Op::Check)
@@ -131,7 +131,7 @@ fn is_same(one: &Op, other: &Op) -> bool {
 }
 
 /// What an op needs besides charges.
-fn write_needs(order: &Order, charges: &[GroupCharge], bytes: &mut Vec<u8>) {
+fn write_op_arguments(order: &RedisPlan, charges: &[GroupCharge], bytes: &mut Vec<u8>) {
     match &order.op {
         Op::Check | Op::Peek | Op::Reset => {}
         Op::Refund { .. } => {
@@ -140,26 +140,26 @@ fn write_needs(order: &Order, charges: &[GroupCharge], bytes: &mut Vec<u8>) {
                 |charge: &GroupCharge| charge.counts_from.map(|from| from.as_nanos() / NANOS_PER_MICRO);
             charges
                 .iter()
-                .for_each(|charge| write_double(bytes, from_us(charge).unwrap_or(0).min(EXACT_MAX)));
+                .for_each(|charge| write_double(bytes, from_us(charge).unwrap_or(0).min(F64_EXACT_MAX)));
         }
         Op::Acquire { ttl } => write_lease(bytes, &order.owner, *ttl, Timestamp::from_nanos(0), 0),
         Op::Renew { token, ttl } => {
             let grant = token.grant();
-            write_lease(bytes, &token.seal().to_be_bytes(), *ttl, grant.expires, grant.fence.get());
+            write_lease(bytes, &token.seal().to_be_bytes(), *ttl, grant.expires, grant.fencing_token.get());
         }
         Op::Release { token } => {
             let grant = token.grant();
-            write_lease(bytes, &token.seal().to_be_bytes(), None, grant.expires, grant.fence.get());
+            write_lease(bytes, &token.seal().to_be_bytes(), None, grant.expires, grant.fencing_token.get());
         }
         // The store does not let it come here.
         _ => {}
     }
 }
 
-fn write_lease(bytes: &mut Vec<u8>, owner: &Owner, ttl: Option<Nanos>, expires: Timestamp, fence: u64) {
+fn write_lease(bytes: &mut Vec<u8>, owner: &LeaseOwner, ttl: Option<Nanos>, expires: Timestamp, fence: u64) {
     bytes.extend(owner);
     // Zero is none.
-    write_span(bytes, ttl.map(at_least_the_least).unwrap_or_default());
+    write_span(bytes, ttl.map(at_least_min_ttl).unwrap_or_default());
     write_span(bytes, Nanos::new(expires.as_nanos().into()));
     write_double(bytes, fence);
 }

@@ -15,20 +15,20 @@ mod call;
 mod group;
 mod keys;
 mod leases;
-mod line;
+mod limit_state;
 mod replay;
 mod reply;
-mod states;
+mod key_state;
 mod term;
 
 #[cfg(all(test, feature = "calendar"))]
 use call::{CALL_KEYS_MAX, CALL_PLANS_MAX};
 pub(super) use call::{Call, CallTime};
-pub(super) use leases::{is_owner_of, owner_for};
-pub(super) use line::{counts_from, outcomes_of, whole_micros};
-pub(super) use replay::{NotSeen, Seen};
+pub(super) use leases::{is_token_of, new_owner};
+pub(super) use limit_state::{counts_from, preview_outcomes, whole_micros};
+pub(super) use replay::{ReplayError, PlanReply};
 pub(super) use reply::BadReply;
-pub(super) use states::{KeyState, States};
+pub(super) use key_state::{KeyState, KeyStates};
 
 /// The script: the files in `lua/`, one after the other.
 pub(super) const SCRIPT: &str = concat!(

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use redis::Value;
-use tidegate_core::{Timestamp, Verdict};
+use tidegate_core::{Timestamp, OutcomeKind};
 
 use super::term::NANOS_PER_MICRO;
 
@@ -12,23 +12,23 @@ use super::term::NANOS_PER_MICRO;
 pub(in crate::redis) struct BadReply(Box<str>);
 
 /// What the script replied.
-pub(super) struct Reply {
+pub(super) struct ScriptReply {
     /// Of each key what it held before the call.
     pub states: Vec<Option<Vec<u8>>>,
     /// The time by which it was decided.
     pub at: Timestamp,
     /// Which plans were admitted.
-    pub admitted: Admitted,
+    pub admitted: AdmittedBits,
     /// Plans that changed nothing, and the place among the keys of what could not be read.
     pub errors: Vec<(usize, usize)>,
 }
 
 /// Which plans were admitted: a bit for each, so many in a word.
-pub(super) struct Admitted(Vec<u32>);
+pub(super) struct AdmittedBits(Vec<u32>);
 
 const PLANS_PER_WORD: usize = 32;
 
-impl Reply {
+impl ScriptReply {
     /// What this says of a call of so many keys and plans.
     pub fn read(reply: Value, keys: usize, plans: usize) -> Result<Self, BadReply> {
         let Value::Array(values) = reply else { return Err(BadReply::new("it is no list")) };
@@ -37,30 +37,30 @@ impl Reply {
             return Err(BadReply::new("it is too short"));
         }
         let mut values = values.into_iter();
-        let states = values.by_ref().take(keys).map(state).collect::<Result<_, _>>()?;
-        let at_us = values.next().and_then(number::<u64>);
+        let states = values.by_ref().take(keys).map(read_state).collect::<Result<_, _>>()?;
+        let at_us = values.next().and_then(read_number::<u64>);
         let at = at_us.and_then(|us| us.checked_mul(NANOS_PER_MICRO)).map(Timestamp::from_nanos);
         let at = at.ok_or_else(|| BadReply::new("there is no time in it"))?;
-        let admitted = values.by_ref().take(words).map(number).collect::<Option<_>>();
+        let admitted = values.by_ref().take(words).map(read_number).collect::<Option<_>>();
         let admitted = admitted.ok_or_else(|| BadReply::new("it does not say who was admitted"))?;
-        let errors: Option<Vec<usize>> = values.map(number).collect();
+        let errors: Option<Vec<usize>> = values.map(read_number).collect();
         let errors = errors.filter(|errors| errors.len() % 2 == 0);
         let errors = errors.ok_or_else(|| BadReply::new("it does not say what could not be read"))?;
         // Keys are counted from 1 there.
         let errors = errors.chunks_exact(2).map(|pair| (pair[0], pair[1].saturating_sub(1))).collect();
-        Ok(Self { states, at, admitted: Admitted(admitted), errors })
+        Ok(Self { states, at, admitted: AdmittedBits(admitted), errors })
     }
 }
 
-impl Admitted {
+impl AdmittedBits {
     /// Whether a plan was.
-    pub fn of(&self, plan: usize) -> Verdict {
+    pub fn get(&self, plan: usize) -> OutcomeKind {
         let word = self.0.get(plan / PLANS_PER_WORD).copied().unwrap_or(0);
-        if word >> (plan % PLANS_PER_WORD) & 1 == 1 { Verdict::Allowed } else { Verdict::Denied }
+        if word >> (plan % PLANS_PER_WORD) & 1 == 1 { OutcomeKind::Allowed } else { OutcomeKind::Denied }
     }
 }
 
-fn state(value: Value) -> Result<Option<Vec<u8>>, BadReply> {
+fn read_state(value: Value) -> Result<Option<Vec<u8>>, BadReply> {
     match value {
         Value::Nil => Ok(None),
         Value::BulkString(bytes) => Ok(Some(bytes)),
@@ -69,7 +69,7 @@ fn state(value: Value) -> Result<Option<Vec<u8>>, BadReply> {
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "for iterators of values")]
-fn number<N: TryFrom<i64>>(value: Value) -> Option<N> {
+fn read_number<N: TryFrom<i64>>(value: Value) -> Option<N> {
     match value {
         Value::Int(number) => N::try_from(number).ok(),
         _ => None,

@@ -5,11 +5,11 @@
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::{
-    Arrival, Calendar, Edges, FixedWindow, Gcra, LedgerAlgorithm, PackedAlgorithm, SlidingWindow,
+    Arrival, Calendar, Edges, FixedWindow, Gcra, UsageLogAlgorithm, PackedAlgorithm, SlidingWindow,
 };
 use tidegate_core::{Algorithm, Nanos, Rate, Role, Timestamp};
 
-use crate::redis::order::OrderCharge;
+use crate::redis::plan::RedisCharge;
 
 /// A term's bytes.
 pub(super) type Term = SmallVec<[u8; 64]>;
@@ -20,7 +20,7 @@ pub(super) type EdgesUs = [u64; 4];
 pub(super) const NANOS_PER_MICRO: u64 = 1_000;
 pub(super) const NANOS_PER_DAY: u64 = 86_400 * 1_000_000_000;
 /// More is not exact in a double.
-pub(super) const EXACT_MAX: u64 = 1 << 53;
+pub(super) const F64_EXACT_MAX: u64 = 1 << 53;
 /// Buckets that reach further than this have terms of days.
 const NARROW_US_MAX: u128 = 1 << 51;
 /// More than every limit; a larger cost decides the same.
@@ -28,9 +28,9 @@ const COST_MAX: u64 = 1 << 42;
 /// The same for leases, whose units are written down.
 pub(super) const LEASE_UNITS_MAX: u64 = 1 << 40;
 
-const LOOKS_ON: u8 = 1;
+const OBSERVED: u8 = 1;
 const COUNTS_DENIED: u8 = 2;
-const IS_FREE: u8 = 4;
+const ZERO_COST: u8 = 4;
 
 const GCRA: u8 = 1;
 const TOKEN_BUCKET: u8 = 2;
@@ -41,15 +41,15 @@ const SUB_WINDOWS: u8 = 6;
 const SLIDING_LOG: u8 = 7;
 const CONCURRENCY: u8 = 8;
 const GCRA_WIDE: u8 = 9;
-const NOTHING: u8 = 10;
+const ZERO_LIMIT: u8 = 10;
 
 const ALIGN_EPOCH: u64 = 0;
 const ALIGN_FIRST_HIT: u64 = 1;
 const ALIGN_CALENDAR: u64 = 2;
 
 /// The term of a charge. `edges` says where windows of a calendar begin and end.
-pub(super) fn term(charge: &OrderCharge, edges: impl FnOnce(&Calendar) -> EdgesUs) -> Term {
-    let mut writer = Writer::new(charge);
+pub(super) fn term(charge: &RedisCharge, edges: impl FnOnce(&Calendar) -> EdgesUs) -> Term {
+    let mut writer = TermWriter::new(charge);
     let cost = charge.cost;
     match &charge.algorithm {
         Algorithm::Packed(PackedAlgorithm::Gcra(one)) => writer.bucket(GCRA, one, cost),
@@ -61,13 +61,13 @@ pub(super) fn term(charge: &OrderCharge, edges: impl FnOnce(&Calendar) -> EdgesU
         }
         Algorithm::Packed(PackedAlgorithm::FixedWindow(one)) => writer.fixed_window(one, cost, edges),
         Algorithm::Packed(PackedAlgorithm::SlidingWindow(one)) => writer.sliding_window(one, cost),
-        Algorithm::Ledger(LedgerAlgorithm::SubWindows(one)) => {
+        Algorithm::UsageLog(UsageLogAlgorithm::SubWindows(one)) => {
             writer.units(SUB_WINDOWS, one.rate(), cost.min(COST_MAX));
             writer.span(one.rate().window_ns());
             writer.number(one.sub_windows().into());
             writer.number(one.is_strict().into());
         }
-        Algorithm::Ledger(LedgerAlgorithm::SlidingLog(one)) => {
+        Algorithm::UsageLog(UsageLogAlgorithm::SlidingLog(one)) => {
             writer.units(SLIDING_LOG, one.rate(), cost.min(COST_MAX));
             writer.number(one.rate().window_ns().div_ceil(NANOS_PER_MICRO));
             writer.number(one.min_interval_ns().div_ceil(NANOS_PER_MICRO));
@@ -100,7 +100,7 @@ pub(super) fn edges_around(calendar: &Calendar, at: Timestamp) -> EdgesUs {
     let before = before.map_or(window.start, |before| calendar.window(before).start);
     let after_ns = u64::try_from(calendar.window(end).end_ns).unwrap_or(u64::MAX);
     [before, window.start, end, Timestamp::from_nanos(after_ns)]
-        .map(|edge| (edge.as_nanos() / NANOS_PER_MICRO).min(EXACT_MAX))
+        .map(|edge| (edge.as_nanos() / NANOS_PER_MICRO).min(F64_EXACT_MAX))
 }
 
 /// Appends a number as the script reads it.
@@ -115,16 +115,16 @@ pub(super) fn write_span(bytes: &mut impl Extend<u8>, span: Nanos) {
     write_double(bytes, nanos % NANOS_PER_MICRO);
 }
 
-struct Writer {
+struct TermWriter {
     bytes: Term,
 }
 
-impl Writer {
-    fn new(charge: &OrderCharge) -> Self {
+impl TermWriter {
+    fn new(charge: &RedisCharge) -> Self {
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
-        let flags = flag(charge.role == Role::Observed, LOOKS_ON)
+        let flags = flag(charge.role == Role::Observed, OBSERVED)
             | flag(charge.algorithm.counts_denied(), COUNTS_DENIED)
-            | flag(charge.cost == 0, IS_FREE);
+            | flag(charge.cost == 0, ZERO_COST);
         // The algorithm's number comes to stand there with the rest.
         Self { bytes: SmallVec::from_slice(&[0, flags]) }
     }
@@ -145,10 +145,10 @@ impl Writer {
     }
 
     fn bucket(&mut self, algorithm: u8, gcra: &Gcra, cost: u64) {
-        let (limit, reach) = (gcra.rate().limit(), gcra.reach());
+        let (limit, reach) = (gcra.rate().limit(), gcra.burst_span());
         if limit == 0 {
-            self.bytes[0] = NOTHING;
-        } else if reach.whole / u128::from(NANOS_PER_MICRO) >= NARROW_US_MAX {
+            self.bytes[0] = ZERO_LIMIT;
+        } else if reach.whole_ns / u128::from(NANOS_PER_MICRO) >= NARROW_US_MAX {
             self.bytes[0] = GCRA_WIDE;
             self.number(limit);
             // Twice the burst never fits either, and days of it are still exact.
@@ -164,13 +164,13 @@ impl Writer {
 
     /// Whole microseconds and a fraction over 1000·L. More than the most that is exact is more than any reach.
     fn narrow_span(&mut self, span: Arrival, limit: u64) {
-        match u64::try_from(span.whole) {
-            Ok(nanos) if nanos / NANOS_PER_MICRO < EXACT_MAX => {
+        match u64::try_from(span.whole_ns) {
+            Ok(nanos) if nanos / NANOS_PER_MICRO < F64_EXACT_MAX => {
                 self.number(nanos / NANOS_PER_MICRO);
-                self.number(nanos % NANOS_PER_MICRO * limit + span.part);
+                self.number(nanos % NANOS_PER_MICRO * limit + span.remainder);
             }
             _ => {
-                self.number(EXACT_MAX);
+                self.number(F64_EXACT_MAX);
                 self.number(0);
             }
         }
@@ -179,9 +179,9 @@ impl Writer {
     /// Days, nanoseconds of a day and a remainder over L.
     fn wide_span(&mut self, span: Arrival) {
         let day = u128::from(NANOS_PER_DAY);
-        self.number(u64::try_from(span.whole / day).unwrap_or(EXACT_MAX));
-        self.number(u64::try_from(span.whole % day).unwrap_or(0));
-        self.number(span.part);
+        self.number(u64::try_from(span.whole_ns / day).unwrap_or(F64_EXACT_MAX));
+        self.number(u64::try_from(span.whole_ns % day).unwrap_or(0));
+        self.number(span.remainder);
     }
 
     fn fixed_window(&mut self, one: &FixedWindow, cost: u64, edges: impl FnOnce(&Calendar) -> EdgesUs) {

@@ -6,29 +6,29 @@ use super::connect_error::ConnectError;
 
 /// Attempts to connect to one server.
 #[derive(Default)]
-pub(super) struct Attempts(Mutex<State>);
+pub(super) struct ConnectAttempts(Mutex<AttemptsState>);
 
 #[derive(Default)]
-struct State {
+struct AttemptsState {
     last_error: Option<ConnectError>,
     /// The last error that was told, of those that do not pass by themselves.
-    told: Option<ConnectError>,
+    last_reported: Option<ConnectError>,
 }
 
 /// Whether an error is worth an event of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum News {
-    Yes,
-    No,
+pub(super) enum Novelty {
+    New,
+    Repeated,
 }
 
-impl Attempts {
-    pub fn failed(&self, error: &ConnectError) {
+impl ConnectAttempts {
+    pub fn record_failure(&self, error: &ConnectError) {
         self.state().last_error = Some(error.clone());
     }
 
-    pub fn succeeded(&self) {
-        *self.state() = State::default();
+    pub fn record_success(&self) {
+        *self.state() = AttemptsState::default();
     }
 
     /// Why the last attempt failed; none if it did not.
@@ -38,22 +38,22 @@ impl Attempts {
 
     /// Notes that an error is told. It is news if it does not pass by itself and has another cause than the last such
     /// error.
-    pub fn told(&self, error: &ConnectError) -> News {
-        if error.is_passing() {
-            return News::No;
+    pub fn record_reported(&self, error: &ConnectError) -> Novelty {
+        if error.is_transient() {
+            return Novelty::Repeated;
         }
-        let before = self.state().told.replace(error.clone());
-        if before.is_some_and(|before| before.has_cause_of(error)) { News::No } else { News::Yes }
+        let before = self.state().last_reported.replace(error.clone());
+        if before.is_some_and(|before| before.has_same_cause(error)) { Novelty::Repeated } else { Novelty::New }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, AttemptsState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Attempts, ConnectError, News};
+    use super::{ConnectAttempts, ConnectError, Novelty};
     use crate::redis::ConnectErrorKind as Kind;
 
     fn error(kind: Kind, what: &str, hint: &str) -> ConnectError {
@@ -61,28 +61,28 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_does_not_pass_is_told_once_for_each_cause() {
-        let attempts = Attempts::default();
+    fn a_lasting_error_is_new_once_per_cause() {
+        let attempts = ConnectAttempts::default();
         let refused = error(Kind::Unreachable, "connection refused", "check host and port");
-        let wrong_password = error(Kind::Denied, "WRONGPASS", "the password is wrong");
+        let wrong_password = error(Kind::AccessDenied, "WRONGPASS", "the password is wrong");
         let expired = |at: u32| error(Kind::Tls, &format!("expired at {at}"), "renew the certificate");
         let told: Vec<_> =
             [&refused, &wrong_password, &refused, &wrong_password, &expired(1), &expired(2), &wrong_password]
-                .map(|error| attempts.told(error))
+                .map(|error| attempts.record_reported(error))
                 .into();
-        assert_eq!(told, [News::No, News::Yes, News::No, News::No, News::Yes, News::No, News::Yes]);
-        attempts.succeeded();
-        assert_eq!(attempts.told(&wrong_password), News::Yes);
+        assert_eq!(told, [Novelty::Repeated, Novelty::New, Novelty::Repeated, Novelty::Repeated, Novelty::New, Novelty::Repeated, Novelty::New]);
+        attempts.record_success();
+        assert_eq!(attempts.record_reported(&wrong_password), Novelty::New);
     }
 
     #[test]
     fn the_last_error_is_kept_until_an_attempt_succeeds() {
-        let attempts = Attempts::default();
+        let attempts = ConnectAttempts::default();
         assert_eq!(attempts.last_error(), None);
         let errors = ["one", "two"].map(|what| error(Kind::Unreachable, what, "wait"));
-        errors.iter().for_each(|error| attempts.failed(error));
+        errors.iter().for_each(|error| attempts.record_failure(error));
         assert_eq!(attempts.last_error().as_ref(), errors.last());
-        attempts.succeeded();
+        attempts.record_success();
         assert_eq!(attempts.last_error(), None);
     }
 }

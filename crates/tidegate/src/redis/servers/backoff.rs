@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::connect_error::ConnectError;
-use super::jitter::Between;
+use super::jitter::JitterRange;
 use super::stats::BreakerState;
 
 /// Between attempts while the breaker is open.
-pub(super) const PROBE_PAUSE: Between = Between::millis(300..=900);
+pub(super) const PROBE_PAUSE: JitterRange = JitterRange::from_millis(300..=900);
 /// Between attempts before it is.
-pub(super) const RETRY_PAUSE: Between = Between::millis(20..=60);
+pub(super) const RETRY_PAUSE: JitterRange = JitterRange::from_millis(20..=60);
 /// How often the pause doubles after errors that do not pass by themselves: up to 2.4 to 7.2 seconds.
 const DOUBLINGS_MAX: u32 = 3;
 
@@ -24,20 +24,20 @@ pub(super) struct Backoff {
 impl Backoff {
     /// The pause after an attempt that failed.
     pub fn pause(&mut self, breaker: BreakerState, error: &ConnectError) -> Duration {
-        self.span(breaker, error).draw()
+        self.pause_range(breaker, error).pick()
     }
 
-    fn span(&mut self, breaker: BreakerState, error: &ConnectError) -> Between {
+    fn pause_range(&mut self, breaker: BreakerState, error: &ConnectError) -> JitterRange {
         if breaker == BreakerState::Closed {
             return RETRY_PAUSE;
         }
-        if error.is_passing() {
+        if error.is_transient() {
             self.lasting_errors = 0;
             return PROBE_PAUSE;
         }
         let factor = 1 << self.lasting_errors.min(DOUBLINGS_MAX);
         self.lasting_errors = self.lasting_errors.saturating_add(1);
-        Between { least: PROBE_PAUSE.least * factor, most: PROBE_PAUSE.most * factor }
+        JitterRange { min: PROBE_PAUSE.min * factor, max: PROBE_PAUSE.max * factor }
     }
 }
 
@@ -49,11 +49,11 @@ mod tests {
     use crate::redis::{BreakerState, ConnectErrorKind as Kind};
 
     #[test]
-    fn the_pause_grows_only_after_errors_that_do_not_pass() {
+    fn the_pause_grows_only_after_lasting_errors() {
         let error = |kind| ConnectError::new(kind, "10.0.0.7:6379", "what", "hint");
-        let (away, denied) = (error(Kind::Unreachable), error(Kind::Denied));
+        let (away, denied) = (error(Kind::Unreachable), error(Kind::AccessDenied));
         let mut backoff = Backoff::default();
-        let mut least = |breaker, error: &ConnectError| backoff.span(breaker, error).least;
+        let mut least = |breaker, error: &ConnectError| backoff.pause_range(breaker, error).min;
         let ms = Duration::from_millis;
         assert_eq!(least(BreakerState::Closed, &denied), ms(20));
         for _ in 0..5 {

@@ -22,18 +22,18 @@ impl Generation {
 #[derive(Debug, Default)]
 pub(super) struct Breaker {
     is_open: AtomicBool,
-    tally: Mutex<Tally>,
+    tally: Mutex<FailureTally>,
 }
 
 #[derive(Debug, Default)]
-struct Tally {
+struct FailureTally {
     generation: Generation,
     failures_in_a_row: u32,
 }
 
 /// What a failure did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
+pub(super) enum BreakerChange {
     /// It was counted, or it is of no interest.
     None,
     /// It was the last one: the breaker is open now, and was not before.
@@ -49,35 +49,35 @@ impl Breaker {
         self.tally().generation
     }
 
-    pub fn succeeded(&self, generation: Generation) {
+    pub fn record_success(&self, generation: Generation) {
         let mut tally = self.tally();
         if tally.generation == generation {
             tally.failures_in_a_row = 0;
         }
     }
 
-    pub fn failed(&self, generation: Generation) -> Effect {
+    pub fn record_failure(&self, generation: Generation) -> BreakerChange {
         let mut tally = self.tally();
         if tally.generation != generation || self.is_open.load(Relaxed) {
-            return Effect::None;
+            return BreakerChange::None;
         }
         tally.failures_in_a_row += 1;
         if tally.failures_in_a_row < FAILURES_MAX {
-            return Effect::None;
+            return BreakerChange::None;
         }
         self.is_open.store(true, Relaxed);
-        Effect::Opened
+        BreakerChange::Opened
     }
 
     /// Opens it whatever was counted.
-    pub fn open(&self) -> Effect {
+    pub fn force_open(&self) -> BreakerChange {
         let _tally = self.tally();
-        if self.is_open.swap(true, Relaxed) { Effect::None } else { Effect::Opened }
+        if self.is_open.swap(true, Relaxed) { BreakerChange::None } else { BreakerChange::Opened }
     }
 
     /// Another connection was made, and works as far as was tried. That alone makes up for nothing while the breaker is
     /// closed: a server that lets everybody in and then answers nobody is to be left alone as well.
-    pub fn renew(&self) -> Generation {
+    pub fn next_generation(&self) -> Generation {
         let mut tally = self.tally();
         tally.generation.0 += 1;
         if self.is_open.swap(false, Relaxed) {
@@ -86,63 +86,63 @@ impl Breaker {
         tally.generation
     }
 
-    fn tally(&self) -> std::sync::MutexGuard<'_, Tally> {
+    fn tally(&self) -> std::sync::MutexGuard<'_, FailureTally> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Breaker, Effect};
+    use super::{Breaker, BreakerChange};
     use crate::redis::BreakerState;
 
     #[test]
-    fn it_opens_after_three_failures_in_a_row_and_says_so_once() {
+    fn it_opens_once_after_three_failures_in_a_row() {
         let breaker = Breaker::default();
         let generation = breaker.generation();
-        assert_eq!(breaker.failed(generation), Effect::None);
-        assert_eq!(breaker.failed(generation), Effect::None);
-        breaker.succeeded(generation);
-        assert_eq!(breaker.failed(generation), Effect::None);
-        assert_eq!(breaker.failed(generation), Effect::None);
+        assert_eq!(breaker.record_failure(generation), BreakerChange::None);
+        assert_eq!(breaker.record_failure(generation), BreakerChange::None);
+        breaker.record_success(generation);
+        assert_eq!(breaker.record_failure(generation), BreakerChange::None);
+        assert_eq!(breaker.record_failure(generation), BreakerChange::None);
         assert_eq!(breaker.state(), BreakerState::Closed);
-        assert_eq!(breaker.failed(generation), Effect::Opened);
+        assert_eq!(breaker.record_failure(generation), BreakerChange::Opened);
         assert_eq!(breaker.state(), BreakerState::Open);
-        assert_eq!(breaker.failed(generation), Effect::None);
+        assert_eq!(breaker.record_failure(generation), BreakerChange::None);
         // An answer that was long under way does not close it.
-        breaker.succeeded(generation);
+        breaker.record_success(generation);
         assert_eq!(breaker.state(), BreakerState::Open);
-        assert_eq!(breaker.open(), Effect::None);
+        assert_eq!(breaker.force_open(), BreakerChange::None);
     }
 
     #[test]
     fn only_a_new_connection_closes_it_and_failures_of_the_old_one_do_not_count() {
         let breaker = Breaker::default();
         let old = breaker.generation();
-        assert_eq!(breaker.open(), Effect::Opened);
-        let renewed = breaker.renew();
+        assert_eq!(breaker.force_open(), BreakerChange::Opened);
+        let renewed = breaker.next_generation();
         assert_eq!(breaker.state(), BreakerState::Closed);
         for _ in 0..5 {
-            assert_eq!(breaker.failed(old), Effect::None);
+            assert_eq!(breaker.record_failure(old), BreakerChange::None);
         }
         assert_eq!(breaker.state(), BreakerState::Closed);
-        breaker.renew();
-        assert_eq!(breaker.failed(renewed), Effect::None);
+        breaker.next_generation();
+        assert_eq!(breaker.record_failure(renewed), BreakerChange::None);
     }
     #[test]
-    fn failures_in_a_row_may_be_of_several_connections() {
+    fn failures_in_a_row_count_across_connections() {
         let breaker = Breaker::default();
-        for expected in [Effect::None, Effect::None, Effect::Opened] {
-            let generation = breaker.renew();
-            assert_eq!(breaker.failed(generation), expected);
+        for expected in [BreakerChange::None, BreakerChange::None, BreakerChange::Opened] {
+            let generation = breaker.next_generation();
+            assert_eq!(breaker.record_failure(generation), expected);
         }
         // It starts anew when it was open.
-        let generation = breaker.renew();
-        assert_eq!(breaker.failed(generation), Effect::None);
-        assert_eq!(breaker.failed(generation), Effect::None);
-        let generation = breaker.renew();
-        breaker.succeeded(generation);
-        assert_eq!(breaker.failed(generation), Effect::None);
+        let generation = breaker.next_generation();
+        assert_eq!(breaker.record_failure(generation), BreakerChange::None);
+        assert_eq!(breaker.record_failure(generation), BreakerChange::None);
+        let generation = breaker.next_generation();
+        breaker.record_success(generation);
+        assert_eq!(breaker.record_failure(generation), BreakerChange::None);
         assert_eq!(breaker.state(), BreakerState::Closed);
     }
 }

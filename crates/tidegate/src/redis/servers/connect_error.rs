@@ -10,8 +10,8 @@ use crate::redis::UrlError;
 pub struct ConnectError {
     kind: ConnectErrorKind,
     /// Empty if it is not known where.
-    place: Box<str>,
-    what: Box<str>,
+    endpoint: Box<str>,
+    message: Box<str>,
     hint: Box<str>,
 }
 
@@ -24,7 +24,7 @@ pub enum ConnectErrorKind {
     /// The connection cannot be made secure: certificates, or one side that does not speak TLS.
     Tls,
     /// The user or the password is wrong or missing, or that user may not do what Tidegate does.
-    Denied,
+    AccessDenied,
     /// It is an older version than Tidegate needs.
     TooOld,
     /// It is another kind of server than the URL says: a cluster, a single server, a Sentinel, a replica.
@@ -44,7 +44,7 @@ impl ConnectError {
         what: impl Into<Box<str>>,
         hint: impl Into<Box<str>>,
     ) -> Self {
-        Self { kind, place: place.to_string().into(), what: what.into(), hint: hint.into() }
+        Self { kind, endpoint: place.to_string().into(), message: what.into(), hint: hint.into() }
     }
 
     /// What kind of trouble it is.
@@ -53,8 +53,8 @@ impl ConnectError {
     }
 
     /// What was wrong, without where.
-    pub fn what(&self) -> &str {
-        &self.what
+    pub fn message(&self) -> &str {
+        &self.message
     }
 
     /// What to do about it.
@@ -63,24 +63,24 @@ impl ConnectError {
     }
 
     /// Whether it may go away by itself, so that it is worth another try.
-    pub(super) fn is_passing(&self) -> bool {
+    pub(super) fn is_transient(&self) -> bool {
         matches!(self.kind, ConnectErrorKind::Unreachable | ConnectErrorKind::NotReady)
     }
 
     /// Whether both have the same cause. What the server or TLS says may hold the time, so the texts may differ.
-    pub(super) fn has_cause_of(&self, other: &Self) -> bool {
-        self.kind == other.kind && self.place == other.place && self.hint == other.hint
+    pub(super) fn has_same_cause(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.endpoint == other.endpoint && self.hint == other.hint
     }
 
     /// What was wrong and what to do, without where.
     pub(super) fn reason(&self) -> String {
-        format!("{} (hint: {})", self.what, self.hint)
+        format!("{} (hint: {})", self.message, self.hint)
     }
 }
 
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.place {
+        match &*self.endpoint {
             "" => write!(f, "the store cannot be used: {}", self.reason()),
             place => write!(f, "the store at {place} cannot be used: {}", self.reason()),
         }
@@ -90,7 +90,7 @@ impl fmt::Display for ConnectError {
 impl From<UrlError> for ConnectError {
     fn from(error: UrlError) -> Self {
         // Where it is, is what cannot be read. The URL may hold a password, so it is not repeated.
-        Self::new(ConnectErrorKind::BadUrl, "", error.what(), error.hint())
+        Self::new(ConnectErrorKind::BadUrl, "", error.message(), error.hint())
     }
 }
 

@@ -12,8 +12,8 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::connect_error::{ConnectError, ConnectErrorKind};
-use super::means::{Means, Whom};
-use super::task::Task;
+use super::means::{ClientConfig, Endpoint};
+use super::task::AbortOnDrop;
 use crate::redis::url::Address;
 
 /// One connection, shared by all who ask that server. It is closed when the last of them lets go of it, whatever is in
@@ -23,20 +23,20 @@ pub(super) struct Connection {
     requests: MultiplexedConnection,
     /// Its sender is dropped when the connection is broken.
     broken: watch::Receiver<()>,
-    _driver: Arc<Task>,
+    _driver: Arc<AbortOnDrop>,
 }
 
 impl Connection {
     /// Nothing is said yet. It may take as long as the system lets it: callers have a deadline.
-    pub async fn open(means: &Means, whom: &Whom<'_>) -> Result<Self, ConnectError> {
+    pub async fn open(means: &ClientConfig, whom: &Endpoint<'_>) -> Result<Self, ConnectError> {
         // With these it sends nothing by itself. What is said first is said, and its replies judged, in `greeting`.
         Self::open_with(means, whom, &RedisConnectionInfo::default(), AsyncConnectionConfig::new()).await
     }
 
     /// A connection that is logged in and hears messages. Nothing else is to be asked on it.
-    pub async fn open_listening(
-        means: &Means,
-        whom: &Whom<'_>,
+    pub async fn open_subscriber(
+        means: &ClientConfig,
+        whom: &Endpoint<'_>,
         on_push: impl Fn(PushInfo) -> Result<(), ()> + Send + Sync + 'static,
     ) -> Result<Self, ConnectError> {
         // Only the newer protocol has messages beside replies. All servers that are new enough for the script know it.
@@ -51,8 +51,8 @@ impl Connection {
     }
 
     async fn open_with(
-        means: &Means,
-        whom: &Whom<'_>,
+        means: &ClientConfig,
+        whom: &Endpoint<'_>,
         info: &RedisConnectionInfo,
         config: AsyncConnectionConfig,
     ) -> Result<Self, ConnectError> {
@@ -62,14 +62,14 @@ impl Connection {
             .and_then(|stream| {
                 stream.set_nodelay(true).and_then(|()| stream.set_zero_linger()).map(|()| stream)
             })
-            .map_err(|error| unreachable(address, &error))?;
+            .map_err(|error| unreachable_error(address, &error))?;
         match &means.tls {
-            None => Self::over(stream, address, info, config).await,
-            Some(tls) => Self::over(tls.secure(address, stream).await?, address, info, config).await,
+            None => Self::from_stream(stream, address, info, config).await,
+            Some(tls) => Self::from_stream(tls.connect(address, stream).await?, address, info, config).await,
         }
     }
 
-    async fn over<S>(
+    async fn from_stream<S>(
         stream: S,
         address: &Address,
         info: &RedisConnectionInfo,
@@ -82,9 +82,9 @@ impl Connection {
         let config = config.set_connection_timeout(None).set_response_timeout(None);
         let (requests, driver) = MultiplexedConnection::new_with_config(&info, stream, config)
             .await
-            .map_err(|error| closed(address, &error))?;
+            .map_err(|error| closed_error(address, &error))?;
         let (alive, broken) = watch::channel(());
-        let driver = Task::spawn(async move {
+        let driver = AbortOnDrop::spawn(async move {
             driver.await;
             drop(alive);
         });
@@ -101,7 +101,7 @@ impl Connection {
     }
 
     /// One reply for each command, or an error if the connection broke. Errors of the server are replies.
-    pub async fn ask(&self, pipeline: &Pipeline) -> Result<Vec<Value>, RedisError> {
+    pub async fn send(&self, pipeline: &Pipeline) -> Result<Vec<Value>, RedisError> {
         self.requests.clone().send_packed_commands(pipeline, 0, pipeline.len()).await
     }
 
@@ -117,7 +117,7 @@ impl Connection {
 }
 
 /// A server that hangs up before it has said anything.
-pub(super) fn closed(address: &Address, error: &RedisError) -> ConnectError {
+pub(super) fn closed_error(address: &Address, error: &RedisError) -> ConnectError {
     ConnectError::new(
         ConnectErrorKind::Unreachable,
         address,
@@ -127,7 +127,7 @@ pub(super) fn closed(address: &Address, error: &RedisError) -> ConnectError {
     )
 }
 
-fn unreachable(address: &Address, error: &io::Error) -> ConnectError {
+fn unreachable_error(address: &Address, error: &io::Error) -> ConnectError {
     let hint = match error.kind() {
         io::ErrorKind::ConnectionRefused => {
             "nothing listens there: check host and port, and whether Redis runs"

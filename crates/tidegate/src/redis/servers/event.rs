@@ -8,11 +8,11 @@ use std::sync::Arc;
 #[non_exhaustive]
 pub enum StoreEvent {
     /// It did not answer, or said that it cannot, several times in a row, and is left alone until it is back.
-    Opened {
+    BreakerOpened {
         /// Its host and port.
         address: Box<str>,
         /// What the last failure was.
-        why: Box<str>,
+        reason: Box<str>,
     },
     /// It is away, and cannot be connected to for a reason that was not told yet and does not pass by itself: a wrong
     /// password, a certificate, a server that is too old or of another kind.
@@ -20,15 +20,15 @@ pub enum StoreEvent {
         /// Its host and port.
         address: Box<str>,
         /// What was wrong, and what to do about it.
-        why: Box<str>,
+        reason: Box<str>,
     },
     /// It is back, and is asked again.
-    Closed {
+    BreakerClosed {
         /// Its host and port.
         address: Box<str>,
     },
     /// It has no slots of the cluster any more, or has left it, and is not asked again.
-    Left {
+    LeftCluster {
         /// Its host and port.
         address: Box<str>,
     },
@@ -51,7 +51,7 @@ impl EventHook {
         Self(Arc::new(hook))
     }
 
-    pub(super) fn tell(&self, event: StoreEvent) {
+    pub(super) fn call(&self, event: StoreEvent) {
         (self.0)(event);
     }
 }
@@ -65,12 +65,12 @@ impl fmt::Debug for EventHook {
 impl fmt::Display for StoreEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Opened { address, why } => write!(f, "the store at {address} is away: {why}"),
-            Self::ConnectFailed { address, why } => {
+            Self::BreakerOpened { address, reason: why } => write!(f, "the store at {address} is away: {why}"),
+            Self::ConnectFailed { address, reason: why } => {
                 write!(f, "the store at {address} cannot be connected to: {why}")
             }
-            Self::Closed { address } => write!(f, "the store at {address} is back"),
-            Self::Left { address } => write!(f, "the store at {address} has no part of the cluster any more"),
+            Self::BreakerClosed { address } => write!(f, "the store at {address} is back"),
+            Self::LeftCluster { address } => write!(f, "the store at {address} has no part of the cluster any more"),
             Self::MasterChanged { from, to } => write!(f, "the store's master is {to} now, not {from}"),
         }
     }

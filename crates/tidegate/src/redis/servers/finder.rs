@@ -3,31 +3,31 @@
 use std::time::Duration;
 
 use super::connect_error::ConnectError;
-use super::means::Means;
+use super::means::ClientConfig;
 use super::sentinel::Sentinels;
 use crate::redis::url::Address;
 
 /// Where a server is.
-pub(super) enum Finder {
+pub(super) enum AddressSource {
     /// Always there.
-    At(Address),
+    Fixed(Address),
     /// Where these say that the master is.
-    Asking(Sentinels),
+    Sentinels(Sentinels),
 }
 
-impl Finder {
-    pub async fn find(&self, means: &Means, each: Duration) -> Result<Address, ConnectError> {
+impl AddressSource {
+    pub async fn resolve(&self, means: &ClientConfig, each: Duration) -> Result<Address, ConnectError> {
         match self {
-            Self::At(address) => Ok(address.clone()),
-            Self::Asking(sentinels) => sentinels.master(means, each).await,
+            Self::Fixed(address) => Ok(address.clone()),
+            Self::Sentinels(sentinels) => sentinels.query_master(means, each).await,
         }
     }
 
     /// What is shown as its address before it was found.
-    pub fn first_guess(&self) -> Address {
+    pub fn initial_address(&self) -> Address {
         match self {
-            Self::At(address) => address.clone(),
-            Self::Asking(sentinels) => sentinels.first(),
+            Self::Fixed(address) => address.clone(),
+            Self::Sentinels(sentinels) => sentinels.first_address(),
         }
     }
 }

@@ -3,9 +3,9 @@
 use redis::{Pipeline, ServerError, Value};
 
 use super::connect_error::{ConnectError, ConnectErrorKind as Kind};
-use super::connection::{Connection, closed};
-use super::means::Whom;
-use super::reply::{lacks_right, said};
+use super::connection::{Connection, closed_error};
+use super::means::Endpoint;
+use super::reply::{is_permission_error, error_text};
 use crate::redis::url::Address;
 
 /// Older ones lack what the script needs.
@@ -13,26 +13,26 @@ const VERSION_MIN: (u32, u32) = (6, 2);
 
 /// Who answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Greeting {
-    pub mode: Mode,
-    pub role: Role,
+pub(super) struct HelloReply {
+    pub mode: ServerMode,
+    pub role: ReplicationRole,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum ServerMode {
     Standalone,
     Cluster,
     Sentinel,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum ReplicationRole {
     Master,
     Replica,
 }
 
 /// Says who one is, and asks who the other is.
-pub(super) async fn greet(connection: &Connection, whom: &Whom<'_>) -> Result<Greeting, ConnectError> {
+pub(super) async fn handshake(connection: &Connection, whom: &Endpoint<'_>) -> Result<HelloReply, ConnectError> {
     let address = whom.address;
     let mut pipeline = Pipeline::new();
     if let Some(login) = whom.login {
@@ -43,20 +43,20 @@ pub(super) async fn greet(connection: &Connection, whom: &Whom<'_>) -> Result<Gr
     if whom.database > 0 {
         pipeline.cmd("SELECT").arg(whom.database);
     }
-    let replies = connection.ask(&pipeline).await.map_err(|error| closed(address, &error))?;
+    let replies = connection.send(&pipeline).await.map_err(|error| closed_error(address, &error))?;
     let mut replies = replies.into_iter();
     if whom.login.is_some()
-        && let Err(error) = judged(replies.next())
+        && let Err(error) = into_result(replies.next())
     {
-        return Err(login_refused(connection, address, &error).await);
+        return Err(login_error(connection, address, &error).await);
     }
-    let hello = match judged(replies.next()) {
+    let hello = match into_result(replies.next()) {
         Ok(hello) => hello,
-        Err(error) => return Err(hello_refused(connection, address, &error).await),
+        Err(error) => return Err(hello_error(connection, address, &error).await),
     };
     if whom.database > 0 {
-        judged(replies.next()).map_err(|error| {
-            let what = format!("there is no database {} ({})", whom.database, said(&error));
+        into_result(replies.next()).map_err(|error| {
+            let what = format!("there is no database {} ({})", whom.database, error_text(&error));
             ConnectError::new(
                 Kind::WrongKind,
                 address,
@@ -65,11 +65,11 @@ pub(super) async fn greet(connection: &Connection, whom: &Whom<'_>) -> Result<Gr
             )
         })?;
     }
-    read_hello(address, &hello)
+    parse_hello(address, &hello)
 }
 
 /// A reply, or the error that it is.
-pub(super) fn judged(reply: Option<Value>) -> Result<Value, ServerError> {
+pub(super) fn into_result(reply: Option<Value>) -> Result<Value, ServerError> {
     match reply {
         Some(Value::ServerError(error)) => Err(error),
         Some(value) => Ok(value),
@@ -78,7 +78,7 @@ pub(super) fn judged(reply: Option<Value>) -> Result<Value, ServerError> {
 }
 
 /// Text in a reply.
-pub(super) fn text(value: &Value) -> Option<&str> {
+pub(super) fn as_text(value: &Value) -> Option<&str> {
     match value {
         Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
         Value::SimpleString(text) => Some(text),
@@ -87,54 +87,54 @@ pub(super) fn text(value: &Value) -> Option<&str> {
 }
 
 /// Names and values, one after the other.
-fn read_hello(address: &Address, hello: &Value) -> Result<Greeting, ConnectError> {
+fn parse_hello(address: &Address, hello: &Value) -> Result<HelloReply, ConnectError> {
     let fields = if let Value::Array(fields) = hello { fields.as_slice() } else { &[] };
     let field = |name: &str| {
-        fields.chunks_exact(2).find(|pair| text(&pair[0]) == Some(name)).and_then(|pair| text(&pair[1]))
+        fields.chunks_exact(2).find(|pair| as_text(&pair[0]) == Some(name)).and_then(|pair| as_text(&pair[1]))
     };
     if let (Some("redis"), Some(version)) = (field("server"), field("version")) {
         check_version(address, version)?;
     }
     let mode = match field("mode") {
-        Some("cluster") => Mode::Cluster,
-        Some("sentinel") => Mode::Sentinel,
-        _ => Mode::Standalone,
+        Some("cluster") => ServerMode::Cluster,
+        Some("sentinel") => ServerMode::Sentinel,
+        _ => ServerMode::Standalone,
     };
-    let role = if let Some("replica" | "slave") = field("role") { Role::Replica } else { Role::Master };
-    Ok(Greeting { mode, role })
+    let role = if let Some("replica" | "slave") = field("role") { ReplicationRole::Replica } else { ReplicationRole::Master };
+    Ok(HelloReply { mode, role })
 }
 
 fn check_version(address: &Address, version: &str) -> Result<(), ConnectError> {
     let mut numbers = version.split('.').map_while(|number| number.parse::<u32>().ok());
     match (numbers.next(), numbers.next()) {
-        (Some(major), Some(minor)) if (major, minor) < VERSION_MIN => Err(too_old(address, version)),
+        (Some(major), Some(minor)) if (major, minor) < VERSION_MIN => Err(too_old_error(address, version)),
         _ => Ok(()),
     }
 }
 
-fn too_old(address: &Address, version: &str) -> ConnectError {
+fn too_old_error(address: &Address, version: &str) -> ConnectError {
     let (major, minor) = VERSION_MIN;
     let hint = format!("Tidegate needs Redis {major}.{minor} or later, or Valkey");
     ConnectError::new(Kind::TooOld, address, format!("Redis {version} is too old"), hint)
 }
 
-async fn login_refused(connection: &Connection, address: &Address, error: &ServerError) -> ConnectError {
+async fn login_error(connection: &Connection, address: &Address, error: &ServerError) -> ConnectError {
     let details = error.details().unwrap_or_default();
-    if details.starts_with(ONE_ARGUMENT) {
-        return too_old(address, version(connection).await.as_deref().unwrap_or("before 6.0"));
+    if details.starts_with(ONE_ARGUMENT_TEXT) {
+        return too_old_error(address, query_version(connection).await.as_deref().unwrap_or("before 6.0"));
     }
-    let denied = |hint: &str| ConnectError::new(Kind::Denied, address, said(error), hint);
-    if error.code() == "WRONGPASS" || details.starts_with(WRONG_PASSWORD) {
+    let denied = |hint: &str| ConnectError::new(Kind::AccessDenied, address, error_text(error), hint);
+    if error.code() == "WRONGPASS" || details.starts_with(WRONG_PASSWORD_TEXT) {
         return denied(
             "the user or the password is wrong; it is redis://USER:PASSWORD@HOST, and redis://:PASSWORD@HOST without a \
              user",
         );
     }
-    if NO_PASSWORD.iter().any(|text| details.starts_with(text)) {
+    if NO_PASSWORD_TEXTS.iter().any(|text| details.starts_with(text)) {
         return denied("the server has no password: leave it out of the URL, or set `requirepass` there");
     }
-    let refused = refused(address, error);
-    if HARMLESS.contains(&error.code()) || details.starts_with(NO_ROOM) {
+    let refused = refusal_error(address, error);
+    if ECHO_FREE_CODES.contains(&error.code()) || details.starts_with(MAX_CLIENTS_TEXT) {
         return refused;
     }
     // Redis repeats what a command that it does not know was called with, and so may whatever stands in front of it.
@@ -145,34 +145,34 @@ async fn login_refused(connection: &Connection, address: &Address, error: &Serve
 }
 
 /// What is said to a password of which nothing is repeated. As Redis and Valkey put it.
-const HARMLESS: [&str; 6] = ["NOAUTH", "NOPERM", "LOADING", "DENIED", "MASTERDOWN", "BUSY"];
-const NO_ROOM: &str = "max number of clients";
+const ECHO_FREE_CODES: [&str; 6] = ["NOAUTH", "NOPERM", "LOADING", "DENIED", "MASTERDOWN", "BUSY"];
+const MAX_CLIENTS_TEXT: &str = "max number of clients";
 /// Before version 6.
-const WRONG_PASSWORD: &str = "invalid password";
-const NO_PASSWORD: [&str; 2] =
+const WRONG_PASSWORD_TEXT: &str = "invalid password";
+const NO_PASSWORD_TEXTS: [&str; 2] =
     ["AUTH <password> called without any password", "Client sent AUTH, but no password is set"];
 /// Before version 6 there are no users, only a password.
-const ONE_ARGUMENT: &str = "wrong number of arguments for 'auth'";
+const ONE_ARGUMENT_TEXT: &str = "wrong number of arguments for 'auth'";
 
-async fn hello_refused(connection: &Connection, address: &Address, error: &ServerError) -> ConnectError {
-    let text = said(error);
+async fn hello_error(connection: &Connection, address: &Address, error: &ServerError) -> ConnectError {
+    let text = error_text(error);
     if error.code() == "NOAUTH" {
         let hint = "the server wants a password: redis://:PASSWORD@HOST, or redis://USER:PASSWORD@HOST";
-        return ConnectError::new(Kind::Denied, address, text, hint);
+        return ConnectError::new(Kind::AccessDenied, address, text, hint);
     }
-    if !matches!(error.code(), "ERR" | "NOPROTO") || text.contains(NO_ROOM) {
-        return refused(address, error);
+    if !matches!(error.code(), "ERR" | "NOPROTO") || text.contains(MAX_CLIENTS_TEXT) {
+        return refusal_error(address, error);
     }
     // It does not know the command, or not without arguments.
-    too_old(address, version(connection).await.as_deref().unwrap_or("(it does not say which)"))
+    too_old_error(address, query_version(connection).await.as_deref().unwrap_or("(it does not say which)"))
 }
 
 /// Which version it is, if it says.
-async fn version(connection: &Connection) -> Option<String> {
+async fn query_version(connection: &Connection) -> Option<String> {
     let mut info = Pipeline::new();
     info.cmd("INFO").arg("server");
-    let replies = connection.ask(&info).await.unwrap_or_default();
-    replies.first().and_then(|info| text_after(text(info)?, "redis_version:").map(str::to_owned))
+    let replies = connection.send(&info).await.unwrap_or_default();
+    replies.first().and_then(|info| text_after(as_text(info)?, "redis_version:").map(str::to_owned))
 }
 
 fn text_after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
@@ -180,17 +180,17 @@ fn text_after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
 }
 
 /// What a server says that does not let one in, or cannot be used for now.
-pub(super) fn refused(address: &Address, error: &ServerError) -> ConnectError {
+pub(super) fn refusal_error(address: &Address, error: &ServerError) -> ConnectError {
     let details = error.details().unwrap_or_default();
     let (kind, hint) = match error.code() {
-        _ if lacks_right(error) => (
-            Kind::Denied,
+        _ if is_permission_error(error) => (
+            Kind::AccessDenied,
             "the user may not do what Tidegate does: ACL SETUSER USER ~NAMESPACE:* +evalsha +eval +script|load +time \
              +mget +mset +exists +del +pexpireat +pexpire +zadd +zcard +zremrangebyscore +wait +cluster|slots +asking",
         ),
-        "NOAUTH" | "WRONGPASS" => (Kind::Denied, "the user or the password is wrong"),
+        "NOAUTH" | "WRONGPASS" => (Kind::AccessDenied, "the user or the password is wrong"),
         "DENIED" => (
-            Kind::Denied,
+            Kind::AccessDenied,
             "the server is in protected mode: give it a password, or bind it to an address that only you can reach",
         ),
         "LOADING" => (Kind::NotReady, "the server is reading its data from disk: wait for it to be done"),
@@ -206,10 +206,10 @@ pub(super) fn refused(address: &Address, error: &ServerError) -> ConnectError {
         "CLUSTERDOWN" => {
             (Kind::NotReady, "slots of the cluster are without a master: redis-cli --cluster check")
         }
-        "ERR" if details.contains(NO_ROOM) => {
+        "ERR" if details.contains(MAX_CLIENTS_TEXT) => {
             (Kind::NotReady, "raise the server's `maxclients`, or connect fewer")
         }
         _ => (Kind::NotReady, "see what the server's log says"),
     };
-    ConnectError::new(kind, address, said(error), hint)
+    ConnectError::new(kind, address, error_text(error), hint)
 }

@@ -5,36 +5,36 @@ use std::time::Duration;
 
 /// A span that a pause is drawn from.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Between {
-    pub least: Duration,
-    pub most: Duration,
+pub(super) struct JitterRange {
+    pub min: Duration,
+    pub max: Duration,
 }
 
-impl Between {
-    pub const fn millis(range: std::ops::RangeInclusive<u64>) -> Self {
-        Self { least: Duration::from_millis(*range.start()), most: Duration::from_millis(*range.end()) }
+impl JitterRange {
+    pub const fn from_millis(range: std::ops::RangeInclusive<u64>) -> Self {
+        Self { min: Duration::from_millis(*range.start()), max: Duration::from_millis(*range.end()) }
     }
 
-    pub fn draw(self) -> Duration {
-        let spread_ms = u64::try_from(self.most.saturating_sub(self.least).as_millis()).unwrap_or(u64::MAX);
-        self.least + Duration::from_millis(draw() % spread_ms.saturating_add(1))
+    pub fn pick(self) -> Duration {
+        let spread_ms = u64::try_from(self.max.saturating_sub(self.min).as_millis()).unwrap_or(u64::MAX);
+        self.min + Duration::from_millis(random_u64() % spread_ms.saturating_add(1))
     }
 }
 
 /// Some number. Whoever makes a hasher for a map gets it from the operating system; nothing here has to be a secret.
-pub(super) fn draw() -> u64 {
+pub(super) fn random_u64() -> u64 {
     RandomState::new().hash_one(())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Between;
+    use super::JitterRange;
 
     #[test]
-    fn pauses_differ_and_stay_in_their_span() {
-        let span = Between::millis(300..=900);
-        let drawn: Vec<_> = (0..100).map(|_| span.draw()).collect();
-        assert!(drawn.iter().all(|pause| (span.least..=span.most).contains(pause)));
+    fn pauses_differ_and_stay_in_range() {
+        let span = JitterRange::from_millis(300..=900);
+        let drawn: Vec<_> = (0..100).map(|_| span.pick()).collect();
+        assert!(drawn.iter().all(|pause| (span.min..=span.max).contains(pause)));
         assert!(drawn.iter().any(|pause| *pause != drawn[0]));
     }
 }

@@ -4,30 +4,30 @@ use redis::{ErrorKind, PushInfo, PushKind, RedisError, Value};
 
 use super::connection::Connection;
 use super::{ServerId, Servers};
-use crate::redis::order::KeyName;
+use crate::redis::plan::KeyName;
 
 /// A connection that hears what is published.
-pub(in crate::redis) struct Listener {
+pub(in crate::redis) struct SubscriberConnection {
     connection: Connection,
 }
 
 /// Why nothing is heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::redis) enum ListenError {
+pub(in crate::redis) enum SubscribeError {
     /// There is no connection, or it broke.
     Broken,
     /// This user may not subscribe.
-    Refused,
+    Forbidden,
 }
 
 impl Servers {
     /// A connection to a server that hears messages. `on_message` gets the channel of each.
-    pub async fn listen(
+    pub async fn open_subscriber(
         &self,
         server: ServerId,
         on_message: impl Fn(&[u8]) + Send + Sync + 'static,
-    ) -> Result<Listener, ListenError> {
-        let server = self.server(server).ok_or(ListenError::Broken)?;
+    ) -> Result<SubscriberConnection, SubscribeError> {
+        let server = self.server(server).ok_or(SubscribeError::Broken)?;
         let address = server.address();
         let on_push = move |push: PushInfo| -> Result<(), ()> {
             if let (PushKind::Message, Some(Value::BulkString(channel))) = (push.kind, push.data.first()) {
@@ -35,19 +35,19 @@ impl Servers {
             }
             Ok(())
         };
-        let whom = self.means.server(&address);
-        let connection = Connection::open_listening(&self.means, &whom, on_push);
-        connection.await.map(|connection| Listener { connection }).map_err(|_| ListenError::Broken)
+        let whom = self.config.endpoint(&address);
+        let connection = Connection::open_subscriber(&self.config, &whom, on_push);
+        connection.await.map(|connection| SubscriberConnection { connection }).map_err(|_| SubscribeError::Broken)
     }
 }
 
-impl Listener {
-    pub async fn subscribe(&self, channels: &[KeyName]) -> Result<(), ListenError> {
-        self.connection.subscribe(&names(channels)).await.map_err(|error| listen_error(&error))
+impl SubscriberConnection {
+    pub async fn subscribe(&self, channels: &[KeyName]) -> Result<(), SubscribeError> {
+        self.connection.subscribe(&as_slices(channels)).await.map_err(|error| subscribe_error(&error))
     }
 
-    pub async fn unsubscribe(&self, channels: &[KeyName]) -> Result<(), ListenError> {
-        self.connection.unsubscribe(&names(channels)).await.map_err(|error| listen_error(&error))
+    pub async fn unsubscribe(&self, channels: &[KeyName]) -> Result<(), SubscribeError> {
+        self.connection.unsubscribe(&as_slices(channels)).await.map_err(|error| subscribe_error(&error))
     }
 
     pub async fn until_broken(&self) {
@@ -55,13 +55,13 @@ impl Listener {
     }
 }
 
-fn names(channels: &[KeyName]) -> Vec<&[u8]> {
+fn as_slices(channels: &[KeyName]) -> Vec<&[u8]> {
     channels.iter().map(KeyName::as_slice).collect()
 }
 
-fn listen_error(error: &RedisError) -> ListenError {
+fn subscribe_error(error: &RedisError) -> SubscribeError {
     match error.kind() {
-        ErrorKind::Server(_) | ErrorKind::Extension => ListenError::Refused,
-        _ => ListenError::Broken,
+        ErrorKind::Server(_) | ErrorKind::Extension => SubscribeError::Forbidden,
+        _ => SubscribeError::Broken,
     }
 }

@@ -8,17 +8,17 @@ use ring::digest;
 
 use super::connect_error::ConnectError;
 use super::event::{EventHook, StoreEvent};
-use super::stats::Counters;
+use super::stats::ServerCounters;
 use super::tls::Tls;
 use crate::redis::RedisSettings;
 use crate::redis::url::{Address, Encryption, Login};
 
 /// What shows whether a server can be used.
-pub(super) const PROBE: &str = include_str!("../lua/probe.lua");
+pub(super) const PROBE_SCRIPT: &str = include_str!("../lua/probe.lua");
 
 /// What all servers of a store have in common: who one is to them, what is loaded into them, how long they have, and who
 /// is told of what happens.
-pub(super) struct Means {
+pub(super) struct ClientConfig {
     pub login: Option<Login>,
     pub database: u16,
     pub tls: Option<Tls>,
@@ -27,8 +27,8 @@ pub(super) struct Means {
     pub wait_replicas: Option<NonZeroU32>,
     pub scripts: Box<[Script]>,
     pub probe: Script,
-    pub total: Counters,
-    pub waited_short: AtomicU64,
+    pub total_counters: ServerCounters,
+    pub replicas_short: AtomicU64,
     hook: Option<EventHook>,
 }
 
@@ -39,13 +39,13 @@ pub(super) struct Script {
 }
 
 /// Whom one connects to, and as whom.
-pub(super) struct Whom<'a> {
+pub(super) struct Endpoint<'a> {
     pub address: &'a Address,
     pub login: Option<&'a Login>,
     pub database: u16,
 }
 
-impl Means {
+impl ClientConfig {
     pub fn new(settings: &RedisSettings, scripts: &[&'static str]) -> Result<Self, ConnectError> {
         let tls = match settings.url.encryption {
             Encryption::Plain => None,
@@ -59,21 +59,21 @@ impl Means {
             timeout: settings.timeout,
             wait_replicas: settings.wait_replicas,
             scripts: scripts.iter().map(|&text| Script::new(text)).collect(),
-            probe: Script::new(PROBE),
-            total: Counters::default(),
-            waited_short: AtomicU64::new(0),
+            probe: Script::new(PROBE_SCRIPT),
+            total_counters: ServerCounters::default(),
+            replicas_short: AtomicU64::new(0),
             hook: settings.on_event.clone(),
         })
     }
 
     /// One of the servers that hold keys.
-    pub fn server<'a>(&'a self, address: &'a Address) -> Whom<'a> {
-        Whom { address, login: self.login.as_ref(), database: self.database }
+    pub fn endpoint<'a>(&'a self, address: &'a Address) -> Endpoint<'a> {
+        Endpoint { address, login: self.login.as_ref(), database: self.database }
     }
 
-    pub fn tell(&self, event: StoreEvent) {
+    pub fn emit(&self, event: StoreEvent) {
         if let Some(hook) = &self.hook {
-            hook.tell(event);
+            hook.call(event);
         }
     }
 }

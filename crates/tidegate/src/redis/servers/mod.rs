@@ -44,35 +44,35 @@ use std::sync::atomic::Ordering::Relaxed;
 use tidegate_core::Timestamp;
 
 use super::RedisSettings;
-use super::url::Shape;
+use super::url::Deployment;
 use cluster::Cluster;
-use finder::Finder;
-use keeper::Kept;
-use means::Means;
-use probe::Patience;
+use finder::AddressSource;
+use keeper::ManagedServer;
+use means::ClientConfig;
+use probe::ConnectTimeouts;
 use ring::Ring;
 use sentinel::Sentinels;
-use server::{Part, Server};
-use task::Task;
+use server::{Membership, Server};
+use task::AbortOnDrop;
 
 pub use connect_error::{ConnectError, ConnectErrorKind};
 pub use event::{EventHook, StoreEvent};
-pub(super) use listening::{ListenError, Listener};
-pub(super) use place::{Place, ServerId};
-pub(super) use sent::{SendError, Sent};
+pub(super) use listening::{SubscribeError, SubscriberConnection};
+pub(super) use place::{KeyLocation, ServerId};
+pub(super) use sent::{SendError, SlotCommand};
 pub use stats::{BreakerState, ServerCounts, ServerStats, ServersStats};
 
 /// All servers of the store.
 pub(super) struct Servers {
-    means: Arc<Means>,
-    layout: Layout,
+    config: Arc<ClientConfig>,
+    topology: Topology,
 }
 
 /// How they belong together.
-enum Layout {
-    One(Kept),
+enum Topology {
+    Single(ManagedServer),
     Ring(Ring),
-    Cluster { cluster: Arc<Cluster>, _refreshing: Task },
+    Cluster { cluster: Arc<Cluster>, _refresh_task: AbortOnDrop },
 }
 
 impl Servers {
@@ -82,26 +82,26 @@ impl Servers {
         settings: &RedisSettings,
         scripts: &[&'static str],
     ) -> Result<Arc<Self>, ConnectError> {
-        let means = Arc::new(Means::new(settings, scripts)?);
-        let alone = |finder| Server::new(means.clone(), finder, Part::Alone);
+        let means = Arc::new(ClientConfig::new(settings, scripts)?);
+        let alone = |finder| Server::new(means.clone(), finder, Membership::Standalone);
         let addresses = settings.url.addresses.clone();
-        let layout = match &settings.url.shape {
-            Shape::Single => Layout::one(alone(Finder::At(settings.url.first().clone()))).await?,
-            Shape::Sentinel { master, login } => {
+        let layout = match &settings.url.deployment {
+            Deployment::Single => Topology::connect_single(alone(AddressSource::Fixed(settings.url.first_address().clone()))).await?,
+            Deployment::Sentinel { master, login } => {
                 let sentinels = Sentinels::new(addresses, master.clone(), login.clone());
-                Layout::one(alone(Finder::Asking(sentinels))).await?
+                Topology::connect_single(alone(AddressSource::Sentinels(sentinels))).await?
             }
-            Shape::Ring => {
-                let members = addresses.into_iter().map(|at| alone(Finder::At(at))).collect();
-                Layout::Ring(Ring::new(keeper::start(members).await?))
+            Deployment::Ring => {
+                let members = addresses.into_iter().map(|at| alone(AddressSource::Fixed(at))).collect();
+                Topology::Ring(Ring::new(keeper::connect_all(members).await?))
             }
-            Shape::Cluster => {
+            Deployment::Cluster => {
                 let cluster = cluster::connect(means.clone(), addresses).await?;
-                let _refreshing = Task::spawn(cluster::keep_refreshing(cluster.clone()));
-                Layout::Cluster { cluster, _refreshing }
+                let _refreshing = AbortOnDrop::spawn(cluster::refresh_loop(cluster.clone()));
+                Topology::Cluster { cluster, _refresh_task: _refreshing }
             }
         };
-        Ok(Arc::new(Self { means, layout }))
+        Ok(Arc::new(Self { config: means, topology: layout }))
     }
 
     /// Connects in the background, again and again until it works. Until then what is sent is answered
@@ -110,48 +110,48 @@ impl Servers {
         settings: &RedisSettings,
         scripts: &[&'static str],
     ) -> Result<Arc<Self>, ConnectError> {
-        let means = Arc::new(Means::new(settings, scripts)?);
+        let means = Arc::new(ClientConfig::new(settings, scripts)?);
         let away = |finder| {
-            let server = Server::new(means.clone(), finder, Part::Alone);
-            server.start_away();
-            Kept::new(server)
+            let server = Server::new(means.clone(), finder, Membership::Standalone);
+            server.start_open();
+            ManagedServer::new(server)
         };
         let addresses = settings.url.addresses.clone();
-        let layout = match &settings.url.shape {
-            Shape::Single => Layout::One(away(Finder::At(settings.url.first().clone()))),
-            Shape::Sentinel { master, login } => {
+        let layout = match &settings.url.deployment {
+            Deployment::Single => Topology::Single(away(AddressSource::Fixed(settings.url.first_address().clone()))),
+            Deployment::Sentinel { master, login } => {
                 let sentinels = Sentinels::new(addresses, master.clone(), login.clone());
-                Layout::One(away(Finder::Asking(sentinels)))
+                Topology::Single(away(AddressSource::Sentinels(sentinels)))
             }
-            Shape::Ring => {
-                Layout::Ring(Ring::new(addresses.into_iter().map(|at| away(Finder::At(at))).collect()))
+            Deployment::Ring => {
+                Topology::Ring(Ring::new(addresses.into_iter().map(|at| away(AddressSource::Fixed(at))).collect()))
             }
-            Shape::Cluster => {
-                let cluster = cluster::unconnected(means.clone(), addresses);
-                let _refreshing = Task::spawn(cluster::find_and_keep_refreshing(cluster.clone()));
-                Layout::Cluster { cluster, _refreshing }
+            Deployment::Cluster => {
+                let cluster = cluster::new_unconnected(means.clone(), addresses);
+                let _refreshing = AbortOnDrop::spawn(cluster::discover_then_refresh(cluster.clone()));
+                Topology::Cluster { cluster, _refresh_task: _refreshing }
             }
         };
-        Ok(Arc::new(Self { means, layout }))
+        Ok(Arc::new(Self { config: means, topology: layout }))
     }
 
     /// What the script at this place of those given to [`connect`](Self::connect) is called by.
     pub fn sha(&self, script: usize) -> &str {
-        self.means.scripts.get(script).map_or("", |script| script.sha())
+        self.config.scripts.get(script).map_or("", |script| script.sha())
     }
 
     /// Where the keys of this hash tag are. It waits for nothing.
-    pub fn place(&self, tag: &[u8]) -> Place {
-        match &self.layout {
-            Layout::One(_) => Place { server: ServerId::FIRST, slot: 0 },
-            Layout::Ring(ring) => Place { server: ring.place(tag), slot: 0 },
-            Layout::Cluster { cluster, .. } => cluster.place(tag),
+    pub fn locate(&self, tag: &[u8]) -> KeyLocation {
+        match &self.topology {
+            Topology::Single(_) => KeyLocation { server: ServerId::FIRST, slot: 0 },
+            Topology::Ring(ring) => KeyLocation { server: ring.locate(tag), slot: 0 },
+            Topology::Cluster { cluster, .. } => cluster.locate(tag),
         }
     }
 
     /// Sends commands as one pipeline and gives their replies, in order, within [`RedisSettings::timeout`]. A script is
     /// loaded again where it was lost, and redirects of a cluster are followed. What may have been run is never sent again.
-    pub async fn send(&self, server: ServerId, round: Vec<Sent>) -> Vec<Result<redis::Value, SendError>> {
+    pub async fn send(&self, server: ServerId, round: Vec<SlotCommand>) -> Vec<Result<redis::Value, SendError>> {
         match self.server(server) {
             _ if round.is_empty() => Vec::new(),
             Some(server) => sending::send(self, server, round).await,
@@ -160,55 +160,55 @@ impl Servers {
     }
 
     fn server(&self, server: ServerId) -> Option<Arc<Server>> {
-        match &self.layout {
-            Layout::One(kept) => Some(kept.server.clone()),
-            Layout::Ring(ring) => ring.server(server).cloned(),
-            Layout::Cluster { cluster, .. } => cluster.server(server),
+        match &self.topology {
+            Topology::Single(kept) => Some(kept.server.clone()),
+            Topology::Ring(ring) => ring.server(server).cloned(),
+            Topology::Cluster { cluster, .. } => cluster.server(server),
         }
     }
 
     /// Starts the periodic work that is due.
     pub fn tick(&self, now: Timestamp) {
-        match &self.layout {
-            Layout::One(kept) => {
-                if let Finder::Asking(sentinels) = &kept.server.finder {
+        match &self.topology {
+            Topology::Single(kept) => {
+                if let AddressSource::Sentinels(sentinels) = &kept.server.address_source {
                     sentinels.tick(now);
                 }
             }
-            Layout::Ring(_) => {}
-            Layout::Cluster { cluster, .. } => cluster.tick(now),
+            Topology::Ring(_) => {}
+            Topology::Cluster { cluster, .. } => cluster.tick(now),
         }
     }
 
     /// What was counted.
     pub fn stats(&self) -> ServersStats {
-        let (servers, moved_to_next) = match &self.layout {
-            Layout::One(kept) => (vec![kept.server.stats()], 0),
-            Layout::Ring(ring) => {
-                (ring.servers().map(Server::stats).collect(), ring.moved_to_next.load(Relaxed))
+        let (servers, moved_to_next) = match &self.topology {
+            Topology::Single(kept) => (vec![kept.server.stats()], 0),
+            Topology::Ring(ring) => {
+                (ring.servers().map(Server::stats).collect(), ring.moved_keys.load(Relaxed))
             }
-            Layout::Cluster { cluster, .. } => (cluster.stats(), 0),
+            Topology::Cluster { cluster, .. } => (cluster.stats(), 0),
         };
         ServersStats {
             servers,
-            total: self.means.total.snapshot(),
-            moved_to_next,
-            waited_short: self.means.waited_short.load(Relaxed),
+            total: self.config.total_counters.snapshot(),
+            ring_moved: moved_to_next,
+            replicas_short: self.config.replicas_short.load(Relaxed),
         }
     }
 
-    fn means(&self) -> &Means {
-        &self.means
+    fn config(&self) -> &ClientConfig {
+        &self.config
     }
 
     fn cluster(&self) -> Option<&Cluster> {
-        if let Layout::Cluster { cluster, .. } = &self.layout { Some(cluster) } else { None }
+        if let Topology::Cluster { cluster, .. } = &self.topology { Some(cluster) } else { None }
     }
 }
 
-impl Layout {
-    async fn one(server: Arc<Server>) -> Result<Self, ConnectError> {
-        server.connect(Patience::AtStart).await?;
-        Ok(Self::One(Kept::new(server)))
+impl Topology {
+    async fn connect_single(server: Arc<Server>) -> Result<Self, ConnectError> {
+        server.connect(ConnectTimeouts::Startup).await?;
+        Ok(Self::Single(ManagedServer::new(server)))
     }
 }

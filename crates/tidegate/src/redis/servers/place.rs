@@ -10,7 +10,7 @@ pub(in crate::redis) struct ServerId(u16);
 
 /// Where the keys of a hash tag are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(in crate::redis) struct Place {
+pub(in crate::redis) struct KeyLocation {
     pub server: ServerId,
     /// The slot in Redis Cluster, else 0. A script's keys have to share it.
     pub slot: u16,
@@ -20,7 +20,7 @@ impl ServerId {
     pub(in crate::redis) const FIRST: Self = Self(0);
 
     /// None if it is beyond [`SERVERS_MAX`].
-    pub(super) fn at(index: usize) -> Option<Self> {
+    pub(super) fn from_index(index: usize) -> Option<Self> {
         (index < SERVERS_MAX).then(|| u16::try_from(index).ok().map(Self)).flatten()
     }
 

@@ -5,15 +5,15 @@ use redis::{ServerError, ServerErrorKind, Value};
 use crate::redis::url::Address;
 
 /// The most that is repeated of what a server says.
-const SAID_BYTES_MAX: usize = 200;
+const ERROR_TEXT_BYTES_MAX: usize = 200;
 
 /// What stops a script and would stop any other, where it is not said by the code of the error.
-const OF_THE_SERVER: [&str; 3] = ["-OOM ", "-MISCONF ", "-NOREPLICAS "];
+const SERVER_WIDE_ERRORS: [&str; 3] = ["-OOM ", "-MISCONF ", "-NOREPLICAS "];
 /// That the user lacks a right which a script needs, as versions of Redis, and Valkey, put it.
-const WITHOUT_RIGHT: [&str; 3] = ["-NOPERM ", "user executing the script can't", "ACL failure in script"];
+const PERMISSION_ERRORS: [&str; 3] = ["-NOPERM ", "user executing the script can't", "ACL failure in script"];
 
 /// What a reply means.
-pub(super) enum Reply {
+pub(super) enum CommandReply {
     Done(Value),
     /// It was not run: the server does not have the script.
     NoScript,
@@ -24,7 +24,7 @@ pub(super) enum Reply {
     /// It was not run: the slot is on its way to another owner, and some of its keys are here and some there.
     TryAgain(Box<str>),
     /// It was not run.
-    Refused(Refusal),
+    Refused(CommandRefusal),
 }
 
 /// Where to go instead.
@@ -36,13 +36,13 @@ pub(super) struct Redirect {
 }
 
 /// What the server said, and what that concerns.
-pub(super) struct Refusal {
+pub(super) struct CommandRefusal {
     pub text: Box<str>,
-    pub concerns: Concerns,
+    pub scope: RefusalScope,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Concerns {
+pub(super) enum RefusalScope {
     /// This command only.
     Command,
     /// A slot that nobody has.
@@ -53,33 +53,33 @@ pub(super) enum Concerns {
     Master,
 }
 
-impl Reply {
-    pub fn of(value: Value) -> Self {
+impl CommandReply {
+    pub fn from_value(value: Value) -> Self {
         let Value::ServerError(error) = value else { return Self::Done(value) };
-        let text = said(&error);
+        let text = error_text(&error);
         match error.kind() {
             Some(ServerErrorKind::NoScript) => Self::NoScript,
             Some(ServerErrorKind::TryAgain) => Self::TryAgain(text),
-            Some(kind @ (ServerErrorKind::Moved | ServerErrorKind::Ask)) => match Redirect::read(&error) {
+            Some(kind @ (ServerErrorKind::Moved | ServerErrorKind::Ask)) => match Redirect::parse(&error) {
                 Some(to) if kind == ServerErrorKind::Moved => Self::Moved(to),
                 Some(to) => Self::Ask(to),
-                None => Self::Refused(Refusal { text, concerns: Concerns::Command }),
+                None => Self::Refused(CommandRefusal { text, scope: RefusalScope::Command }),
             },
-            _ => Self::Refused(Refusal { concerns: Concerns::of(&error), text }),
+            _ => Self::Refused(CommandRefusal { scope: RefusalScope::from_error(&error), text }),
         }
     }
 }
 
 impl Redirect {
     /// From `3999 127.0.0.1:6381`. The host is empty if the server does not know its own.
-    fn read(error: &ServerError) -> Option<Self> {
+    fn parse(error: &ServerError) -> Option<Self> {
         let target = error.details()?.split_ascii_whitespace().nth(1)?;
         let (host, port) = target.rsplit_once(':')?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
         Some(Self {
             host: (!host.is_empty() && host != "?").then(|| host.to_ascii_lowercase().into()),
             port: port.parse().ok().filter(|&port| port > 0)?,
-            text: said(error),
+            text: error_text(error),
         })
     }
 
@@ -88,8 +88,8 @@ impl Redirect {
     }
 }
 
-impl Concerns {
-    pub fn of(error: &ServerError) -> Self {
+impl RefusalScope {
+    pub fn from_error(error: &ServerError) -> Self {
         match error.code() {
             "READONLY" => Self::Master,
             "CLUSTERDOWN" if error.details().is_some_and(|text| text.contains("slot not served")) => {
@@ -102,7 +102,7 @@ impl Concerns {
                 let within = error.details().unwrap_or_default();
                 if within.contains("-READONLY ") {
                     Self::Master
-                } else if lacks_right(error) || OF_THE_SERVER.iter().any(|code| within.contains(code)) {
+                } else if is_permission_error(error) || SERVER_WIDE_ERRORS.iter().any(|code| within.contains(code)) {
                     Self::Server
                 } else {
                     Self::Command
@@ -114,13 +114,13 @@ impl Concerns {
 }
 
 /// Whether it is refused because of who one is.
-pub(super) fn lacks_right(error: &ServerError) -> bool {
+pub(super) fn is_permission_error(error: &ServerError) -> bool {
     let within = error.details().unwrap_or_default();
-    error.code() == "NOPERM" || WITHOUT_RIGHT.iter().any(|text| within.contains(text))
+    error.code() == "NOPERM" || PERMISSION_ERRORS.iter().any(|text| within.contains(text))
 }
 
 /// What the server said, on one line of bounded length.
-pub(super) fn said(error: &ServerError) -> Box<str> {
+pub(super) fn error_text(error: &ServerError) -> Box<str> {
     let text = match error.details() {
         Some(details) => format!("{} {details}", error.code()),
         None => error.code().to_owned(),
@@ -129,7 +129,7 @@ pub(super) fn said(error: &ServerError) -> Box<str> {
         .map(|c| if c.is_control() { ' ' } else { c })
         .scan(0, |bytes, c| {
             *bytes += c.len_utf8();
-            (*bytes <= SAID_BYTES_MAX).then_some(c)
+            (*bytes <= ERROR_TEXT_BYTES_MAX).then_some(c)
         })
         .collect::<String>()
         .into()
@@ -139,34 +139,34 @@ pub(super) fn said(error: &ServerError) -> Box<str> {
 mod tests {
     use redis::{Value, parse_redis_value};
 
-    use super::{Address, Concerns, Reply, SAID_BYTES_MAX};
+    use super::{Address, RefusalScope, CommandReply, ERROR_TEXT_BYTES_MAX};
 
-    fn reply(line: &str) -> Reply {
-        Reply::of(parse_redis_value(format!("{line}\r\n").as_bytes()).expect("a reply"))
+    fn parse_reply(line: &str) -> CommandReply {
+        CommandReply::from_value(parse_redis_value(format!("{line}\r\n").as_bytes()).expect("a reply"))
     }
 
-    fn concerns(line: &str) -> Concerns {
-        let Reply::Refused(refusal) = reply(line) else { panic!("{line}") };
-        refusal.concerns
+    fn refusal_scope(line: &str) -> RefusalScope {
+        let CommandReply::Refused(refusal) = parse_reply(line) else { panic!("{line}") };
+        refusal.scope
     }
 
     #[test]
-    fn what_a_refusal_concerns() {
-        assert_eq!(concerns("-LOADING Redis is loading the dataset in memory"), Concerns::Server);
-        assert_eq!(concerns("-CLUSTERDOWN The cluster is down"), Concerns::Server);
-        assert_eq!(concerns("-CLUSTERDOWN Hash slot not served"), Concerns::Slot);
-        assert_eq!(concerns("-READONLY You can't write against a read only replica."), Concerns::Master);
-        assert_eq!(concerns("-WRONGTYPE Operation against a key"), Concerns::Command);
-        assert_eq!(concerns("-ERR value is not an integer or out of range"), Concerns::Command);
+    fn a_refusal_has_a_scope() {
+        assert_eq!(refusal_scope("-LOADING Redis is loading the dataset in memory"), RefusalScope::Server);
+        assert_eq!(refusal_scope("-CLUSTERDOWN The cluster is down"), RefusalScope::Server);
+        assert_eq!(refusal_scope("-CLUSTERDOWN Hash slot not served"), RefusalScope::Slot);
+        assert_eq!(refusal_scope("-READONLY You can't write against a read only replica."), RefusalScope::Master);
+        assert_eq!(refusal_scope("-WRONGTYPE Operation against a key"), RefusalScope::Command);
+        assert_eq!(refusal_scope("-ERR value is not an integer or out of range"), RefusalScope::Command);
         // As Redis 6.2 puts it.
         let within = "-ERR Error running script (call to f_9c): @user_script:1: @user_script: 1: ";
-        assert_eq!(concerns(&format!("{within}-READONLY You can't write")), Concerns::Master);
-        assert_eq!(concerns(&format!("{within}-OOM command not allowed")), Concerns::Server);
-        assert_eq!(concerns(&format!("{within}WRONGTYPE Operation")), Concerns::Command);
+        assert_eq!(refusal_scope(&format!("{within}-READONLY You can't write")), RefusalScope::Master);
+        assert_eq!(refusal_scope(&format!("{within}-OOM command not allowed")), RefusalScope::Server);
+        assert_eq!(refusal_scope(&format!("{within}WRONGTYPE Operation")), RefusalScope::Command);
     }
 
     #[test]
-    fn where_a_redirect_leads() {
+    fn redirects_are_parsed() {
         let asked = Address { host: "asked".into(), port: 1 };
         for (line, host, port) in [
             ("-MOVED 3999 127.0.0.1:6381", "127.0.0.1", 6381),
@@ -175,23 +175,23 @@ mod tests {
             ("-MOVED 3999 [::1]:6381", "::1", 6381),
             ("-MOVED 3999 :6381", "asked", 6381),
         ] {
-            let Reply::Moved(to) = reply(line) else { panic!("{line}") };
+            let CommandReply::Moved(to) = parse_reply(line) else { panic!("{line}") };
             assert_eq!(to.address(&asked), Address { host: host.into(), port }, "{line}");
         }
-        assert!(matches!(reply("-ASK 7 127.0.0.1:6381"), Reply::Ask(_)));
+        assert!(matches!(parse_reply("-ASK 7 127.0.0.1:6381"), CommandReply::Ask(_)));
         for line in
             ["-MOVED", "-MOVED 1", "-MOVED 1 host", "-MOVED 1 host:0", "-MOVED 1 host:x", "-ASK 1 h:70000"]
         {
-            assert_eq!(concerns(line), Concerns::Command, "{line}");
+            assert_eq!(refusal_scope(line), RefusalScope::Command, "{line}");
         }
     }
 
     #[test]
-    fn what_is_repeated_is_bounded_and_on_one_line() {
-        let Reply::Refused(refusal) = reply(&format!("-ERR a\tb{}", "\u{e9}".repeat(5000))) else { panic!() };
-        assert!(refusal.text.len() <= SAID_BYTES_MAX && refusal.text.starts_with("ERR a b\u{e9}"));
-        assert!(matches!(reply("+OK"), Reply::Done(Value::Okay)));
-        assert!(matches!(reply("-NOSCRIPT No matching script."), Reply::NoScript));
-        assert!(matches!(reply("-TRYAGAIN Multiple keys"), Reply::TryAgain(_)));
+    fn error_text_is_bounded_and_on_one_line() {
+        let CommandReply::Refused(refusal) = parse_reply(&format!("-ERR a\tb{}", "\u{e9}".repeat(5000))) else { panic!() };
+        assert!(refusal.text.len() <= ERROR_TEXT_BYTES_MAX && refusal.text.starts_with("ERR a b\u{e9}"));
+        assert!(matches!(parse_reply("+OK"), CommandReply::Done(Value::Okay)));
+        assert!(matches!(parse_reply("-NOSCRIPT No matching script."), CommandReply::NoScript));
+        assert!(matches!(parse_reply("-TRYAGAIN Multiple keys"), CommandReply::TryAgain(_)));
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use siphasher::sip::SipHasher13;
 
-use super::keeper::Kept;
+use super::keeper::ManagedServer;
 use super::place::ServerId;
 use super::server::Server;
 use super::stats::BreakerState;
@@ -22,52 +22,52 @@ const RING_KEY: (u64, u64) = (0x7469_6465_6761_7465, 0x7265_6469_732b_7269);
 pub(super) struct Ring {
     members: Vec<Member>,
     /// How many keys were placed at another member than the first, because that one is away.
-    pub moved_to_next: AtomicU64,
+    pub moved_keys: AtomicU64,
 }
 
 struct Member {
-    kept: Kept,
-    number: u64,
+    managed: ManagedServer,
+    address_hash: u64,
 }
 
 impl Ring {
-    pub fn new(members: Vec<Kept>) -> Self {
+    pub fn new(members: Vec<ManagedServer>) -> Self {
         let members = members
             .into_iter()
-            .map(|kept| Member { number: number_of(&kept.server.address()), kept })
+            .map(|kept| Member { address_hash: member_hash(&kept.server.address()), managed: kept })
             .collect();
-        Self { members, moved_to_next: AtomicU64::new(0) }
+        Self { members, moved_keys: AtomicU64::new(0) }
     }
 
     /// The first in the order of this tag that is not away; if all are, the first.
-    pub fn place(&self, tag: &[u8]) -> ServerId {
+    pub fn locate(&self, tag: &[u8]) -> ServerId {
         let tag = hash(tag);
         let (mut first, mut first_there) = ((0, 0), None);
         for (index, member) in self.members.iter().enumerate() {
-            let drawn = (drawn(member.number, tag), index);
+            let drawn = (rendezvous_score(member.address_hash, tag), index);
             first = first.max(drawn);
-            if member.kept.server.breaker.state() == BreakerState::Closed {
+            if member.managed.server.breaker.state() == BreakerState::Closed {
                 first_there = first_there.max(Some(drawn));
             }
         }
         let there = first_there.unwrap_or(first);
         if there != first {
-            self.moved_to_next.fetch_add(1, Relaxed);
+            self.moved_keys.fetch_add(1, Relaxed);
         }
-        ServerId::at(there.1).unwrap_or(ServerId::FIRST)
+        ServerId::from_index(there.1).unwrap_or(ServerId::FIRST)
     }
 
     pub fn server(&self, id: ServerId) -> Option<&std::sync::Arc<Server>> {
-        self.members.get(id.index()).map(|member| &member.kept.server)
+        self.members.get(id.index()).map(|member| &member.managed.server)
     }
 
     pub fn servers(&self) -> impl Iterator<Item = &Server> {
-        self.members.iter().map(|member| &*member.kept.server)
+        self.members.iter().map(|member| &*member.managed.server)
     }
 }
 
 /// What a member is known by, wherever it stands in the URL.
-fn number_of(address: &Address) -> u64 {
+fn member_hash(address: &Address) -> u64 {
     hash(address.to_string().as_bytes())
 }
 
@@ -79,7 +79,7 @@ fn hash(bytes: &[u8]) -> u64 {
 
 /// What a member draws for a tag. Both are well mixed already; this makes every bit of either matter to all of it
 /// (the finalizer of MurmurHash3).
-fn drawn(member: u64, tag: u64) -> u64 {
+fn rendezvous_score(member: u64, tag: u64) -> u64 {
     let mut mixed = member ^ tag.rotate_left(32);
     for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
         mixed = (mixed ^ (mixed >> 33)).wrapping_mul(factor);
@@ -89,14 +89,14 @@ fn drawn(member: u64, tag: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{drawn, hash};
+    use super::{rendezvous_score, hash};
 
     const TAGS: usize = 30_000;
 
     fn owners(members: usize) -> Vec<usize> {
         let numbers: Vec<_> =
             (0..members).map(|member| hash(format!("10.0.0.{member}:6379").as_bytes())).collect();
-        let owner = |tag: u64| (0..members).max_by_key(|&member| drawn(numbers[member], tag)).expect("some");
+        let owner = |tag: u64| (0..members).max_by_key(|&member| rendezvous_score(numbers[member], tag)).expect("some");
         (0..TAGS).map(|tag| owner(hash(format!("user:{tag}").as_bytes()))).collect()
     }
 
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn where_keys_are_never_changes() {
+    fn key_locations_never_change() {
         // Fixed by hand: a process of another version has to find the same.
         let first: Vec<_> = owners(5).into_iter().take(12).collect();
         assert_eq!(first, [3, 4, 2, 0, 2, 0, 1, 0, 4, 4, 0, 0]);

@@ -9,9 +9,9 @@ use redis::{Cmd, Value};
 use tokio::time::{Instant, sleep_until};
 
 use super::Servers;
-use super::batch::{Batch, Form, Item};
-use super::reply::{Redirect, Reply};
-use super::sent::{SendError, Sent};
+use super::batch::{ServerPipeline, PipelineMode, PipelineItem};
+use super::reply::{Redirect, CommandReply};
+use super::sent::{SendError, SlotCommand};
 use super::server::Server;
 
 /// How often a command may be sent on, or again: from one who has not heard of a change to one who has, and to one who has
@@ -20,27 +20,27 @@ const ATTEMPTS_MAX: u32 = 8;
 /// Before a command is sent again for a slot that is partly here and partly there. It doubles each time.
 const TRY_AGAIN_PAUSE: Duration = Duration::from_micros(500);
 
-type Answer = Result<Value, SendError>;
+type CommandResult = Result<Value, SendError>;
 
 /// Sends commands to a server, and on to where it says that they belong.
-pub(super) async fn send(servers: &Servers, server: Arc<Server>, round: Vec<Sent>) -> Vec<Answer> {
-    let deadline = Instant::now() + servers.means().timeout;
-    let mut answers: Vec<Answer> = round.iter().map(|_| Err(SendError::Away)).collect();
+pub(super) async fn send(servers: &Servers, server: Arc<Server>, round: Vec<SlotCommand>) -> Vec<CommandResult> {
+    let deadline = Instant::now() + servers.config().timeout;
+    let mut answers: Vec<CommandResult> = round.iter().map(|_| Err(SendError::Away)).collect();
     let commands =
-        round.into_iter().enumerate().map(|(place, Sent { slot, command })| (Item { place, slot }, command));
-    let mut batches = vec![Batch::new(server, Form::Plain, commands)];
+        round.into_iter().enumerate().map(|(place, SlotCommand { slot, command })| (PipelineItem { reply_index: place, slot }, command));
+    let mut batches = vec![ServerPipeline::new(server, PipelineMode::Plain, commands)];
     for attempt in 0..ATTEMPTS_MAX {
-        let mut again = Again::default();
+        let mut again = RetryQueue::default();
         for (batch, replies) in send_all(batches, deadline).await {
             match replies {
-                Ok(replies) => settle(servers, &batch, replies, &mut answers, &mut again),
-                Err(error) => batch.items.iter().for_each(|item| answers[item.place] = Err(error.clone())),
+                Ok(replies) => handle_replies(servers, &batch, replies, &mut answers, &mut again),
+                Err(error) => batch.items.iter().for_each(|item| answers[item.reply_index] = Err(error.clone())),
             }
         }
-        if again.errands.is_empty() {
+        if again.batches.is_empty() {
             break;
         }
-        if let Next::AfterAPause = again.next {
+        if let RetryDelay::Pause = again.delay {
             sleep_until(deadline.min(Instant::now() + TRY_AGAIN_PAUSE * (1 << attempt))).await;
         }
         // What was refused stays refused if there is no time left to send it again.
@@ -53,7 +53,7 @@ pub(super) async fn send(servers: &Servers, server: Arc<Server>, round: Vec<Sent
 }
 
 /// All of them at once. There is nearly always only one.
-async fn send_all(batches: Vec<Batch>, deadline: Instant) -> Vec<(Batch, Result<Vec<Reply>, SendError>)> {
+async fn send_all(batches: Vec<ServerPipeline>, deadline: Instant) -> Vec<(ServerPipeline, Result<Vec<CommandReply>, SendError>)> {
     let mut replies = Vec::with_capacity(batches.len());
     if batches.len() == 1 {
         for batch in batches {
@@ -79,87 +79,87 @@ async fn send_all(batches: Vec<Batch>, deadline: Instant) -> Vec<(Batch, Result<
 }
 
 /// Puts what was answered where it belongs. What was not run gets its refusal for an answer, and another try.
-fn settle(servers: &Servers, batch: &Batch, replies: Vec<Reply>, answers: &mut [Answer], again: &mut Again) {
+fn handle_replies(servers: &Servers, batch: &ServerPipeline, replies: Vec<CommandReply>, answers: &mut [CommandResult], again: &mut RetryQueue) {
     let mut answered = 0;
     for ((item, command), reply) in batch.items.iter().zip(batch.commands()).zip(replies) {
         answered += 1;
         let (to, said) = match reply {
-            Reply::Done(value) => {
-                answers[item.place] = Ok(value);
+            CommandReply::Done(value) => {
+                answers[item.reply_index] = Ok(value);
                 continue;
             }
-            Reply::Refused(refusal) => {
-                answers[item.place] = Err(SendError::Refused(refusal.text));
+            CommandReply::Refused(refusal) => {
+                answers[item.reply_index] = Err(SendError::Refused(refusal.text));
                 continue;
             }
-            Reply::NoScript => {
+            CommandReply::NoScript => {
                 // Loaded first, since one script serves many calls, and that takes no more rights than usual. Somebody who
                 // flushes scripts all the time may be faster.
-                let form = if batch.form == Form::Reloading { Form::WithScript } else { Form::Reloading };
+                let form = if batch.mode == PipelineMode::ReloadScripts { PipelineMode::InlineScripts } else { PipelineMode::ReloadScripts };
                 (Some((batch.server.clone(), form)), "NOSCRIPT the server loses its scripts".into())
             }
-            Reply::Moved(redirect) => (moved(servers, batch, *item, &redirect), redirect.text),
-            Reply::Ask(redirect) => (asked(servers, batch, &redirect), redirect.text),
-            Reply::TryAgain(said) => {
-                again.next = Next::AfterAPause;
-                (Some((batch.server.clone(), batch.form)), said)
+            CommandReply::Moved(redirect) => (follow_moved(servers, batch, *item, &redirect), redirect.text),
+            CommandReply::Ask(redirect) => (follow_ask(servers, batch, &redirect), redirect.text),
+            CommandReply::TryAgain(said) => {
+                again.delay = RetryDelay::Pause;
+                (Some((batch.server.clone(), batch.mode)), said)
             }
         };
-        answers[item.place] = Err(SendError::Refused(said));
+        answers[item.reply_index] = Err(SendError::Refused(said));
         if let Some((server, form)) = to {
-            if !matches!(form, Form::Reloading | Form::WithScript) {
+            if !matches!(form, PipelineMode::ReloadScripts | PipelineMode::InlineScripts) {
                 batch.server.count(|counters| &counters.redirects, 1);
             }
             again.add(server, form, (*item, command.clone()));
         }
     }
     // A server that answers fewer commands than it was sent speaks another protocol.
-    batch.items[answered..].iter().for_each(|item| answers[item.place] = Err(SendError::Lost));
+    batch.items[answered..].iter().for_each(|item| answers[item.reply_index] = Err(SendError::NoReply));
 }
 
-fn moved(servers: &Servers, batch: &Batch, item: Item, to: &Redirect) -> Option<(Arc<Server>, Form)> {
-    let owner = servers.cluster()?.moved(item.slot, &to.address(&batch.server.address()))?;
-    Some((owner, Form::Plain))
+fn follow_moved(servers: &Servers, batch: &ServerPipeline, item: PipelineItem, to: &Redirect) -> Option<(Arc<Server>, PipelineMode)> {
+    let owner = servers.cluster()?.slot_moved(item.slot, &to.address(&batch.server.address()))?;
+    Some((owner, PipelineMode::Plain))
 }
 
-fn asked(servers: &Servers, batch: &Batch, to: &Redirect) -> Option<(Arc<Server>, Form)> {
-    let importer = servers.cluster()?.at(&to.address(&batch.server.address()))?;
-    Some((importer, Form::Asking))
+fn follow_ask(servers: &Servers, batch: &ServerPipeline, to: &Redirect) -> Option<(Arc<Server>, PipelineMode)> {
+    let importer = servers.cluster()?.server_at(&to.address(&batch.server.address()))?;
+    Some((importer, PipelineMode::Asking))
 }
 
 /// What is to be sent once more.
 #[derive(Default)]
-struct Again {
-    errands: Vec<Errand>,
-    next: Next,
+struct RetryQueue {
+    batches: Vec<RetryBatch>,
+    delay: RetryDelay,
 }
 
-struct Errand {
+struct RetryBatch {
     server: Arc<Server>,
-    form: Form,
-    commands: Vec<(Item, Cmd)>,
+    mode: PipelineMode,
+    commands: Vec<(PipelineItem, Cmd)>,
 }
 
 #[derive(Default)]
-enum Next {
+enum RetryDelay {
     #[default]
-    AtOnce,
-    AfterAPause,
+    None,
+    Pause,
 }
 
-impl Again {
-    fn add(&mut self, server: Arc<Server>, form: Form, command: (Item, Cmd)) {
-        let same = |errand: &&mut Errand| Arc::ptr_eq(&errand.server, &server) && errand.form == form;
-        match self.errands.iter_mut().find(same) {
+impl RetryQueue {
+    fn add(&mut self, server: Arc<Server>, form: PipelineMode, command: (PipelineItem, Cmd)) {
+        let same = |errand: &&mut RetryBatch| Arc::ptr_eq(&errand.server, &server) && errand.mode == form;
+        match self.batches.iter_mut().find(same) {
             Some(errand) => errand.commands.push(command),
-            None => self.errands.push(Errand { server, form, commands: vec![command] }),
+            None => self.batches.push(RetryBatch { server, mode: form, commands: vec![command] }),
         }
     }
 
-    fn into_batches(self) -> Vec<Batch> {
-        self.errands
+    fn into_batches(self) -> Vec<ServerPipeline> {
+        self.batches
             .into_iter()
-            .map(|Errand { server, form, commands }| Batch::new(server, form, commands.into_iter()))
+            .map(|RetryBatch { server, mode: form, commands }| ServerPipeline::new(server, form, commands.into_iter()))
             .collect()
     }
 }

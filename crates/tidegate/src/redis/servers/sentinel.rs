@@ -9,12 +9,12 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::connect_error::{ConnectError, ConnectErrorKind as Kind};
-use super::connection::{Connection, closed};
-use super::greeting::{Mode, greet, judged, refused, text};
-use super::jitter::Between;
-use super::means::{Means, Whom};
-use super::probe::late;
-use crate::redis::ticking::Due;
+use super::connection::{Connection, closed_error};
+use super::greeting::{ServerMode, handshake, into_result, refusal_error, as_text};
+use super::jitter::JitterRange;
+use super::means::{ClientConfig, Endpoint};
+use super::probe::timeout_error;
+use crate::redis::tick::PeriodicTimer;
 use crate::redis::url::{Address, Login};
 
 /// Those who know which server is the master.
@@ -24,12 +24,12 @@ pub(super) struct Sentinels {
     /// Those that answered last come first.
     addresses: Mutex<Vec<Address>>,
     /// Told when they are to be asked whether the master is still the same, though it answers.
-    pub check: Notify,
-    check_due: Due,
+    pub master_check: Notify,
+    master_check_timer: PeriodicTimer,
 }
 
 /// How often they are.
-const MASTER_CHECKED: Between = Between::millis(5_000..=10_000);
+const MASTER_CHECK_INTERVAL: JitterRange = JitterRange::from_millis(5_000..=10_000);
 
 impl Sentinels {
     pub fn new(addresses: Vec<Address>, master: Box<str>, login: Option<Login>) -> Self {
@@ -37,49 +37,49 @@ impl Sentinels {
             master,
             login,
             addresses: Mutex::new(addresses),
-            check: Notify::new(),
-            check_due: Due::default(),
+            master_check: Notify::new(),
+            master_check_timer: PeriodicTimer::default(),
         }
     }
 
     pub fn tick(&self, now: Timestamp) {
-        if self.check_due.is_due(now, || MASTER_CHECKED.draw()) {
-            self.check.notify_one();
+        if self.master_check_timer.is_due(now, || MASTER_CHECK_INTERVAL.pick()) {
+            self.master_check.notify_one();
         }
     }
 
-    pub fn first(&self) -> Address {
+    pub fn first_address(&self) -> Address {
         let addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         // A URL names at least one.
         addresses.first().cloned().unwrap_or(Address { host: "?".into(), port: 0 })
     }
 
     /// Where the master is, from the first that knows. Each has so long.
-    pub async fn master(&self, means: &Means, each: Duration) -> Result<Address, ConnectError> {
+    pub async fn query_master(&self, means: &ClientConfig, each: Duration) -> Result<Address, ConnectError> {
         let addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut trouble: Option<ConnectError> = None;
         for address in addresses {
-            let asked = timeout(each, self.ask(means, &address)).await;
-            match asked.unwrap_or_else(|_| Err(late(&address, each))) {
+            let asked = timeout(each, self.query(means, &address)).await;
+            match asked.unwrap_or_else(|_| Err(timeout_error(&address, each))) {
                 Ok(master) => {
-                    self.prefer(&address);
+                    self.move_to_front(&address);
                     return Ok(master);
                 }
                 // What somebody said is worth more than that somebody else said nothing.
                 Err(error) => {
-                    if trouble.as_ref().is_none_or(ConnectError::is_passing) {
+                    if trouble.as_ref().is_none_or(ConnectError::is_transient) {
                         trouble = Some(error);
                     }
                 }
             }
         }
-        Err(trouble.unwrap_or_else(|| late(&self.first(), each)))
+        Err(trouble.unwrap_or_else(|| timeout_error(&self.first_address(), each)))
     }
 
-    async fn ask(&self, means: &Means, address: &Address) -> Result<Address, ConnectError> {
-        let whom = Whom { address, login: self.login.as_ref(), database: 0 };
+    async fn query(&self, means: &ClientConfig, address: &Address) -> Result<Address, ConnectError> {
+        let whom = Endpoint { address, login: self.login.as_ref(), database: 0 };
         let connection = Connection::open(means, &whom).await?;
-        if greet(&connection, &whom).await?.mode != Mode::Sentinel {
+        if handshake(&connection, &whom).await?.mode != ServerMode::Sentinel {
             return Err(ConnectError::new(
                 Kind::WrongKind,
                 address,
@@ -89,9 +89,9 @@ impl Sentinels {
         }
         let mut pipeline = Pipeline::new();
         pipeline.cmd("SENTINEL").arg("get-master-addr-by-name").arg(&*self.master);
-        let replies = connection.ask(&pipeline).await.map_err(|error| closed(address, &error))?;
-        let reply = judged(replies.into_iter().next()).map_err(|error| refused(address, &error))?;
-        read_address(&reply).ok_or_else(|| {
+        let replies = connection.send(&pipeline).await.map_err(|error| closed_error(address, &error))?;
+        let reply = into_result(replies.into_iter().next()).map_err(|error| refusal_error(address, &error))?;
+        parse_address(&reply).ok_or_else(|| {
             ConnectError::new(
                 Kind::WrongKind,
                 address,
@@ -101,7 +101,7 @@ impl Sentinels {
         })
     }
 
-    fn prefer(&self, address: &Address) {
+    fn move_to_front(&self, address: &Address) {
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = addresses.iter().position(|one| one == address) {
             addresses[..=place].rotate_right(1);
@@ -110,8 +110,8 @@ impl Sentinels {
 }
 
 /// A host and a port, or nothing.
-fn read_address(reply: &Value) -> Option<Address> {
+fn parse_address(reply: &Value) -> Option<Address> {
     let Value::Array(parts) = reply else { return None };
     let [host, port] = parts.as_slice() else { return None };
-    Some(Address { host: text(host)?.to_ascii_lowercase().into(), port: text(port)?.parse().ok()? })
+    Some(Address { host: as_text(host)?.to_ascii_lowercase().into(), port: as_text(port)?.parse().ok()? })
 }

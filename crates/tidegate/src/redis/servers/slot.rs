@@ -1,7 +1,7 @@
 //! Which of a cluster's slots a hash tag belongs to.
 
 /// How many slots a cluster has.
-pub(super) const SLOTS: usize = 16384;
+pub(super) const SLOT_COUNT: usize = 16384;
 
 /// The remainders of CRC16 (CCITT, as of XMODEM: polynomial 0x1021, from 0) for each byte.
 static CRC16: [u16; 256] = crc16_table();
@@ -16,7 +16,7 @@ pub(super) fn slot_of(tag: &[u8]) -> u16 {
 }
 
 /// Some tag whose keys are in this slot; in some slot, if there is none of that number.
-pub(super) fn tag_in(slot: u16) -> String {
+pub(super) fn tag_for_slot(slot: u16) -> String {
     // A server that was heard of by a redirect has no slot yet that is known. Without this its tag would be looked for for ever.
     let slot = slot % 16384;
     // Numbers spread evenly over slots, so about as many are tried as there are slots.
@@ -41,7 +41,7 @@ const fn crc16_table() -> [u16; 256] {
 
 #[cfg(test)]
 mod tests {
-    use super::{SLOTS, slot_of, tag_in};
+    use super::{SLOT_COUNT, slot_of, tag_for_slot};
 
     #[test]
     fn slots_are_those_of_redis() {
@@ -55,9 +55,9 @@ mod tests {
     #[test]
     fn every_slot_has_a_tag() {
         for slot in [0, 1, 77, 8191, 16383] {
-            assert_eq!(slot_of(tag_in(slot).as_bytes()), slot);
+            assert_eq!(slot_of(tag_for_slot(slot).as_bytes()), slot);
         }
-        assert!(!tag_in(u16::MAX).is_empty(), "and what is no slot ends too");
-        assert!((0..1000).all(|number| usize::from(slot_of(format!("key{number}").as_bytes())) < SLOTS));
+        assert!(!tag_for_slot(u16::MAX).is_empty(), "and what is no slot ends too");
+        assert!((0..1000).all(|number| usize::from(slot_of(format!("key{number}").as_bytes())) < SLOT_COUNT));
     }
 }

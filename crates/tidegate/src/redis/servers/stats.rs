@@ -13,9 +13,9 @@ pub struct ServersStats {
     /// What was counted for all servers, those that are gone included.
     pub total: ServerCounts,
     /// How many keys were placed at another member of a ring than the first in hash order, because that one is away.
-    pub moved_to_next: u64,
+    pub ring_moved: u64,
     /// How many rounds fewer replicas than wanted had received in time.
-    pub waited_short: u64,
+    pub replicas_short: u64,
 }
 
 /// What is known of one server.
@@ -46,7 +46,7 @@ pub enum BreakerState {
 #[non_exhaustive]
 pub struct ServerCounts {
     /// Rounds that were sent: pipelines of commands.
-    pub rounds: u64,
+    pub pipelines: u64,
     /// Commands that were sent in them.
     pub commands: u64,
     /// Rounds that brought no reply or the answer that the server as a whole cannot, and connections that were not made.
@@ -63,8 +63,8 @@ pub struct ServerCounts {
 
 /// The counters behind [`ServerCounts`].
 #[derive(Debug, Default)]
-pub(super) struct Counters {
-    pub rounds: AtomicU64,
+pub(super) struct ServerCounters {
+    pub pipelines: AtomicU64,
     pub commands: AtomicU64,
     pub failures: AtomicU64,
     pub refused: AtomicU64,
@@ -73,10 +73,10 @@ pub(super) struct Counters {
     pub scripts_reloaded: AtomicU64,
 }
 
-impl Counters {
+impl ServerCounters {
     pub fn snapshot(&self) -> ServerCounts {
         ServerCounts {
-            rounds: self.rounds.load(Relaxed),
+            pipelines: self.pipelines.load(Relaxed),
             commands: self.commands.load(Relaxed),
             failures: self.failures.load(Relaxed),
             refused: self.refused.load(Relaxed),

@@ -3,15 +3,15 @@
 use tokio::task::JoinHandle;
 
 /// A task that is stopped when this is dropped.
-pub(super) struct Task(JoinHandle<()>);
+pub(super) struct AbortOnDrop(JoinHandle<()>);
 
-impl Task {
+impl AbortOnDrop {
     pub fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Self {
         Self(tokio::spawn(work))
     }
 }
 
-impl Drop for Task {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }

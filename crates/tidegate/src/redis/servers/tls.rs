@@ -24,8 +24,8 @@ impl Tls {
             ConnectError::new(ConnectErrorKind::Tls, &settings.url, what, hint)
         };
         let roots = match &settings.ca_file {
-            Some(file) => roots_of(file),
-            None => roots_of_system(),
+            Some(file) => load_roots(file),
+            None => load_system_roots(),
         }
         .map_err(|what| wrong(what, "the certificate of whoever signed the server's, as PEM"))?;
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -34,7 +34,7 @@ impl Tls {
             .with_root_certificates(roots);
         let config = match &settings.client_certificate {
             None => builder.with_no_client_auth(),
-            Some(own) => own_certificate(own)
+            Some(own) => load_client_certificate(own)
                 .and_then(|(chain, key)| {
                     builder.with_client_auth_cert(chain, key).map_err(|error| error.to_string())
                 })
@@ -45,7 +45,7 @@ impl Tls {
         Ok(Self(TlsConnector::from(Arc::new(config))))
     }
 
-    pub async fn secure(
+    pub async fn connect(
         &self,
         address: &Address,
         stream: TcpStream,
@@ -68,15 +68,15 @@ impl Tls {
     }
 }
 
-fn roots_of(file: &Path) -> Result<RootCertStore, String> {
+fn load_roots(file: &Path) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates_of(file)? {
+    for certificate in load_certificates(file)? {
         roots.add(certificate).map_err(|error| format!("{}: {error}", file.display()))?;
     }
     Ok(roots)
 }
 
-fn roots_of_system() -> Result<RootCertStore, String> {
+fn load_system_roots() -> Result<RootCertStore, String> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(found.certs);
@@ -86,16 +86,16 @@ fn roots_of_system() -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-type Own = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+type CertificateAndKey = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-fn own_certificate(own: &ClientCertificate) -> Result<Own, String> {
-    let chain = certificates_of(&own.certificate_file)?;
+fn load_client_certificate(own: &ClientCertificate) -> Result<CertificateAndKey, String> {
+    let chain = load_certificates(&own.certificate_file)?;
     let key = PrivateKeyDer::from_pem_file(&own.key_file)
         .map_err(|error| format!("{}: {error}", own.key_file.display()))?;
     Ok((chain, key))
 }
 
-fn certificates_of(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+fn load_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let certificates = CertificateDer::pem_file_iter(file)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| format!("{}: {error}", file.display()))?;

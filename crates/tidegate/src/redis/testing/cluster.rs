@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::{RedisProcess, free_port, until};
+use super::{RedisProcess, free_port, wait_until};
 
 /// Three masters with a replica each.
 pub(crate) struct RedisCluster {
@@ -17,7 +17,7 @@ impl RedisCluster {
             let bus = free_port().to_string();
             let settings =
                 ["--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-port", &bus];
-            nodes.push(RedisProcess::with(&settings));
+            nodes.push(RedisProcess::start_with(&settings));
         }
         let cluster = Self { nodes };
         let created = Command::new("redis-cli")
@@ -26,13 +26,13 @@ impl RedisCluster {
             .output()
             .expect("redis-cli");
         assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stdout));
-        cluster.until_settled().await;
+        cluster.wait_until_stable().await;
         cluster
     }
 
     /// All agree that it is up, and replicas have what their masters have.
-    pub async fn until_settled(&self) {
-        until("the cluster is settled", async || {
+    pub async fn wait_until_stable(&self) {
+        wait_until("the cluster is settled", async || {
             self.nodes.iter().all(|node| {
                 let replication = node.cli(&["INFO", "replication"]);
                 node.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok")
@@ -44,14 +44,14 @@ impl RedisCluster {
     }
 
     /// The replicas of a master have all that it was told until now. Redis replicates in the background.
-    pub async fn until_replicated(&self, master: usize) {
+    pub async fn wait_until_replicated(&self, master: usize) {
         let number_after = |text: &str, name: &str| -> Option<u64> {
             let rest = &text[text.find(name)? + name.len()..];
             rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
         };
         let info = || self.nodes[master].cli(&["INFO", "replication"]);
         let told = number_after(&info(), "master_repl_offset:").expect("an offset");
-        until("the replica has it", async || {
+        wait_until("the replica has it", async || {
             number_after(&info(), ",offset=").is_some_and(|has| has >= told)
         })
         .await;
@@ -73,7 +73,7 @@ impl RedisCluster {
     }
 
     /// What a node is called in the cluster.
-    pub fn id(&self, node: usize) -> String {
+    pub fn node_id(&self, node: usize) -> String {
         self.nodes[node].cli(&["CLUSTER", "MYID"]).trim().to_owned()
     }
 

@@ -14,11 +14,11 @@ pub(crate) struct RedisProcess {
 impl RedisProcess {
     /// With nothing but defaults.
     pub fn start() -> Self {
-        Self::with(&[])
+        Self::start_with(&[])
     }
 
     /// With these settings as well.
-    pub fn with(settings: &[&str]) -> Self {
+    pub fn start_with(settings: &[&str]) -> Self {
         let password = settings.iter().position(|setting| *setting == "--requirepass");
         let password = password.map(|place| settings[place + 1].to_owned());
         Self { server: RedisServer::start(settings), password }

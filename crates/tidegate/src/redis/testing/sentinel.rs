@@ -2,21 +2,21 @@
 
 use std::process::{Child, Command, Stdio};
 
-use super::{RedisProcess, Scratch, cli, free_port, until};
+use super::{RedisProcess, TempDir, cli, free_port, wait_until};
 
 /// A master, a replica, and three Sentinels that watch them.
 pub(crate) struct RedisSentinels {
     /// The first is the master, to begin with.
     pub servers: Vec<RedisProcess>,
-    sentinels: Vec<(Child, u16, Scratch)>,
+    sentinels: Vec<(Child, u16, TempDir)>,
     passwords: Option<Passwords>,
 }
 
 /// What is asked for.
 #[derive(Clone, Copy)]
 pub(crate) struct Passwords {
-    pub of_servers: &'static str,
-    pub of_sentinels: &'static str,
+    pub servers: &'static str,
+    pub sentinels: &'static str,
 }
 
 impl RedisSentinels {
@@ -28,15 +28,15 @@ impl RedisSentinels {
     }
 
     pub async fn start_with(passwords: Option<Passwords>) -> Self {
-        let of_servers = passwords.map(|passwords| passwords.of_servers);
+        let of_servers = passwords.map(|passwords| passwords.servers);
         let login: Vec<_> =
             of_servers.into_iter().flat_map(|word| ["--requirepass", word, "--masterauth", word]).collect();
-        let master = RedisProcess::with(&login);
+        let master = RedisProcess::start_with(&login);
         let port = master.port.to_string();
-        let replica = RedisProcess::with(&[&["--replicaof", "127.0.0.1", &port], login.as_slice()].concat());
-        let sentinels = (0..3).map(|_| sentinel(master.port, passwords)).collect();
+        let replica = RedisProcess::start_with(&[&["--replicaof", "127.0.0.1", &port], login.as_slice()].concat());
+        let sentinels = (0..3).map(|_| start_sentinel(master.port, passwords)).collect();
         let watched = Self { servers: vec![master, replica], sentinels, passwords };
-        until("the sentinels know of each other and of the replica", async || {
+        wait_until("the sentinels know of each other and of the replica", async || {
             (0..3).all(|number| {
                 let info = watched.ask_sentinel(number, &["INFO", "sentinel"]);
                 info.contains("slaves=1,sentinels=3") && info.contains("status=ok")
@@ -48,7 +48,7 @@ impl RedisSentinels {
 
     fn ask_sentinel(&self, number: usize, command: &[&str]) -> String {
         let (_, port, _) = &self.sentinels[number];
-        let login = self.passwords.iter().flat_map(|words| ["-a", words.of_sentinels, "--no-auth-warning"]);
+        let login = self.passwords.iter().flat_map(|words| ["-a", words.sentinels, "--no-auth-warning"]);
         cli(*port, &login.chain(command.iter().copied()).collect::<Vec<_>>())
     }
 
@@ -72,12 +72,12 @@ impl RedisSentinels {
     }
 }
 
-fn sentinel(master: u16, passwords: Option<Passwords>) -> (Child, u16, Scratch) {
-    let (scratch, port, name) = (Scratch::new(), free_port(), RedisSentinels::MASTER);
-    let login = passwords.map_or_else(String::new, |Passwords { of_servers, of_sentinels }| {
+fn start_sentinel(master: u16, passwords: Option<Passwords>) -> (Child, u16, TempDir) {
+    let (scratch, port, name) = (TempDir::new(), free_port(), RedisSentinels::MASTER);
+    let login = passwords.map_or_else(String::new, |Passwords { servers: of_servers, sentinels: of_sentinels }| {
         format!("requirepass {of_sentinels}\nsentinel auth-pass {name} {of_servers}\n")
     });
-    let settings = scratch.file(
+    let settings = scratch.write_file(
         "sentinel.conf",
         &format!(
             "port {port}\nbind 127.0.0.1\nsentinel monitor {name} 127.0.0.1 {master} 2\n\

@@ -17,7 +17,7 @@ pub enum UrlError {
     /// It names more servers than are allowed.
     TooManyServers,
     /// It names the same server twice.
-    Twice(Box<str>),
+    DuplicateServer(Box<str>),
     /// A host that is none, without what comes after its colon.
     Host(Box<str>),
     /// A port that is none: the host's name.
@@ -38,13 +38,13 @@ pub enum UrlError {
 
 impl UrlError {
     /// What is wrong.
-    pub(in crate::redis) fn what(&self) -> String {
+    pub(in crate::redis) fn message(&self) -> String {
         match self {
             Self::Scheme(scheme) => format!("`{scheme}` is no kind of store"),
             Self::NoServer => "the URL names no server".to_owned(),
             Self::SeveralServers => "redis:// is for one server".to_owned(),
             Self::TooManyServers => format!("the URL names more than {URL_SERVERS_MAX} servers"),
-            Self::Twice(address) => format!("the URL names {address} twice"),
+            Self::DuplicateServer(address) => format!("the URL names {address} twice"),
             Self::Host(host) => format!("`{host}` is no host"),
             Self::Port(host) => format!("the port of `{host}` is none"),
             Self::Unescaped => {
@@ -71,7 +71,7 @@ impl UrlError {
             Self::NoServer => "write one after `://`, as in redis://10.0.0.7:6379",
             Self::SeveralServers => "for several use redis-cluster://, redis+sentinel:// or redis+ring://",
             Self::TooManyServers => "of a cluster some will do, it tells the others",
-            Self::Twice(_) => "leave one of them out",
+            Self::DuplicateServer(_) => "leave one of them out",
             Self::Host(_) => {
                 "a name or an address; IPv6 in brackets, as in redis://[::1]:6379; after a password an @, as in \
                  redis://USER:PASSWORD@HOST"
@@ -98,7 +98,7 @@ impl UrlError {
 
 impl fmt::Display for UrlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (hint: {})", self.what(), self.hint())
+        write!(f, "{} (hint: {})", self.message(), self.hint())
     }
 }
 

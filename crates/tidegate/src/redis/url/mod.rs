@@ -37,7 +37,7 @@ pub(super) const URL_SERVERS_MAX: usize = 256;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoreUrl {
-    pub(super) shape: Shape,
+    pub(super) deployment: Deployment,
     pub(super) encryption: Encryption,
     pub(super) login: Option<Login>,
     /// The servers, or the Sentinels, or some of the cluster. Never empty, each once.
@@ -48,7 +48,7 @@ pub struct StoreUrl {
 
 /// How the servers of a store belong together.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum Deployment {
     Single,
     Sentinel {
         master: Box<str>,
@@ -76,22 +76,22 @@ pub(super) struct Login {
 
 impl StoreUrl {
     /// The first server that it names, which is the only one of a single store.
-    pub(super) fn first(&self) -> &Address {
+    pub(super) fn first_address(&self) -> &Address {
         // There is always one: see `parse`.
         &self.addresses[0]
     }
 
     /// How URLs of this kind begin.
     fn scheme(&self) -> &'static str {
-        match (&self.shape, self.encryption) {
-            (Shape::Single, Encryption::Plain) => "redis",
-            (Shape::Single, Encryption::Tls) => "rediss",
-            (Shape::Sentinel { .. }, Encryption::Plain) => "redis+sentinel",
-            (Shape::Sentinel { .. }, Encryption::Tls) => "rediss+sentinel",
-            (Shape::Cluster, Encryption::Plain) => "redis-cluster",
-            (Shape::Cluster, Encryption::Tls) => "rediss-cluster",
-            (Shape::Ring, Encryption::Plain) => "redis+ring",
-            (Shape::Ring, Encryption::Tls) => "rediss+ring",
+        match (&self.deployment, self.encryption) {
+            (Deployment::Single, Encryption::Plain) => "redis",
+            (Deployment::Single, Encryption::Tls) => "rediss",
+            (Deployment::Sentinel { .. }, Encryption::Plain) => "redis+sentinel",
+            (Deployment::Sentinel { .. }, Encryption::Tls) => "rediss+sentinel",
+            (Deployment::Cluster, Encryption::Plain) => "redis-cluster",
+            (Deployment::Cluster, Encryption::Tls) => "rediss-cluster",
+            (Deployment::Ring, Encryption::Plain) => "redis+ring",
+            (Deployment::Ring, Encryption::Tls) => "rediss+ring",
         }
     }
 }
@@ -116,7 +116,7 @@ impl fmt::Display for StoreUrl {
             }
             write!(f, "{address}")?;
         }
-        if let Shape::Sentinel { master, .. } = &self.shape {
+        if let Deployment::Sentinel { master, .. } = &self.deployment {
             write!(f, "/{master}")?;
         }
         if self.database > 0 {

@@ -2,10 +2,10 @@
 //!
 //! Not by a general parser of URLs: those have no notion of several hosts.
 
-use super::{Address, Encryption, Login, Shape, StoreUrl, URL_SERVERS_MAX, UrlError};
+use super::{Address, Encryption, Login, Deployment, StoreUrl, URL_SERVERS_MAX, UrlError};
 
-const PORT_OF_REDIS: u16 = 6379;
-const PORT_OF_SENTINEL: u16 = 26379;
+const REDIS_PORT_DEFAULT: u16 = 6379;
+const SENTINEL_PORT_DEFAULT: u16 = 26379;
 const SENTINEL_USER: &str = "sentinel_user";
 const SENTINEL_PASSWORD: &str = "sentinel_password";
 const PARAMETERS: [&str; 2] = [SENTINEL_USER, SENTINEL_PASSWORD];
@@ -18,49 +18,49 @@ pub(super) fn parse(text: &str) -> Result<StoreUrl, UrlError> {
         .split_once("://")
         .filter(|(scheme, _)| is_scheme(scheme))
         .ok_or_else(|| UrlError::Scheme("...".into()))?;
-    let (shape, encryption) = kind(scheme)?;
-    let parts = split(rest)?;
+    let (shape, encryption) = parse_scheme(scheme)?;
+    let parts = split_url(rest)?;
 
-    let port = if let Shape::Sentinel { .. } = shape { PORT_OF_SENTINEL } else { PORT_OF_REDIS };
+    let port = if let Deployment::Sentinel { .. } = shape { SENTINEL_PORT_DEFAULT } else { REDIS_PORT_DEFAULT };
     let mut url = StoreUrl {
-        addresses: addresses(parts.servers, port)?,
-        login: parts.login.map(login).transpose()?.flatten(),
-        shape,
+        addresses: parse_addresses(parts.servers, port)?,
+        login: parts.login.map(parse_login).transpose()?.flatten(),
+        deployment: shape,
         encryption,
         database: 0,
     };
-    if url.shape == Shape::Single && url.addresses.len() > 1 {
+    if url.deployment == Deployment::Single && url.addresses.len() > 1 {
         return Err(UrlError::SeveralServers);
     }
-    read_path(&mut url, parts.path)?;
-    read_parameters(&mut url, parts.parameters)?;
+    parse_path(&mut url, parts.path)?;
+    parse_parameters(&mut url, parts.parameters)?;
     Ok(url)
 }
 
-fn kind(scheme: &str) -> Result<(Shape, Encryption), UrlError> {
-    let sentinel = || Shape::Sentinel { master: "".into(), login: None };
+fn parse_scheme(scheme: &str) -> Result<(Deployment, Encryption), UrlError> {
+    let sentinel = || Deployment::Sentinel { master: "".into(), login: None };
     Ok(match scheme.to_ascii_lowercase().as_str() {
-        "redis" | "valkey" => (Shape::Single, Encryption::Plain),
-        "rediss" | "valkeys" => (Shape::Single, Encryption::Tls),
+        "redis" | "valkey" => (Deployment::Single, Encryption::Plain),
+        "rediss" | "valkeys" => (Deployment::Single, Encryption::Tls),
         "redis+sentinel" => (sentinel(), Encryption::Plain),
         "rediss+sentinel" => (sentinel(), Encryption::Tls),
-        "redis-cluster" => (Shape::Cluster, Encryption::Plain),
-        "rediss-cluster" => (Shape::Cluster, Encryption::Tls),
-        "redis+ring" => (Shape::Ring, Encryption::Plain),
-        "rediss+ring" => (Shape::Ring, Encryption::Tls),
+        "redis-cluster" => (Deployment::Cluster, Encryption::Plain),
+        "rediss-cluster" => (Deployment::Cluster, Encryption::Tls),
+        "redis+ring" => (Deployment::Ring, Encryption::Plain),
+        "rediss+ring" => (Deployment::Ring, Encryption::Tls),
         other => return Err(UrlError::Scheme(other.into())),
     })
 }
 
 /// What comes after the scheme, cut up.
-struct Parts<'a> {
+struct UrlParts<'a> {
     login: Option<&'a str>,
     servers: &'a str,
     path: &'a str,
     parameters: &'a str,
 }
 
-fn split(rest: &str) -> Result<Parts<'_>, UrlError> {
+fn split_url(rest: &str) -> Result<UrlParts<'_>, UrlError> {
     let (rest, parameters) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     // A password with a `/` or a `?` in it would be taken for servers, and be shown in errors.
@@ -74,15 +74,15 @@ fn split(rest: &str) -> Result<Parts<'_>, UrlError> {
         Some((login, servers)) => (Some(login), servers),
         None => (None, authority),
     };
-    Ok(Parts { login, servers, path, parameters })
+    Ok(UrlParts { login, servers, path, parameters })
 }
 
-fn login(text: &str) -> Result<Option<Login>, UrlError> {
+fn parse_login(text: &str) -> Result<Option<Login>, UrlError> {
     if text.contains('@') {
         return Err(UrlError::Unescaped);
     }
     let (user, password) = text.split_once(':').unwrap_or((text, ""));
-    let (user, password) = (decoded(user)?, decoded(password)?);
+    let (user, password) = (percent_decode(user)?, percent_decode(password)?);
     if user.is_empty() && password.is_empty() {
         return Ok(None);
     }
@@ -90,31 +90,31 @@ fn login(text: &str) -> Result<Option<Login>, UrlError> {
     Ok(Some(Login { user, password: password.into() }))
 }
 
-fn addresses(text: &str, port: u16) -> Result<Vec<Address>, UrlError> {
+fn parse_addresses(text: &str, port: u16) -> Result<Vec<Address>, UrlError> {
     let mut addresses = Vec::new();
     for one in text.split(',').map(str::trim).filter(|one| !one.is_empty()) {
         if addresses.len() == URL_SERVERS_MAX {
             return Err(UrlError::TooManyServers);
         }
-        let address = address(one, port)?;
+        let address = parse_address(one, port)?;
         if addresses.contains(&address) {
-            return Err(UrlError::Twice(address.to_string().into()));
+            return Err(UrlError::DuplicateServer(address.to_string().into()));
         }
         addresses.push(address);
     }
     if addresses.is_empty() { Err(UrlError::NoServer) } else { Ok(addresses) }
 }
 
-fn address(text: &str, default_port: u16) -> Result<Address, UrlError> {
+fn parse_address(text: &str, default_port: u16) -> Result<Address, UrlError> {
     let (host, port) = if let Some(rest) = text.strip_prefix('[') {
-        let (host, rest) = rest.split_once(']').ok_or_else(|| no_host(text))?;
+        let (host, rest) = rest.split_once(']').ok_or_else(|| host_error(text))?;
         if host.parse::<std::net::Ipv6Addr>().is_err() {
-            return Err(no_host(text));
+            return Err(host_error(text));
         }
         match rest.strip_prefix(':') {
             Some(port) => (host, Some(port)),
             None if rest.is_empty() => (host, None),
-            None => return Err(no_host(text)),
+            None => return Err(host_error(text)),
         }
     } else {
         match text.split_once(':') {
@@ -123,10 +123,10 @@ fn address(text: &str, default_port: u16) -> Result<Address, UrlError> {
         }
     };
     if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Err(no_host(text));
+        return Err(host_error(text));
     }
     if port.is_some_and(|port| port.contains(':')) {
-        return Err(no_host(text));
+        return Err(host_error(text));
     }
     let port = match port {
         None => default_port,
@@ -139,7 +139,7 @@ fn address(text: &str, default_port: u16) -> Result<Address, UrlError> {
 }
 
 /// What comes after a colon may be a password whose `@HOST` was forgotten, unless all of it is an address.
-fn no_host(text: &str) -> UrlError {
+fn host_error(text: &str) -> UrlError {
     let (address, after) = match text.strip_prefix('[') {
         Some(inside) => inside.split_once(']').unwrap_or((inside, "")),
         None => (text, ""),
@@ -151,12 +151,12 @@ fn no_host(text: &str) -> UrlError {
     }
 }
 
-fn read_path(url: &mut StoreUrl, path: &str) -> Result<(), UrlError> {
+fn parse_path(url: &mut StoreUrl, path: &str) -> Result<(), UrlError> {
     let mut segments = path.split('/').filter(|segment| !segment.is_empty());
-    if let Shape::Sentinel { master, .. } = &mut url.shape {
-        *master = decoded(segments.next().ok_or(UrlError::NoMaster)?)?.into();
+    if let Deployment::Sentinel { master, .. } = &mut url.deployment {
+        *master = percent_decode(segments.next().ok_or(UrlError::NoMaster)?)?.into();
     }
-    if url.shape != Shape::Cluster
+    if url.deployment != Deployment::Cluster
         && let Some(number) = segments.next()
     {
         url.database = number.parse().map_err(|_| UrlError::Database(number.into()))?;
@@ -167,21 +167,21 @@ fn read_path(url: &mut StoreUrl, path: &str) -> Result<(), UrlError> {
     }
 }
 
-fn read_parameters(url: &mut StoreUrl, text: &str) -> Result<(), UrlError> {
+fn parse_parameters(url: &mut StoreUrl, text: &str) -> Result<(), UrlError> {
     let (mut user, mut password) = (None, None);
     for parameter in text.split('&').filter(|parameter| !parameter.is_empty()) {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         match name {
-            SENTINEL_USER => user = Some(decoded(value)?.into_boxed_str()),
-            SENTINEL_PASSWORD => password = Some(decoded(value)?.into_boxed_str()),
+            SENTINEL_USER => user = Some(percent_decode(value)?.into_boxed_str()),
+            SENTINEL_PASSWORD => password = Some(percent_decode(value)?.into_boxed_str()),
             _ => return Err(UrlError::Parameter(name.into())),
         }
     }
     if user.is_none() && password.is_none() {
         return Ok(());
     }
-    match &mut url.shape {
-        Shape::Sentinel { login, .. } => {
+    match &mut url.deployment {
+        Deployment::Sentinel { login, .. } => {
             *login = Some(Login { user, password: password.unwrap_or_default() });
             Ok(())
         }
@@ -190,7 +190,7 @@ fn read_parameters(url: &mut StoreUrl, text: &str) -> Result<(), UrlError> {
 }
 
 /// With `%xx` as what it stands for.
-fn decoded(text: &str) -> Result<String, UrlError> {
+fn percent_decode(text: &str) -> Result<String, UrlError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {

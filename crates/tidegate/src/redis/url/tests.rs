@@ -1,10 +1,10 @@
-use super::{Encryption, Shape, StoreUrl, UrlError};
+use super::{Encryption, Deployment, StoreUrl, UrlError};
 
-fn read(text: &str) -> StoreUrl {
+fn parse(text: &str) -> StoreUrl {
     text.parse().unwrap_or_else(|error: UrlError| panic!("{text}: {error}"))
 }
 
-fn refused(text: &str) -> UrlError {
+fn parse_error(text: &str) -> UrlError {
     text.parse::<StoreUrl>().expect_err(text)
 }
 
@@ -14,64 +14,64 @@ fn addresses(url: &StoreUrl) -> Vec<String> {
 
 #[test]
 fn a_single_server() {
-    let url = read("redis://Example.ORG");
+    let url = parse("redis://Example.ORG");
     assert_eq!(addresses(&url), ["example.org:6379"]);
-    assert!(url.shape == Shape::Single && url.login.is_none() && url.database == 0);
+    assert!(url.deployment == Deployment::Single && url.login.is_none() && url.database == 0);
     assert_eq!(url.encryption, Encryption::Plain);
 
-    let url = read(" rediss://al%3Aice:s%40cret%2F@[::1]:7000/3 ");
+    let url = parse(" rediss://al%3Aice:s%40cret%2F@[::1]:7000/3 ");
     assert_eq!(addresses(&url), ["[::1]:7000"]);
     assert_eq!((url.encryption, url.database), (Encryption::Tls, 3));
     let login = url.login.expect("a login");
     assert_eq!((login.user.as_deref(), &*login.password), (Some("al:ice"), "s@cret/"));
 
-    let login = read("redis://:secret@h").login.expect("a login");
+    let login = parse("redis://:secret@h").login.expect("a login");
     assert_eq!((login.user, &*login.password), (None, "secret"));
     // A user who has no password.
-    let login = read("redis://alice@h").login.expect("a login");
+    let login = parse("redis://alice@h").login.expect("a login");
     assert_eq!((login.user.as_deref(), &*login.password), (Some("alice"), ""));
-    assert!(read("redis://@h").login.is_none());
+    assert!(parse("redis://@h").login.is_none());
 }
 
 #[test]
 fn sentinels_a_cluster_and_a_ring() {
     let url =
-        read("redis+sentinel://u:p@a,b:1,[fe80::1]/my%20master/5?sentinel_user=s&sentinel_password=q%26");
+        parse("redis+sentinel://u:p@a,b:1,[fe80::1]/my%20master/5?sentinel_user=s&sentinel_password=q%26");
     assert_eq!(addresses(&url), ["a:26379", "b:1", "[fe80::1]:26379"]);
     assert_eq!(url.database, 5);
-    let Shape::Sentinel { master, login: Some(login) } = &url.shape else { panic!("{url}") };
+    let Deployment::Sentinel { master, login: Some(login) } = &url.deployment else { panic!("{url}") };
     assert_eq!((&**master, login.user.as_deref(), &*login.password), ("my master", Some("s"), "q&"));
 
-    let url = read("redis+sentinel://a/m?sentinel_password=q@");
-    let Shape::Sentinel { login: Some(login), .. } = &url.shape else { panic!("{url}") };
+    let url = parse("redis+sentinel://a/m?sentinel_password=q@");
+    let Deployment::Sentinel { login: Some(login), .. } = &url.deployment else { panic!("{url}") };
     assert_eq!((login.user.as_deref(), &*login.password), (None, "q@"));
 
-    let url = read("rediss-cluster://a:7000,b");
+    let url = parse("rediss-cluster://a:7000,b");
     assert_eq!(addresses(&url), ["a:7000", "b:6379"]);
-    assert!(url.shape == Shape::Cluster && url.encryption == Encryption::Tls);
+    assert!(url.deployment == Deployment::Cluster && url.encryption == Encryption::Tls);
 
-    let url = read("redis+ring://a,b,c/1");
-    assert!(url.shape == Shape::Ring && url.database == 1 && url.addresses.len() == 3);
+    let url = parse("redis+ring://a,b,c/1");
+    assert!(url.deployment == Deployment::Ring && url.database == 1 && url.addresses.len() == 3);
 }
 
 #[test]
-fn it_is_shown_without_passwords() {
+fn display_hides_passwords() {
     let text = "redis+sentinel://alice:hidden1@a/m/2?sentinel_user=s&sentinel_password=hidden2";
-    let url = read(text);
+    let url = parse(text);
     assert_eq!(url.to_string(), "redis+sentinel://alice@a:26379/m/2");
     let shown = format!("{url:?} {:?}", url.login);
     assert!(!shown.contains("hidden"), "{shown}");
 }
 
 #[test]
-fn what_is_wrong_is_said_with_a_hint() {
+fn errors_include_a_hint() {
     let cases = [
         ("http://h", UrlError::Scheme("http".into())),
         ("10.0.0.7:6379", UrlError::Scheme("...".into())),
         ("redis://", UrlError::NoServer),
         ("redis:///0", UrlError::NoServer),
         ("redis://a,b", UrlError::SeveralServers),
-        ("redis+ring://a,b,A", UrlError::Twice("a:6379".into())),
+        ("redis+ring://a,b,A", UrlError::DuplicateServer("a:6379".into())),
         ("redis://::1", UrlError::Host("::1".into())),
         ("redis://[::1", UrlError::Host("[::1".into())),
         ("redis://[::1]x", UrlError::Host("[::1]x".into())),
@@ -96,11 +96,11 @@ fn what_is_wrong_is_said_with_a_hint() {
         ("redis://u:%ff@h", UrlError::Escape),
     ];
     for (text, error) in cases {
-        assert_eq!(refused(text), error, "{text}");
+        assert_eq!(parse_error(text), error, "{text}");
         assert!(error.to_string().contains("hint: "), "{error}");
     }
     let many = format!("redis-cluster://{}", (0..300).map(|n| format!("h{n}")).collect::<Vec<_>>().join(","));
-    assert_eq!(refused(&many), UrlError::TooManyServers);
+    assert_eq!(parse_error(&many), UrlError::TooManyServers);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn an_error_never_repeats_a_password() {
         "redis://:p@ss/hidden@h",
         "redis+sentinel://:p@s/m?hidden@h",
     ] {
-        let error = refused(text);
+        let error = parse_error(text);
         assert!(
             !error.to_string().contains("hid") && !format!("{error:?}").contains("hid"),
             "{text}: {error}"
@@ -134,7 +134,7 @@ fn an_error_never_repeats_a_password() {
 }
 
 proptest::proptest! {
-    #![proptest_config(tidegate_testing::cases(64))]
+    #![proptest_config(tidegate_testing::proptest_config(64))]
     #[test]
     fn nothing_panics(text in ".{0,40}", scheme in "redis(s|)([+]sentinel|-cluster|[+]ring|)://[a-z@:/?%,0-9\\[\\]]{0,20}") {
         let _ = text.parse::<StoreUrl>();

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tidegate_core::text::prefix;
+use tidegate_core::text::truncated;
 
 use super::super::Span;
 
@@ -29,7 +29,7 @@ const BEFORE_CHARS_MAX: usize = 40;
 const CUT: &str = "…";
 
 /// The lines from the first of these places to the last. There is at least one, and all are in this text.
-pub(super) fn of(text: &str, mut places: Vec<(Span, Option<String>)>) -> Excerpt {
+pub(super) fn excerpt(text: &str, mut places: Vec<(Span, Option<String>)>) -> Excerpt {
     places.sort_by_key(|(span, _)| span.start);
     let mut excerpt = Excerpt { text: String::new(), first_line: places[0].0.line, marks: Vec::new() };
     let mut places = places.into_iter().peekable();
@@ -56,7 +56,7 @@ impl Excerpt {
         }
         let line = line.strip_suffix('\r').unwrap_or(line);
         let first = here.first().map_or(0, |(span, _)| (span.start as usize).saturating_sub(line_start));
-        let kept = kept(line, first.min(line.len()));
+        let kept = visible_range(line, first.min(line.len()));
         if kept.start > 0 {
             self.text.push_str(CUT);
         }
@@ -76,12 +76,12 @@ impl Excerpt {
 }
 
 /// The bytes of a line that are shown if what stands at `mark` has to be.
-fn kept(line: &str, mark: usize) -> Range<usize> {
+fn visible_range(line: &str, mark: usize) -> Range<usize> {
     // A character has four bytes at most: what is this short needs no counting.
     if line.len() <= LINE_CHARS_MAX || line.chars().nth(LINE_CHARS_MAX).is_none() {
         return 0..line.len();
     }
-    let mark = prefix(line, mark).len();
+    let mark = truncated(line, mark).len();
     let back = line[..mark].char_indices().rev().take(BEFORE_CHARS_MAX).last();
     let start = back.map_or(mark, |(at, _)| at);
     let end = line[start..].char_indices().nth(LINE_CHARS_MAX).map_or(line.len(), |(at, _)| start + at);

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::super::Span;
 use super::{Diagnostic, Report};
 
-pub(super) fn value(report: &Report) -> Value {
-    let diagnostics: Vec<Value> = report.diagnostics().iter().map(|found| one(report, found)).collect();
+pub(super) fn report_to_json(report: &Report) -> Value {
+    let diagnostics: Vec<Value> = report.diagnostics().iter().map(|found| diagnostic_to_json(report, found)).collect();
     json!({
         "errors": report.errors(),
         "warnings": report.warnings(),
@@ -14,7 +14,7 @@ pub(super) fn value(report: &Report) -> Value {
     })
 }
 
-fn one(report: &Report, found: &Diagnostic) -> Value {
+fn diagnostic_to_json(report: &Report, found: &Diagnostic) -> Value {
     let mut value = json!({
         "severity": found.severity.as_str(),
         "code": found.code,
@@ -30,21 +30,21 @@ fn one(report: &Report, found: &Diagnostic) -> Value {
         "related": [],
     });
     if let Some(span) = found.span {
-        place(&mut value, report, &span);
+        write_position(&mut value, report, &span);
     }
     value["related"] = found
         .related
         .iter()
         .map(|related| {
             let mut value = json!({ "file": report.file_name(related.span.file), "label": related.label });
-            place(&mut value, report, &related.span);
+            write_position(&mut value, report, &related.span);
             value
         })
         .collect();
     value
 }
 
-fn place(value: &mut Value, report: &Report, span: &Span) {
+fn write_position(value: &mut Value, report: &Report, span: &Span) {
     let text = report.text(span.file);
     let within = text.get(span.bytes()).unwrap_or_default();
     let (mut end_line, mut end_column) = (span.line as usize, span.column as usize);

@@ -65,7 +65,7 @@ impl Severity {
 
 impl Diagnostic {
     pub(crate) fn error(code: &'static str, at: Span, message: impl Into<String>) -> Self {
-        Self { span: Some(at), ..Self::of_file(code, at.file, message) }
+        Self { span: Some(at), ..Self::file_error(code, at.file, message) }
     }
 
     pub(crate) fn warning(code: &'static str, at: Span, message: impl Into<String>) -> Self {
@@ -73,7 +73,7 @@ impl Diagnostic {
     }
 
     /// An error of a file that could not be read.
-    pub(crate) fn of_file(code: &'static str, file: FileId, message: impl Into<String>) -> Self {
+    pub(crate) fn file_error(code: &'static str, file: FileId, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Error,
             code,
@@ -104,12 +104,12 @@ impl Diagnostic {
     }
 
     /// Without what is too long to be read: messages quote the file, in which a word may be as long as the file is.
-    fn shortened(mut self) -> Self {
-        self.message = shortened(self.message);
-        self.hint = self.hint.map(shortened);
-        self.label = self.label.map(shortened);
+    fn truncated(mut self) -> Self {
+        self.message = truncate_text(self.message);
+        self.hint = self.hint.map(truncate_text);
+        self.label = self.label.map(truncate_text);
         for related in &mut self.related {
-            related.label = shortened(std::mem::take(&mut related.label));
+            related.label = truncate_text(std::mem::take(&mut related.label));
         }
         self
     }
@@ -118,7 +118,7 @@ impl Diagnostic {
 /// The longest message, hint, label or field, in characters.
 const TEXT_CHARS_MAX: usize = 500;
 
-fn shortened(mut text: String) -> String {
+fn truncate_text(mut text: String) -> String {
     if let Some((at, _)) = text.char_indices().nth(TEXT_CHARS_MAX) {
         text.truncate(at);
         text.push('…');

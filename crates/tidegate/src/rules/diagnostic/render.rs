@@ -30,25 +30,25 @@ pub(super) fn render(report: &Report, colour: Colour) -> String {
     let renderer = renderer.decor_style(DecorStyle::Ascii);
     let mut written = String::new();
     for found in report.diagnostics() {
-        let _ = writeln!(written, "{}\n", one(report, found, &renderer));
+        let _ = writeln!(written, "{}\n", render_one(report, found, &renderer));
     }
     for (count, what) in [(report.errors(), "error"), (report.warnings(), "warning")] {
         if count > DIAGNOSTICS_MAX {
             let _ =
-                writeln!(written, "... and {}\n", counted(count - DIAGNOSTICS_MAX, &format!("more {what}")));
+                writeln!(written, "... and {}\n", pluralize(count - DIAGNOSTICS_MAX, &format!("more {what}")));
         }
     }
-    let (errors, warnings) = (counted(report.errors(), "error"), counted(report.warnings(), "warning"));
+    let (errors, warnings) = (pluralize(report.errors(), "error"), pluralize(report.warnings(), "warning"));
     let _ = writeln!(written, "{errors}, {warnings}");
     written
 }
 
-fn counted(count: usize, what: &str) -> String {
+fn pluralize(count: usize, what: &str) -> String {
     let s = if count == 1 { "" } else { "s" };
     format!("{count} {what}{s}")
 }
 
-fn one(report: &Report, found: &Diagnostic, renderer: &Renderer) -> String {
+fn render_one(report: &Report, found: &Diagnostic, renderer: &Renderer) -> String {
     let level = match found.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
@@ -60,7 +60,7 @@ fn one(report: &Report, found: &Diagnostic, renderer: &Renderer) -> String {
         Some(span) => {
             for (place, excerpt) in excerpts(report, found, span) {
                 let path = report.file_name(place.file);
-                corrections.extend(correction(path, &place, &excerpt));
+                corrections.extend(column_correction(path, &place, &excerpt));
                 let annotations = excerpt.marks.into_iter().map(|mark| {
                     let kind =
                         if mark.span == span { AnnotationKind::Primary } else { AnnotationKind::Context };
@@ -86,7 +86,7 @@ fn one(report: &Report, found: &Diagnostic, renderer: &Renderer) -> String {
 }
 
 /// The renderer counts columns in what it is shown, which of a long line is not its beginning.
-fn correction(path: &str, place: &Span, excerpt: &Excerpt) -> Option<(String, String)> {
+fn column_correction(path: &str, place: &Span, excerpt: &Excerpt) -> Option<(String, String)> {
     let mark = excerpt.marks.iter().find(|mark| mark.span == *place)?;
     let before = &excerpt.text[..mark.bytes.start];
     let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
@@ -104,5 +104,5 @@ fn excerpts(report: &Report, found: &Diagnostic, span: Span) -> Vec<(Span, Excer
         if near(&related.span) { together.push(place) } else { apart.push(vec![place]) }
     }
     let all = std::iter::once(together).chain(apart);
-    all.map(|places| (places[0].0, excerpt::of(&report.text(places[0].0.file), places))).collect()
+    all.map(|places| (places[0].0, excerpt::excerpt(&report.text(places[0].0.file), places))).collect()
 }

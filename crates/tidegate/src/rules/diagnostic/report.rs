@@ -13,14 +13,14 @@ pub const DIAGNOSTICS_MAX: usize = 100;
 /// Files and what is wrong with them. Written out by [`Display`](fmt::Display) as a compiler would, without colours.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    sources: Vec<Source>,
+    sources: Vec<SourceFile>,
     diagnostics: Vec<Diagnostic>,
     errors: usize,
     warnings: usize,
 }
 
 #[derive(Clone, Debug)]
-struct Source {
+struct SourceFile {
     name: String,
     text: Arc<str>,
 }
@@ -61,7 +61,7 @@ impl Report {
     /// "label": .., "hint": .., "related": [..]}]}`. Lines and columns count from 1, columns in characters; they are
     /// null where there are none.
     pub fn to_json(&self) -> String {
-        json::value(self).to_string()
+        json::report_to_json(self).to_string()
     }
 
     /// Whether anything in it keeps the rules from being used.
@@ -70,12 +70,12 @@ impl Report {
     }
 
     /// Whether the next error will only be counted.
-    pub(crate) fn keeps_no_more_errors(&self) -> bool {
+    pub(crate) fn has_max_errors(&self) -> bool {
         self.errors >= DIAGNOSTICS_MAX
     }
 
     pub(crate) fn add_source(&mut self, name: &str, text: &str) -> FileId {
-        self.sources.push(Source { name: name.to_owned(), text: text.into() });
+        self.sources.push(SourceFile { name: name.to_owned(), text: text.into() });
         FileId(u32::try_from(self.sources.len() - 1).unwrap_or(u32::MAX))
     }
 
@@ -84,7 +84,7 @@ impl Report {
     }
 
     /// Puts text of the same length in the place of a file's own.
-    pub(crate) fn show_as(&mut self, file: FileId, text: &str) {
+    pub(crate) fn replace_text(&mut self, file: FileId, text: &str) {
         if let Some(source) = self.sources.get_mut(file.0 as usize)
             && source.text.len() == text.len()
         {
@@ -107,15 +107,15 @@ impl Report {
         };
         *count += 1;
         if *count <= DIAGNOSTICS_MAX {
-            self.diagnostics.push(found.shortened());
+            self.diagnostics.push(found.truncated());
         }
     }
 
     /// Works out the fields of what was found in this file.
-    pub(crate) fn name_fields(&mut self, file: FileId, root: &Node) {
+    pub(crate) fn fill_field_paths(&mut self, file: FileId, root: &Node) {
         for found in self.diagnostics.iter_mut().filter(|found| found.file == file) {
             if let (true, Some(span)) = (found.field.is_empty(), &found.span) {
-                found.field = super::shortened(root.path_to(span));
+                found.field = super::truncate_text(root.path_to(span));
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use super::super::diagnostic::{Diagnostic, Severity};
 use super::super::reader::{Fields, Reader};
-use super::super::yaml::{Kind, Node};
+use super::super::yaml::{NodeKind, Node};
 
 /// The mappings of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,11 +14,11 @@ pub(super) enum Mapping {
     Descriptor,
     RateLimit,
     /// An item of `replaces`.
-    Replaced,
+    ReplacesItem,
     Extension,
 }
 
-use Mapping::{Descriptor, Extension, File, RateLimit, Replaced};
+use Mapping::{Descriptor, Extension, File, RateLimit, ReplacesItem};
 
 /// Every field of envoyproxy/ratelimit and the one that is added, and where they have their place.
 const FIELDS: [(&str, &[Mapping]); 17] = [
@@ -36,7 +36,7 @@ const FIELDS: [(&str, &[Mapping]); 17] = [
     ("unit", &[RateLimit]),
     ("requests_per_unit", &[RateLimit]),
     ("unlimited", &[RateLimit]),
-    ("name", &[RateLimit, Replaced]),
+    ("name", &[RateLimit, ReplacesItem]),
     ("replaces", &[RateLimit]),
     (EXTENSION, &[Descriptor]),
 ];
@@ -47,12 +47,12 @@ pub(super) const EXTENSION: &str = "tidegate";
 impl Mapping {
     /// The fields of such a mapping; if it is none, that is said.
     pub fn fields<'n>(self, reader: &mut Reader<'_>, node: &'n Node) -> Option<Fields<'n>> {
-        if let Kind::Map(_) = node.kind {
-            return Fields::of(reader, node, self.what());
+        if let NodeKind::Map(_) = node.kind {
+            return Fields::of(reader, node, self.label());
         }
         reader.wrong_type_hint(
             node,
-            &format!("{} (a mapping)", self.what()),
+            &format!("{} (a mapping)", self.label()),
             format!("write for example `{}`", self.example()),
         );
         None
@@ -65,24 +65,24 @@ impl Mapping {
                 continue;
             }
             let Some(field) = fields.take_unlisted(name) else { continue };
-            let places: Vec<&str> = places.iter().map(|place| place.what()).collect();
-            let message = format!("`{name}` has no effect in {}", self.what());
+            let places: Vec<&str> = places.iter().map(|place| place.label()).collect();
+            let message = format!("`{name}` has no effect in {}", self.label());
             let hint = format!("it is a field of {}; move it there, or leave it out", places.join(" or of "));
             // Nobody else's files have the extension, so there is no reason to let it stand where it does nothing.
             let severity = if name == EXTENSION { Severity::Error } else { Severity::Warning };
             let found = Diagnostic::warning("misplaced-field", field.key.span, message).hint(hint);
-            reader.note(Diagnostic { severity, ..found });
+            reader.push(Diagnostic { severity, ..found });
         }
-        fields.finish(reader, self.what());
+        fields.finish(reader, self.label());
     }
 
     /// What messages call it.
-    fn what(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
             File => "a file for envoyproxy/ratelimit",
             Descriptor => "a descriptor",
             RateLimit => "`rate_limit`",
-            Replaced => "an item of `replaces`",
+            ReplacesItem => "an item of `replaces`",
             Extension => "`tidegate`",
         }
     }
@@ -92,7 +92,7 @@ impl Mapping {
             File => "domain: edge",
             Descriptor => "key: remote_address",
             RateLimit => "rate_limit: { unit: minute, requests_per_unit: 100 }",
-            Replaced => "- name: per-user",
+            ReplacesItem => "- name: per-user",
             Extension => "tidegate: { algorithm: gcra, burst: 20 }",
         }
     }
@@ -101,8 +101,8 @@ impl Mapping {
 /// The items of a list; none, if there is nothing.
 pub(super) fn list<'n>(reader: &mut Reader<'_>, node: &'n Node, example: &str) -> &'n [Node] {
     match &node.kind {
-        Kind::Null => &[],
-        Kind::Seq(items) => items,
+        NodeKind::Null => &[],
+        NodeKind::Seq(items) => items,
         _ => {
             reader.wrong_type_hint(node, "a list", format!("write for example `- {example}`"));
             &[]

@@ -3,12 +3,12 @@
 use serde_json::{Map, Value};
 
 use super::super::reader::Reader;
-use super::super::yaml::{Kind, Node};
+use super::super::yaml::{NodeKind, Node};
 
 /// Names and values. A value that is a list or a mapping is written as JSON.
 pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Vec<(Box<str>, Box<str>)> {
-    let Kind::Map(pairs) = &node.kind else {
-        if !matches!(node.kind, Kind::Null) {
+    let NodeKind::Map(pairs) = &node.kind else {
+        if !matches!(node.kind, NodeKind::Null) {
             reader.wrong_type_hint(
                 node,
                 "names and values (a mapping)",
@@ -18,29 +18,29 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Vec<(Box<str>, Box<s
         return Vec::new();
     };
     let name = |key: &Node| key.text().unwrap_or_default().into();
-    pairs.iter().map(|(key, value)| (name(key), written(value).into())).collect()
+    pairs.iter().map(|(key, value)| (name(key), value_text(value).into())).collect()
 }
 
-fn written(node: &Node) -> String {
+fn value_text(node: &Node) -> String {
     match &node.kind {
-        Kind::Null => String::new(),
-        Kind::Scalar { text, .. } => (**text).to_owned(),
-        Kind::Seq(_) | Kind::Map(_) => json(node).to_string(),
+        NodeKind::Null => String::new(),
+        NodeKind::Scalar { text, .. } => (**text).to_owned(),
+        NodeKind::Seq(_) | NodeKind::Map(_) => json(node).to_string(),
     }
 }
 
 /// The depth of a file is bounded, and what its aliases stand for is counted.
 fn json(node: &Node) -> Value {
     match &node.kind {
-        Kind::Null => Value::Null,
-        Kind::Scalar { text, .. } => match node.plain() {
+        NodeKind::Null => Value::Null,
+        NodeKind::Scalar { text, .. } => match node.plain() {
             Some("true") => Value::Bool(true),
             Some("false") => Value::Bool(false),
             Some(plain) => plain.parse::<i64>().map_or_else(|_| (&**text).into(), Value::from),
             None => (&**text).into(),
         },
-        Kind::Seq(items) => items.iter().map(json).collect(),
-        Kind::Map(fields) => {
+        NodeKind::Seq(items) => items.iter().map(json).collect(),
+        NodeKind::Map(fields) => {
             let pair = |(key, value): &(Node, Node)| (key.text().unwrap_or_default().to_owned(), json(value));
             Value::Object(fields.iter().map(pair).collect::<Map<_, _>>())
         }

@@ -22,18 +22,18 @@ mod extension;
 mod limits;
 mod mapping;
 mod metadata;
-mod name;
+mod rule_name;
 mod rate_limit;
 mod read;
 mod replaces;
 mod scalars;
 
-pub use convert::{Converted, convert};
+pub use convert::{ConvertedRules, convert};
 pub(super) use read::read;
 
 use super::yaml::Node;
 
 /// Whether a file is one of these and not a native one.
-pub(super) fn is_one(root: &Node) -> bool {
+pub(super) fn is_envoy_file(root: &Node) -> bool {
     root.get("descriptors").is_some() && root.get("rules").is_none()
 }

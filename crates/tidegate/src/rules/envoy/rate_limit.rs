@@ -1,12 +1,12 @@
 //! `rate_limit`, as envoyproxy/ratelimit has it.
 
-use tidegate_core::text::prefix;
+use tidegate_core::text::truncated;
 
 use super::super::diagnostic::Diagnostic;
 use super::super::reader::{Field, Reader};
-use super::super::yaml::{Kind, Node, Style, shown};
+use super::super::yaml::{NodeKind, Node, Style, printable};
 use super::mapping::Mapping;
-use super::replaces::{self, Named};
+use super::replaces::{self, LimitNames};
 use super::scalars;
 
 /// The units of time. A month is 30 days and a year 365 there, as they are here.
@@ -14,15 +14,15 @@ const UNITS: [&str; 7] = ["second", "minute", "hour", "day", "week", "month", "y
 
 /// What `rate_limit` says.
 pub(super) struct RateLimit<'n> {
-    pub rate: Rate,
-    pub named: Named,
+    pub rate: RateSpec,
+    pub names: LimitNames,
     /// The name as it stands there.
-    pub name: Option<Field<'n>>,
-    pub at: &'n Node,
+    pub name_field: Option<Field<'n>>,
+    pub node: &'n Node,
 }
 
 /// How much.
-pub(super) enum Rate {
+pub(super) enum RateSpec {
     Unlimited,
     /// The values as a limit's long form has them, where they stand.
     Limited {
@@ -44,24 +44,24 @@ pub(super) fn read<'n>(reader: &mut Reader<'_>, node: &'n Node) -> Option<RateLi
 
     let text = name.map(|field| scalars::text(reader, field.value)).unwrap_or_default();
     let name = name.filter(|_| text.is_some_and(|text| !text.is_empty()));
-    let named = Named { name: name.and(text).map(Box::from), replaces };
-    replaces::not_itself(reader, &named);
+    let named = LimitNames { name: name.and(text).map(Box::from), replaces };
+    replaces::check_not_itself(reader, &named);
 
     let rate = match unlimited {
-        Some(field) if scalars::truth(reader, field.value)? => {
-            without_limits(reader, field, unit, requests);
-            Rate::Unlimited
+        Some(field) if scalars::boolean(reader, field.value)? => {
+            check_unlimited(reader, field, unit, requests);
+            RateSpec::Unlimited
         }
         _ => {
-            let (limit, per) = (limit(reader, node, requests), per(reader, unit));
-            Rate::Limited { limit: limit?, per: per? }
+            let (limit, per) = (read_limit(reader, node, requests), read_per(reader, unit));
+            RateSpec::Limited { limit: limit?, per: per? }
         }
     };
-    Some(RateLimit { rate, named, name, at: node })
+    Some(RateLimit { rate, names: named, name_field: name, node })
 }
 
 /// What is unlimited has no unit. One that is none is not looked at there.
-fn without_limits(
+fn check_unlimited(
     reader: &mut Reader<'_>,
     unlimited: Field<'_>,
     unit: Option<Field<'_>>,
@@ -71,38 +71,38 @@ fn without_limits(
     let is_unit = |field: &Field<'_>| field.value.text().is_some_and(|text| known_unit(text).is_some());
     if let Some(field) = unit.filter(is_unit) {
         let found = Diagnostic::error("unlimited-with-unit", field.key.span, "what is unlimited has no unit");
-        reader.note(found.related(unlimited.key.span, "unlimited here").hint(hint));
+        reader.push(found.related(unlimited.key.span, "unlimited here").hint(hint));
     }
-    let ignored = unit.filter(|field| !is_unit(field) && !matches!(field.value.kind, Kind::Null));
+    let ignored = unit.filter(|field| !is_unit(field) && !matches!(field.value.kind, NodeKind::Null));
     for field in ignored.into_iter().chain(requests) {
         let name = field.key.text().unwrap_or_default();
         let message = format!("`{name}` has no effect, for the descriptor is unlimited");
         let found = Diagnostic::warning("unlimited-with-limit", field.key.span, message);
-        reader.note(found.related(unlimited.key.span, "unlimited here").hint(hint));
+        reader.push(found.related(unlimited.key.span, "unlimited here").hint(hint));
     }
 }
 
 /// How many. Without a number it is none at all there.
-fn limit(reader: &mut Reader<'_>, node: &Node, requests: Option<Field<'_>>) -> Option<Node> {
-    let given = requests.filter(|field| !matches!(field.value.kind, Kind::Null));
+fn read_limit(reader: &mut Reader<'_>, node: &Node, requests: Option<Field<'_>>) -> Option<Node> {
+    let given = requests.filter(|field| !matches!(field.value.kind, NodeKind::Null));
     let Some(field) = given else {
         let message = "without `requests_per_unit` every request is denied";
         let hint = "add for example `requests_per_unit: 100`; write 0 if it is meant";
         let at = requests.map_or(node.span, |field| field.key.span);
-        reader.note(Diagnostic::warning("no-requests", at, message).hint(hint));
-        return Some(plain(node, "0"));
+        reader.push(Diagnostic::warning("no-requests", at, message).hint(hint));
+        return Some(scalar_node(node, "0"));
     };
-    scalars::number(reader, field.value).map(|number| plain(field.value, &number.to_string()))
+    scalars::number(reader, field.value).map(|number| scalar_node(field.value, &number.to_string()))
 }
 
 /// Per how long; `Some(None)` if it does not say.
-fn per(reader: &mut Reader<'_>, unit: Option<Field<'_>>) -> Option<Option<Node>> {
-    let Some(field) = unit.filter(|field| !matches!(field.value.kind, Kind::Null)) else { return Some(None) };
+fn read_per(reader: &mut Reader<'_>, unit: Option<Field<'_>>) -> Option<Option<Node>> {
+    let Some(field) = unit.filter(|field| !matches!(field.value.kind, NodeKind::Null)) else { return Some(None) };
     let text = scalars::text(reader, field.value)?;
     if let Some(unit) = known_unit(text) {
-        return Some(Some(plain(field.value, unit)));
+        return Some(Some(scalar_node(field.value, unit)));
     }
-    reader.unknown_word("unit", field.value, text, &UNITS);
+    reader.unknown_keyword("unit", field.value, text, &UNITS);
     None
 }
 
@@ -112,22 +112,22 @@ fn known_unit(text: &str) -> Option<&'static str> {
 }
 
 /// Other text in the place of a node.
-pub(super) fn plain(at: &Node, text: &str) -> Node {
-    Node { span: at.span, kind: Kind::Scalar { text: text.into(), style: Style::Plain } }
+pub(super) fn scalar_node(at: &Node, text: &str) -> Node {
+    Node { span: at.span, kind: NodeKind::Scalar { text: text.into(), style: Style::Plain } }
 }
 
 /// The limit's name as answers may have it. There, a name is any text.
-pub(super) fn name_in_answers(reader: &mut Reader<'_>, node: &Node) -> Node {
+pub(super) fn answer_name(reader: &mut Reader<'_>, node: &Node) -> Node {
     const NAME_BYTES_MAX: usize = 128;
     let text = node.text().unwrap_or_default();
     let allowed = |c: char| if c.is_alphanumeric() || "-_. ".contains(c) { c } else { '-' };
     let name: String = text.chars().map(allowed).collect();
-    let name = prefix(&name, NAME_BYTES_MAX).trim();
+    let name = truncated(&name, NAME_BYTES_MAX).trim();
     if name != text {
-        let message = format!("answers call the limit `{}`", shown(name));
+        let message = format!("answers call the limit `{}`", printable(name));
         let hint = "names in answers have letters, digits, `-`, `_`, `.` and spaces; `replaces` takes this one as it is";
-        reader.note(Diagnostic::warning("name-changed", node.span, message).hint(hint));
+        reader.push(Diagnostic::warning("name-changed", node.span, message).hint(hint));
     }
     let name = if name.is_empty() { "-" } else { name };
-    Node { span: node.span, kind: Kind::Scalar { text: name.into(), style: Style::Quoted } }
+    Node { span: node.span, kind: NodeKind::Scalar { text: name.into(), style: Style::Quoted } }
 }

@@ -9,31 +9,31 @@ use super::super::Span;
 use super::super::diagnostic::Diagnostic;
 use super::super::file::{FileRule, Spanned};
 use super::super::reader::Reader;
-use super::super::yaml::{Node, shown};
+use super::super::yaml::{Node, printable};
 use super::mapping::{self, Mapping};
 use super::scalars;
 
 /// What `replaces` calls a rule, and which ones it replaces.
 #[derive(Default)]
-pub(super) struct Named {
+pub(super) struct LimitNames {
     pub name: Option<Box<str>>,
     pub replaces: Vec<Spanned<Box<str>>>,
 }
 
 /// The most rules that all rules of a file together replace, each as often as it is replaced.
-const REPLACED_MAX: usize = 250_000;
+const REPLACEMENTS_MAX: usize = 250_000;
 
 /// The names of a limit's `replaces`.
 pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Vec<Spanned<Box<str>>> {
     let items = mapping::list(reader, node, "name: per-user");
-    items.iter().filter_map(|item| one(reader, item)).collect()
+    items.iter().filter_map(|item| read_item(reader, item)).collect()
 }
 
-fn one(reader: &mut Reader<'_>, item: &Node) -> Option<Spanned<Box<str>>> {
+fn read_item(reader: &mut Reader<'_>, item: &Node) -> Option<Spanned<Box<str>>> {
     let hint = "write for example `- name: per-user`, the name of another limit";
-    let mut fields = Mapping::Replaced.fields(reader, item)?;
+    let mut fields = Mapping::ReplacesItem.fields(reader, item)?;
     let node = fields.value("name");
-    Mapping::Replaced.finish(reader, fields);
+    Mapping::ReplacesItem.finish(reader, fields);
     let at = node.map_or(item.span, |node| node.span);
     let name = match node {
         Some(node) => scalars::text(reader, node)?,
@@ -41,57 +41,57 @@ fn one(reader: &mut Reader<'_>, item: &Node) -> Option<Spanned<Box<str>>> {
     };
     if name.is_empty() {
         let message = "`replaces` has an item without a name";
-        reader.note(Diagnostic::error("empty-replaces", at, message).hint(hint));
+        reader.push(Diagnostic::error("empty-replaces", at, message).hint(hint));
         return None;
     }
     Some(Spanned { value: name.into(), span: at })
 }
 
 /// No limit replaces itself.
-pub(super) fn not_itself(reader: &mut Reader<'_>, named: &Named) {
+pub(super) fn check_not_itself(reader: &mut Reader<'_>, named: &LimitNames) {
     let own = named.replaces.iter().filter(|replaced| Some(&replaced.value) == named.name.as_ref());
     for replaced in own {
-        let message = format!("the limit `{}` replaces itself", shown(&replaced.value));
+        let message = format!("the limit `{}` replaces itself", printable(&replaced.value));
         let hint = "`replaces` has the names of other limits; leave this one out";
-        reader.note(Diagnostic::error("replaces-itself", replaced.span, message).hint(hint));
+        reader.push(Diagnostic::error("replaces-itself", replaced.span, message).hint(hint));
     }
 }
 
 /// Writes into each rule which rules it replaces. `named` has one item for each rule.
-pub(super) fn resolve(reader: &mut Reader<'_>, rules: &mut [FileRule], named: &[Named]) {
+pub(super) fn resolve(reader: &mut Reader<'_>, rules: &mut [FileRule], named: &[LimitNames]) {
     let mut by_name: HashMap<&str, Vec<Box<str>>> = HashMap::new();
     for (rule, named) in rules.iter().zip(named) {
         if let Some(name) = &named.name {
             by_name.entry(name).or_default().push(rule.rule.name.clone());
         }
     }
-    let mut room = REPLACED_MAX;
+    let mut room = REPLACEMENTS_MAX;
     for (rule, named) in rules.iter_mut().zip(named) {
         for replaced in &named.replaces {
             let Some(names) = by_name.get(&*replaced.value) else {
-                nobody(reader, replaced);
+                warn_unknown_name(reader, replaced);
                 continue;
             };
             let Some(left) = room.checked_sub(names.len()) else {
-                too_many(reader, replaced.span);
+                report_too_many(reader, replaced.span);
                 return;
             };
             room = left;
             rule.rule.replaces.extend(names.iter().filter(|name| **name != rule.rule.name).cloned());
-            rule.at.replaces.resize(rule.rule.replaces.len(), replaced.span);
+            rule.spans.replaces.resize(rule.rule.replaces.len(), replaced.span);
         }
     }
 }
 
-fn nobody(reader: &mut Reader<'_>, replaced: &Spanned<Box<str>>) {
-    let message = format!("no limit of this file has the name `{}`", shown(&replaced.value));
+fn warn_unknown_name(reader: &mut Reader<'_>, replaced: &Spanned<Box<str>>) {
+    let message = format!("no limit of this file has the name `{}`", printable(&replaced.value));
     let hint = "it replaces nothing; give the limit that is meant this name, or leave the item out";
-    reader.note(Diagnostic::warning("replaces-nothing", replaced.span, message).hint(hint));
+    reader.push(Diagnostic::warning("replaces-nothing", replaced.span, message).hint(hint));
 }
 
-fn too_many(reader: &mut Reader<'_>, at: Span) {
-    let message = format!("the limits of this file replace more than {REPLACED_MAX} others");
+fn report_too_many(reader: &mut Reader<'_>, at: Span) {
+    let message = format!("the limits of this file replace more than {REPLACEMENTS_MAX} others");
     let hint =
         "a name that many limits have counts for each of them and each that replaces them; use several names";
-    reader.note(Diagnostic::error("replaces-too-much", at, message).hint(hint));
+    reader.push(Diagnostic::error("replaces-too-much", at, message).hint(hint));
 }

@@ -3,13 +3,13 @@
 
 use super::super::diagnostic::Diagnostic;
 use super::super::reader::Reader;
-use super::super::yaml::{Kind, Node, shown};
+use super::super::yaml::{NodeKind, Node, printable};
 
 /// Text; what has no value is empty, as it is there.
 pub(super) fn text<'n>(reader: &mut Reader<'_>, node: &'n Node) -> Option<&'n str> {
     match node.kind {
-        Kind::Null => Some(""),
-        Kind::Scalar { .. } => reader.text(node),
+        NodeKind::Null => Some(""),
+        NodeKind::Scalar { .. } => reader.text(node),
         _ => {
             reader.wrong_type_hint(node, "text", "write one value, in quotes if it begins with `[` or `{`");
             None
@@ -18,12 +18,12 @@ pub(super) fn text<'n>(reader: &mut Reader<'_>, node: &'n Node) -> Option<&'n st
 }
 
 /// `true`, `yes`, `on` and so on.
-pub(super) fn truth(reader: &mut Reader<'_>, node: &Node) -> Option<bool> {
+pub(super) fn boolean(reader: &mut Reader<'_>, node: &Node) -> Option<bool> {
     match node.plain() {
         Some("y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON") => Some(true),
         Some("n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF") => Some(false),
-        None if matches!(node.kind, Kind::Null) => Some(false),
-        _ => reader.truth(node),
+        None if matches!(node.kind, NodeKind::Null) => Some(false),
+        _ => reader.boolean(node),
     }
 }
 
@@ -38,8 +38,8 @@ pub(super) fn number(reader: &mut Reader<'_>, node: &Node) -> Option<u32> {
     };
     let number = parse(text);
     if number.is_none() {
-        let message = format!("`{}` is not a whole number from 0 to {}", shown(text), u32::MAX);
-        reader.note(Diagnostic::error("not-a-number", node.span, message).hint("write for example 100"));
+        let message = format!("`{}` is not a whole number from 0 to {}", printable(text), u32::MAX);
+        reader.push(Diagnostic::error("not-a-number", node.span, message).hint("write for example 100"));
     }
     number
 }

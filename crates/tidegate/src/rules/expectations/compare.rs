@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use tidegate_core::rules::{Asked, Fate, LimitAnswer, LimitId};
+use tidegate_core::rules::{KeyStatus, AnswerKind, LimitAnswer, LimitId};
 use tidegate_core::text::write_duration;
 use tidegate_core::{Nanos, Wait};
 
 use super::super::file::Spanned;
-use super::super::yaml::shown;
+use super::super::yaml::printable;
 use super::super::{Answer, Span};
-use super::model::{Expected, Name};
+use super::model::{Expectation, ExpectedRule};
 
 /// Something that did not come as it was expected.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,110 +19,110 @@ pub(super) struct Mismatch {
     /// As in `decision`.
     pub field: &'static str,
     pub expected: String,
-    pub came: String,
+    pub actual: String,
 }
 
 /// All that did not come as it was expected.
-pub(super) fn mismatches(expected: &Expected, answer: &Answer) -> Vec<Mismatch> {
+pub(super) fn mismatches(expected: &Expectation, answer: &Answer) -> Vec<Mismatch> {
     let decider = answer.decider();
-    let decision = expected.decision.as_ref().map(|wanted| of_fate("decision", wanted, Some(answer.fate)));
+    let decision = expected.decision.as_ref().map(|wanted| compare_decision("decision", wanted, Some(answer.kind)));
     let candidate = expected.candidate.as_ref().map(|wanted| {
-        let worst = answer.candidates().map(|candidate| candidate.fate).max();
-        of_fate("candidate", wanted, worst)
+        let worst = answer.candidates().map(|candidate| candidate.kind).max();
+        compare_decision("candidate", wanted, worst)
     });
     let rule = expected.rule.as_ref().map(|wanted| {
-        let came = decider.map_or(Name::None, |limit| Name::Is(limit.rule.name.clone()));
-        differing("rule", wanted, (came != wanted.value).then(|| name(&came)), name(&wanted.value))
+        let came = decider.map_or(ExpectedRule::NoRule, |limit| ExpectedRule::Named(limit.rule.name.clone()));
+        mismatch("rule", wanted, (came != wanted.value).then(|| rule_text(&came)), rule_text(&wanted.value))
     });
     let limit = expected.limit.as_ref().map(|wanted| {
         let differs = decider.is_none_or(|limit| *limit.id != wanted.value);
-        let came = || decider.map_or_else(|| "none".to_owned(), |limit| id(limit.id));
-        differing("limit", wanted, differs.then(came), id(&wanted.value))
+        let came = || decider.map_or_else(|| "none".to_owned(), |limit| limit_text(limit.id));
+        mismatch("limit", wanted, differs.then(came), limit_text(&wanted.value))
     });
     let remaining = expected.remaining.as_ref().map(|wanted| {
         let came = (answer.remaining != wanted.value || decider.is_none()).then(|| match decider {
             Some(_) => answer.remaining.to_string(),
             None => "no limit".to_owned(),
         });
-        differing("remaining", wanted, came, wanted.value.to_string())
+        mismatch("remaining", wanted, came, wanted.value.to_string())
     });
     let retry_after = expected.retry_after.as_ref().map(|wanted| {
-        let came = (answer.retry_after != wanted.value).then(|| wait(answer.retry_after));
-        differing("retry_after", wanted, came, wait(wanted.value))
+        let came = (answer.retry_after != wanted.value).then(|| wait_text(answer.retry_after));
+        mismatch("retry_after", wanted, came, wait_text(wanted.value))
     });
     let reset_after =
-        expected.reset_after.as_ref().map(|wanted| of_span("reset_after", wanted, answer.reset_after));
-    let delay = expected.delay.as_ref().map(|wanted| of_span("delay", wanted, answer.delay));
+        expected.reset_after.as_ref().map(|wanted| compare_duration("reset_after", wanted, answer.reset_after));
+    let delay = expected.delay.as_ref().map(|wanted| compare_duration("delay", wanted, answer.delay));
     let all = [decision, rule, limit, remaining, retry_after, reset_after, delay, candidate];
     all.into_iter().flatten().flatten().collect()
 }
 
 /// What came, in a sentence.
-pub(super) fn said(answer: &Answer) -> String {
-    let mut said = answer.fate.as_str().to_owned();
+pub(super) fn describe(answer: &Answer) -> String {
+    let mut said = answer.kind.as_str().to_owned();
     // Writing to a string does not fail.
     match answer.decider() {
         Some(decider) => {
-            let _ = write!(said, " by {}", place(&decider));
-            match decider.asked {
-                Asked::Yes => write!(said, ", {} remaining", answer.remaining),
-                Asked::KeyMissing => write!(said, ", for a part of its key is missing"),
+            let _ = write!(said, " by {}", describe_limit(&decider));
+            match decider.key_status {
+                KeyStatus::Present => write!(said, ", {} remaining", answer.remaining),
+                KeyStatus::Missing => write!(said, ", for a part of its key is missing"),
             }
         }
         None => write!(said, ", for no limit applies"),
     }
     .unwrap_or_default();
     if answer.retry_after > Wait::NONE {
-        let _ = write!(said, ", retry after {}", wait(answer.retry_after));
+        let _ = write!(said, ", retry after {}", wait_text(answer.retry_after));
     }
     if answer.delay > Nanos::ZERO {
-        let _ = write!(said, ", delay {}", span(answer.delay));
+        let _ = write!(said, ", delay {}", duration_text(answer.delay));
     }
     said
 }
 
 /// The limit that decided, as in `rule login, limit per-ip`.
-fn place(limit: &LimitAnswer<'_>) -> String {
-    format!("rule {}, limit {}", shown(&limit.rule.name), id(limit.id))
+fn describe_limit(limit: &LimitAnswer<'_>) -> String {
+    format!("rule {}, limit {}", printable(&limit.rule.name), limit_text(limit.id))
 }
 
-fn of_fate(field: &'static str, wanted: &Spanned<Fate>, came: Option<Fate>) -> Option<Mismatch> {
+fn compare_decision(field: &'static str, wanted: &Spanned<AnswerKind>, came: Option<AnswerKind>) -> Option<Mismatch> {
     let differs = came != Some(wanted.value);
-    let came = || came.map_or("none", Fate::as_str).to_owned();
-    differing(field, wanted, differs.then(came), wanted.value.as_str().to_owned())
+    let came = || came.map_or("none", AnswerKind::as_str).to_owned();
+    mismatch(field, wanted, differs.then(came), wanted.value.as_str().to_owned())
 }
 
-fn of_span(field: &'static str, wanted: &Spanned<Nanos>, came: Nanos) -> Option<Mismatch> {
-    differing(field, wanted, (came != wanted.value).then(|| span(came)), span(wanted.value))
+fn compare_duration(field: &'static str, wanted: &Spanned<Nanos>, came: Nanos) -> Option<Mismatch> {
+    mismatch(field, wanted, (came != wanted.value).then(|| duration_text(came)), duration_text(wanted.value))
 }
 
 /// A mismatch, if something else came.
-fn differing<T>(
+fn mismatch<T>(
     field: &'static str,
     wanted: &Spanned<T>,
     came: Option<String>,
     expected: String,
 ) -> Option<Mismatch> {
-    came.map(|came| Mismatch { span: wanted.span, field, expected, came })
+    came.map(|came| Mismatch { span: wanted.span, field, expected, actual: came })
 }
 
-fn name(name: &Name) -> String {
+fn rule_text(name: &ExpectedRule) -> String {
     match name {
-        Name::Is(name) => shown(name),
-        Name::None => "none".to_owned(),
+        ExpectedRule::Named(name) => printable(name),
+        ExpectedRule::NoRule => "none".to_owned(),
     }
 }
 
-fn id(id: &LimitId) -> String {
-    shown(&id.to_string())
+fn limit_text(id: &LimitId) -> String {
+    printable(&id.to_string())
 }
 
-fn wait(wait: Wait) -> String {
-    wait.span().map_or_else(|| "never".to_owned(), span)
+fn wait_text(wait: Wait) -> String {
+    wait.span().map_or_else(|| "never".to_owned(), duration_text)
 }
 
 /// As it would be written in a file; what is too long for that, as it is shown elsewhere.
-fn span(span: Nanos) -> String {
+fn duration_text(span: Nanos) -> String {
     if span == Nanos::ZERO {
         return "0s".to_owned();
     }

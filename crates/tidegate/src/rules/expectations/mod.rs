@@ -17,9 +17,9 @@ use std::path::PathBuf;
 
 use tidegate_core::rules::Domain;
 
-use super::load::{ReadFile, add_text, read_all};
+use super::load::{InputFile, add_source_text, read_files};
 use super::{Report, yaml};
-use model::Test;
+use model::RuleTest;
 
 /// The most requests that one step makes.
 pub const STEP_TIMES_MAX: u64 = 1_000_000;
@@ -50,7 +50,7 @@ pub const TESTS_REQUESTS_MAX: u64 = 10_000_000;
 /// ```
 #[derive(Debug)]
 pub struct RuleTests {
-    tests: Vec<Test>,
+    tests: Vec<RuleTest>,
     /// Holds the text, which failures point into.
     source: Report,
 }
@@ -71,13 +71,13 @@ pub struct TestResult {
     /// What the file calls it.
     pub name: String,
     /// Whether all came as it was expected.
-    pub verdict: TestVerdict,
+    pub status: TestStatus,
 }
 
 /// Whether all came as it was expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum TestVerdict {
+pub enum TestStatus {
     /// It did.
     Passed,
     /// It did not; the report says where.
@@ -87,21 +87,21 @@ pub enum TestVerdict {
 impl RuleTests {
     /// Reads the tests of a file, which messages call `name`.
     pub fn parse(name: &str, text: &str) -> Result<Self, Report> {
-        Self::of(&[ReadFile { name: name.to_owned(), content: Ok(text.into()) }])
+        Self::from_files(&[InputFile { name: name.to_owned(), content: Ok(text.into()) }])
     }
 
     /// Reads the tests of files, found as [`load`](super::load) finds rules. All that is wrong with them is in the report.
     pub fn load(paths: &[PathBuf]) -> Result<Self, Report> {
-        Self::of(&read_all(paths))
+        Self::from_files(&read_files(paths))
     }
 
-    fn of(files: &[ReadFile]) -> Result<Self, Report> {
+    fn from_files(files: &[InputFile]) -> Result<Self, Report> {
         let (mut source, mut tests) = (Report::default(), Vec::new());
         for file in files {
-            let Some(file) = add_text(&mut source, file) else { continue };
+            let Some(file) = add_source_text(&mut source, file) else { continue };
             let Some(root) = yaml::read(&mut source, file) else { continue };
             tests.extend(read::tests(&mut source, &root));
-            source.name_fields(file, &root);
+            source.fill_field_paths(file, &root);
         }
         if source.has_errors() {
             source.sort();
@@ -121,10 +121,10 @@ impl RuleTests {
         let mut results = TestResults { results: Vec::new(), report: self.source.clone() };
         for test in &self.tests {
             let failures = run::run(test, domains);
-            let verdict = if failures.is_empty() { TestVerdict::Passed } else { TestVerdict::Failed };
+            let verdict = if failures.is_empty() { TestStatus::Passed } else { TestStatus::Failed };
             failures.into_iter().for_each(|failure| results.report.push(failure));
             let file = self.source.file_name(test.span.file).to_owned();
-            results.results.push(TestResult { file, name: test.name.to_string(), verdict });
+            results.results.push(TestResult { file, name: test.name.to_string(), status: verdict });
         }
         results
     }
@@ -138,12 +138,12 @@ impl TestResults {
 
     /// How many tests passed.
     pub fn passed(&self) -> usize {
-        self.count(TestVerdict::Passed)
+        self.count(TestStatus::Passed)
     }
 
     /// How many tests failed.
     pub fn failed(&self) -> usize {
-        self.count(TestVerdict::Failed)
+        self.count(TestStatus::Failed)
     }
 
     /// Each expectation that was not met, where it stands, and what came instead.
@@ -151,7 +151,7 @@ impl TestResults {
         &self.report
     }
 
-    fn count(&self, verdict: TestVerdict) -> usize {
-        self.results.iter().filter(|result| result.verdict == verdict).count()
+    fn count(&self, verdict: TestStatus) -> usize {
+        self.results.iter().filter(|result| result.status == verdict).count()
     }
 }

@@ -1,6 +1,6 @@
 //! Tests, as they were written.
 
-use tidegate_core::rules::{Fate, Level, LimitId};
+use tidegate_core::rules::{AnswerKind, Level, LimitId};
 use tidegate_core::{Nanos, Timestamp, Wait};
 
 use super::super::file::Spanned;
@@ -8,71 +8,71 @@ use super::super::{OwnedRequest, Span};
 
 /// Some steps, one after the other.
 #[derive(Debug)]
-pub(super) struct Test {
+pub(super) struct RuleTest {
     pub name: Box<str>,
     pub span: Span,
     /// Left out where the rules have just one.
     pub domain: Option<Spanned<Box<str>>>,
     /// When the time of its steps begins.
     pub start: Timestamp,
-    pub steps: Vec<Step>,
+    pub steps: Vec<TestStep>,
 }
 
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct TestStep {
     pub span: Span,
     /// Since the start of the test.
     pub at: Nanos,
-    pub does: Does,
+    pub action: StepAction,
 }
 
 #[derive(Debug)]
-pub(super) enum Does {
-    Ask(Box<Question>),
+pub(super) enum StepAction {
+    Request(Box<StepRequest>),
     Signals(Vec<(Spanned<Box<str>>, Level)>),
 }
 
 /// A request, how often it is made, and what each answer has to be.
 #[derive(Debug)]
-pub(super) struct Question {
+pub(super) struct StepRequest {
     pub request: OwnedRequest,
     pub times: u64,
-    pub expected: Expected,
+    pub expected: Expectation,
 }
 
 /// What an answer has to be, as far as the file says.
 #[derive(Debug, Default)]
-pub(super) struct Expected {
-    pub decision: Option<Spanned<Fate>>,
-    pub rule: Option<Spanned<Name>>,
+pub(super) struct Expectation {
+    pub decision: Option<Spanned<AnswerKind>>,
+    pub rule: Option<Spanned<ExpectedRule>>,
     pub limit: Option<Spanned<LimitId>>,
     pub remaining: Option<Spanned<u64>>,
     pub retry_after: Option<Spanned<Wait>>,
     pub reset_after: Option<Spanned<Nanos>>,
     pub delay: Option<Spanned<Nanos>>,
-    pub candidate: Option<Spanned<Fate>>,
+    pub candidate: Option<Spanned<AnswerKind>>,
 }
 
 /// The name of a rule, or that there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Name {
-    Is(Box<str>),
-    None,
+pub(super) enum ExpectedRule {
+    Named(Box<str>),
+    NoRule,
 }
 
 /// All that a test can meet with, mildest first: its store always answers.
-pub(super) const FATES: [Fate; 7] = [
-    Fate::Allowed,
-    Fate::ShadowDenied,
-    Fate::OverQuota,
-    Fate::Soft,
-    Fate::Delayed,
-    Fate::ShadowBanned,
-    Fate::Denied,
+pub(super) const DECISIONS: [AnswerKind; 7] = [
+    AnswerKind::Allowed,
+    AnswerKind::ShadowDenied,
+    AnswerKind::OverQuota,
+    AnswerKind::Soft,
+    AnswerKind::Delayed,
+    AnswerKind::ShadowBanned,
+    AnswerKind::Denied,
 ];
 
-impl Expected {
-    pub fn is_anything(&self) -> bool {
+impl Expectation {
+    pub fn is_empty(&self) -> bool {
         let Self { decision, rule, limit, remaining, retry_after, reset_after, delay, candidate } = self;
         let none = decision.is_none() && rule.is_none() && limit.is_none() && remaining.is_none();
         none && retry_after.is_none() && reset_after.is_none() && delay.is_none() && candidate.is_none()

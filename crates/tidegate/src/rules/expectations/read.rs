@@ -10,13 +10,13 @@ use tidegate_core::{Nanos, Timestamp};
 use super::super::diagnostic::{Diagnostic, Report};
 use super::super::file::Spanned;
 use super::super::reader::{Field, Fields, Reader};
-use super::super::yaml::{Node, shown};
+use super::super::yaml::{Node, printable};
 use super::super::{OwnedDescriptor, OwnedRequest, Span};
-use super::model::{Does, Expected, Question, Step, Test};
+use super::model::{StepAction, Expectation, StepRequest, TestStep, RuleTest};
 use super::{STEP_TIMES_MAX, TESTS_REQUESTS_MAX};
 
 /// The tests of a file; what is wrong with them is in the report then.
-pub(super) fn tests(report: &mut Report, root: &Node) -> Vec<Test> {
+pub(super) fn tests(report: &mut Report, root: &Node) -> Vec<RuleTest> {
     let mut reader = TestReader { reader: Reader::new(report), requests: 0 };
     reader.file(root).unwrap_or_default()
 }
@@ -30,66 +30,66 @@ struct TestReader<'r> {
 }
 
 impl TestReader<'_> {
-    fn file(&mut self, root: &Node) -> Option<Vec<Test>> {
+    fn file(&mut self, root: &Node) -> Option<Vec<RuleTest>> {
         let mut fields = Fields::of(&mut self.reader, root, "a file of tests")?;
         let hint = "a file of tests begins with `tests:` and a list of them";
-        let tests = fields.needed(&mut self.reader, "tests", hint);
+        let tests = fields.required(&mut self.reader, "tests", hint);
         fields.finish(&mut self.reader, "a file of tests");
         let tests = tests?;
         let nodes = self.reader.list(tests)?;
         if nodes.is_empty() {
             let found = Diagnostic::error("expects-nothing", tests.span, "there are no tests");
-            self.reader.note(found.hint(hint));
+            self.reader.push(found.hint(hint));
         }
-        let tests: Vec<Test> = nodes.iter().filter_map(|node| self.test(node)).collect();
-        self.names_differ(&tests);
+        let tests: Vec<RuleTest> = nodes.iter().filter_map(|node| self.test(node)).collect();
+        self.check_unique_names(&tests);
         if self.requests > TESTS_REQUESTS_MAX {
             let message = format!("the tests make more than {TESTS_REQUESTS_MAX} requests");
             self.reader
-                .note(Diagnostic::error("too-many-requests", root.span, message).hint("split the file"));
+                .push(Diagnostic::error("too-many-requests", root.span, message).hint("split the file"));
         }
         Some(tests)
     }
 
-    fn names_differ(&mut self, tests: &[Test]) {
+    fn check_unique_names(&mut self, tests: &[RuleTest]) {
         let mut seen: HashMap<&str, Span> = HashMap::new();
         for test in tests {
             if let Some(first) = seen.insert(&test.name, test.span) {
-                let message = format!("two tests have the name `{}`", shown(&test.name));
+                let message = format!("two tests have the name `{}`", printable(&test.name));
                 let found = Diagnostic::error("duplicate-test", test.span, message);
-                self.reader.note(found.related(first, "first here").hint("say what tells them apart"));
+                self.reader.push(found.related(first, "first here").hint("say what tells them apart"));
             }
         }
     }
 
-    fn test(&mut self, node: &Node) -> Option<Test> {
+    fn test(&mut self, node: &Node) -> Option<RuleTest> {
         let reader = &mut self.reader;
         let mut fields = Fields::of(reader, node, "a test")?;
-        let name = fields.needed(reader, "name", "say what is expected: `name: the sixth login is denied`");
+        let name = fields.required(reader, "name", "say what is expected: `name: the sixth login is denied`");
         let name = name.and_then(|node| Some((reader.name(node)?, node.span)));
         let domain = fields
             .value("domain")
             .and_then(|node| reader.name(node).map(|name| Spanned { value: name.into(), span: node.span }));
         let start = fields.value("start").and_then(|node| instant(reader, node));
-        let steps = fields.needed(reader, "steps", "list what happens: `steps: [ { at: 0s, request: .. } ]`");
+        let steps = fields.required(reader, "steps", "list what happens: `steps: [ { at: 0s, request: .. } ]`");
         fields.finish(reader, "a test");
         let errors = self.reader.report.errors();
         let steps = self.steps(steps?)?;
         let is_sound = self.reader.report.errors() == errors;
         let (name, span) = name?;
-        let expects = |step: &Step| match &step.does {
-            Does::Ask(question) => !question.expected.is_anything(),
-            Does::Signals(_) => false,
+        let expects = |step: &TestStep| match &step.action {
+            StepAction::Request(question) => !question.expected.is_empty(),
+            StepAction::Signals(_) => false,
         };
         if is_sound && !steps.iter().any(expects) {
             let found =
                 Diagnostic::error("expects-nothing", span, "the test expects nothing, so it cannot fail");
-            self.reader.note(found.hint("give a step of it an `expect`, as in `expect: allowed`"));
+            self.reader.push(found.hint("give a step of it an `expect`, as in `expect: allowed`"));
         }
-        Some(Test { name: name.into(), span, domain, start: start.unwrap_or_default(), steps })
+        Some(RuleTest { name: name.into(), span, domain, start: start.unwrap_or_default(), steps })
     }
 
-    fn steps(&mut self, node: &Node) -> Option<Vec<Step>> {
+    fn steps(&mut self, node: &Node) -> Option<Vec<TestStep>> {
         let nodes = self.reader.list(node)?;
         let (mut steps, mut last) = (Vec::new(), Nanos::ZERO);
         for node in nodes {
@@ -97,7 +97,7 @@ impl TestReader<'_> {
             if step.at < last {
                 let message = format!("the step is at {}, before the one above it, at {last}", step.at);
                 let found = Diagnostic::error("step-back", at_span, message);
-                self.reader.note(found.hint("steps stand in the order of their time"));
+                self.reader.push(found.hint("steps stand in the order of their time"));
             }
             last = step.at.max(last);
             steps.push(step);
@@ -106,7 +106,7 @@ impl TestReader<'_> {
     }
 
     /// A step, and where its time stands. Without a time of its own it has that of the step before.
-    fn step(&mut self, node: &Node, before: Nanos) -> Option<(Step, Span)> {
+    fn step(&mut self, node: &Node, before: Nanos) -> Option<(TestStep, Span)> {
         let reader = &mut self.reader;
         let mut fields = Fields::of(reader, node, "a step")?;
         let at_node = fields.value("at");
@@ -122,47 +122,47 @@ impl TestReader<'_> {
                 let descriptor =
                     entries.zip(cost).map(|(entries, cost)| OwnedDescriptor { entries, cost, limit: None });
                 let request = descriptor.map(|descriptor| OwnedRequest { descriptors: vec![descriptor] });
-                self.ask(request, value(times), value(expect))
+                self.request_step(request, value(times), value(expect))
             }
             (None, Some(list), None) => {
                 let hint = "write it there: `descriptors: [ { attributes: { user: alice }, cost: 2 } ]`";
-                misplaced(reader, &[cost], "a step with `descriptors`, each of which has its own", hint);
+                report_misplaced(reader, &[cost], "a step with `descriptors`, each of which has its own", hint);
                 let request = request::descriptors(reader, list.value);
-                self.ask(request, value(times), value(expect))
+                self.request_step(request, value(times), value(expect))
             }
             (None, None, Some(signal)) => {
                 let hint = "a signal is pushed by a step of its own, and answers nothing";
-                misplaced(reader, &[cost, times, expect], "a step with `signal`", hint);
-                signals(reader, signal.value)
+                report_misplaced(reader, &[cost, times, expect], "a step with `signal`", hint);
+                signal_step(reader, signal.value)
             }
             _ => {
                 let found = Diagnostic::error("what-to-do", node.span, "a step does one thing");
-                reader.note(found.hint("it has one of `request`, `descriptors` and `signal`"));
+                reader.push(found.hint("it has one of `request`, `descriptors` and `signal`"));
                 None
             }
         };
         let at_span = at_node.map_or(node.span, |node| node.span);
-        Some((Step { span: node.span, at: at?, does: does? }, at_span))
+        Some((TestStep { span: node.span, at: at?, action: does? }, at_span))
     }
 
-    fn ask(
+    fn request_step(
         &mut self,
         request: Option<OwnedRequest>,
         times: Option<&Node>,
         expect: Option<&Node>,
-    ) -> Option<Does> {
+    ) -> Option<StepAction> {
         let expected =
-            expect.map_or_else(|| Some(Expected::default()), |node| expected::read(&mut self.reader, node));
+            expect.map_or_else(|| Some(Expectation::default()), |node| expected::read(&mut self.reader, node));
         let count = times.map_or(Some(1), |node| self.reader.number("times", node));
         let (count, expected) = (count?, expected?);
         if let (Some(node), 0 | TIMES_TOO_MANY..) = (times, count) {
             let message = format!("`times` goes from 1 to {STEP_TIMES_MAX}");
             let found = Diagnostic::error("times-out-of-range", node.span, message);
-            self.reader.note(found.hint("what a limit admits and one more is enough to see it"));
+            self.reader.push(found.hint("what a limit admits and one more is enough to see it"));
             return None;
         }
         self.requests = self.requests.saturating_add(count);
-        Some(Does::Ask(Question { request: request?, times: count, expected }.into()))
+        Some(StepAction::Request(StepRequest { request: request?, times: count, expected }.into()))
     }
 }
 
@@ -171,14 +171,14 @@ fn value<'n>(field: Option<Field<'n>>) -> Option<&'n Node> {
 }
 
 /// Fields that do not go with what a step is.
-fn misplaced(reader: &mut Reader<'_>, fields: &[Option<Field<'_>>], what: &str, hint: &str) {
+fn report_misplaced(reader: &mut Reader<'_>, fields: &[Option<Field<'_>>], what: &str, hint: &str) {
     for field in fields.iter().flatten() {
         let message = format!("`{}` does not go with {what}", field.key.text().unwrap_or_default());
-        reader.note(Diagnostic::error("misplaced-field", field.key.span, message).hint(hint));
+        reader.push(Diagnostic::error("misplaced-field", field.key.span, message).hint(hint));
     }
 }
 
-fn signals(reader: &mut Reader<'_>, node: &Node) -> Option<Does> {
+fn signal_step(reader: &mut Reader<'_>, node: &Node) -> Option<StepAction> {
     let fields = reader.mapping(node)?;
     let mut signals = Vec::new();
     for (key, value) in fields {
@@ -186,13 +186,13 @@ fn signals(reader: &mut Reader<'_>, node: &Node) -> Option<Does> {
         match text.parse() {
             Ok(level) => signals.push((Spanned { value: name.into(), span: key.span }, level)),
             Err(_) => {
-                let message = format!("`{}` is no level of a signal", shown(text));
+                let message = format!("`{}` is no level of a signal", printable(text));
                 let found = Diagnostic::error("not-a-level", value.span, message);
-                reader.note(found.hint("a number from 0 to 1, as in `signal: { capacity: 0.75 }`"));
+                reader.push(found.hint("a number from 0 to 1, as in `signal: { capacity: 0.75 }`"));
             }
         }
     }
-    Some(Does::Signals(signals))
+    Some(StepAction::Signals(signals))
 }
 
 /// A duration; `0` needs no unit.
@@ -209,9 +209,9 @@ fn instant(reader: &mut Reader<'_>, node: &Node) -> Option<Timestamp> {
     let instant = text.parse::<jiff::Timestamp>().ok();
     let nanos = instant.and_then(|instant| u64::try_from(instant.as_nanosecond()).ok());
     if nanos.is_none() {
-        let message = format!("`{}` is no instant from 1970 to 2554", shown(text));
+        let message = format!("`{}` is no instant from 1970 to 2554", printable(text));
         let hint = "write date, time and offset: 2026-03-29T00:59:30Z or 2026-03-29T01:59:30+01:00";
-        reader.note(Diagnostic::error("not-an-instant", node.span, message).hint(hint));
+        reader.push(Diagnostic::error("not-an-instant", node.span, message).hint(hint));
     }
     nanos.map(Timestamp::from_nanos)
 }

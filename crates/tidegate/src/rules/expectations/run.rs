@@ -8,63 +8,63 @@ use tidegate_core::text::did_you_mean;
 
 use super::super::diagnostic::Diagnostic;
 use super::super::file::Spanned;
-use super::super::yaml::shown;
+use super::super::yaml::printable;
 use super::super::{Answer, Span};
-use super::compare::{Mismatch, mismatches, said};
-use super::model::{Does, Question, Step, Test};
+use super::compare::{Mismatch, mismatches, describe};
+use super::model::{StepAction, StepRequest, TestStep, RuleTest};
 use crate::{Engine, ManualClock, MemoryStore};
 
 /// Runs a test on counters of its own. What comes out is what did not come as it was expected; nothing, if all did.
-pub(super) fn run(test: &Test, domains: &[Domain]) -> Vec<Diagnostic> {
+pub(super) fn run(test: &RuleTest, domains: &[Domain]) -> Vec<Diagnostic> {
     let domain = match domain_of(test, domains) {
         Ok(domain) => domain,
         Err(unknown) => return vec![*unknown],
     };
     let store = Arc::new(MemoryStore::unbounded());
-    let engine = match Engine::over(vec![domain.clone()], store, ManualClock::at(test.start)) {
+    let engine = match Engine::with_store(vec![domain.clone()], store, ManualClock::at(test.start)) {
         Ok(engine) => engine,
-        Err(error) => return vec![failed(test, test.span, &error.to_string())],
+        Err(error) => return vec![failure(test, test.span, &error.to_string())],
     };
-    let run = Run { test, domain, engine };
-    run.test.steps.iter().map(|step| run.step(step)).find(|failures| !failures.is_empty()).unwrap_or_default()
+    let run = TestRun { test, domain, engine };
+    run.test.steps.iter().map(|step| run.run_step(step)).find(|failures| !failures.is_empty()).unwrap_or_default()
 }
 
-struct Run<'t> {
-    test: &'t Test,
+struct TestRun<'t> {
+    test: &'t RuleTest,
     domain: &'t Domain,
     engine: Engine<ManualClock>,
 }
 
 /// A question, and when it is asked.
-struct Ask<'s> {
-    question: &'s Question,
-    step: &'s Step,
+struct TimedRequest<'s> {
+    question: &'s StepRequest,
+    step: &'s TestStep,
     now: Timestamp,
 }
 
-impl Run<'_> {
-    fn step(&self, step: &Step) -> Vec<Diagnostic> {
-        match &step.does {
-            Does::Signals(signals) => signals.iter().filter_map(|signal| self.push(signal)).collect(),
-            Does::Ask(question) => {
+impl TestRun<'_> {
+    fn run_step(&self, step: &TestStep) -> Vec<Diagnostic> {
+        match &step.action {
+            StepAction::Signals(signals) => signals.iter().filter_map(|signal| self.push_signal(signal)).collect(),
+            StepAction::Request(question) => {
                 let now = self.test.start.saturating_add(step.at);
-                self.ask(&Ask { question, step, now })
+                self.run_request(&TimedRequest { question, step, now })
             }
         }
     }
 
-    fn push(&self, (name, level): &(Spanned<Box<str>>, Level)) -> Option<Diagnostic> {
+    fn push_signal(&self, (name, level): &(Spanned<Box<str>>, Level)) -> Option<Diagnostic> {
         let unknown = self.engine.push_signal(&name.value, *level).err()?;
-        Some(failed(self.test, name.span, &unknown.to_string()))
+        Some(failure(self.test, name.span, &unknown.to_string()))
     }
 
     /// Ends with the first request that is answered otherwise than expected.
-    fn ask(&self, ask: &Ask<'_>) -> Vec<Diagnostic> {
-        ask.question.request.lend(&self.domain.name, |request| {
+    fn run_request(&self, ask: &TimedRequest<'_>) -> Vec<Diagnostic> {
+        ask.question.request.with_request(&self.domain.name, |request| {
             for number in 1..=ask.question.times {
                 let failures = match self.engine.check_at(request, ask.now) {
-                    Ok(answer) => self.held_against(ask, number, &answer),
-                    Err(full) => vec![failed(self.test, ask.step.span, &full.to_string())],
+                    Ok(answer) => self.compare(ask, number, &answer),
+                    Err(full) => vec![failure(self.test, ask.step.span, &full.to_string())],
                 };
                 if !failures.is_empty() {
                     return failures;
@@ -74,15 +74,15 @@ impl Run<'_> {
         })
     }
 
-    fn held_against(&self, ask: &Ask<'_>, number: u64, answer: &Answer) -> Vec<Diagnostic> {
+    fn compare(&self, ask: &TimedRequest<'_>, number: u64, answer: &Answer) -> Vec<Diagnostic> {
         let which = match ask.question.times {
             1 => String::new(),
             times => format!("request {number} of {times}: "),
         };
-        let failure = |Mismatch { span, field, expected, came }: Mismatch| {
+        let failure = |Mismatch { span, field, expected, actual: came }: Mismatch| {
             let what = format!("{which}expected {field} {expected}, came {came}");
-            let found = failed(self.test, span, &what).label(format!("came {came}"));
-            let found = found.hint(format!("the answer was: {}", said(answer)));
+            let found = failure(self.test, span, &what).label(format!("came {came}"));
+            let found = found.hint(format!("the answer was: {}", describe(answer)));
             match self.test.span {
                 name if name.line == span.line => found,
                 name => found.related(name, "in this test"),
@@ -93,13 +93,13 @@ impl Run<'_> {
 }
 
 /// The domain that a test names, or the only one there is.
-fn domain_of<'d>(test: &Test, domains: &'d [Domain]) -> Result<&'d Domain, Box<Diagnostic>> {
+fn domain_of<'d>(test: &RuleTest, domains: &'d [Domain]) -> Result<&'d Domain, Box<Diagnostic>> {
     let names: Vec<&str> = domains.iter().map(|domain| &*domain.name).collect();
     let Some(wanted) = &test.domain else {
         return match domains {
             [domain] => Ok(domain),
             _ => {
-                let found = failed(test, test.span, "the rules have several domains");
+                let found = failure(test, test.span, "the rules have several domains");
                 let hint =
                     format!("name one of them in the test: `domain: NAME`. There are: {}", names.join(", "));
                 Err(found.hint(hint).into())
@@ -109,12 +109,12 @@ fn domain_of<'d>(test: &Test, domains: &'d [Domain]) -> Result<&'d Domain, Box<D
     domains.iter().find(|domain| domain.name == wanted.value).ok_or_else(|| {
         let hint = did_you_mean(&wanted.value, &names);
         let hint = hint.unwrap_or_else(|| format!("there are: {}", names.join(", ")));
-        let message = format!("the rules have no domain `{}`", shown(&wanted.value));
-        failed(test, wanted.span, &message).hint(hint).into()
+        let message = format!("the rules have no domain `{}`", printable(&wanted.value));
+        failure(test, wanted.span, &message).hint(hint).into()
     })
 }
 
 /// The test is named, so that no two of a file say the same.
-fn failed(test: &Test, at: Span, what: &str) -> Diagnostic {
-    Diagnostic::error("expectation", at, format!("{}: {what}", shown(&test.name)))
+fn failure(test: &RuleTest, at: Span, what: &str) -> Diagnostic {
+    Diagnostic::error("expectation", at, format!("{}: {what}", printable(&test.name)))
 }

@@ -4,30 +4,30 @@ use std::collections::{HashMap, HashSet};
 
 use tidegate_core::PLAN_CHARGES_MAX;
 use tidegate_core::rules::{
-    Action, Apply, Case, Elastic, ElasticBy, Limits, Margin, Missing, Pattern, RuleLimit,
+    Action, Apply, CaseSensitivity, Elastic, ElasticSource, RuleLimits, Margin, OnMissingKey, Pattern, RuleLimit,
 };
 
 use super::super::diagnostic::{Diagnostic, Report};
 use super::super::file::{FileRule, RulesFile};
-use super::super::yaml::shown;
+use super::super::yaml::printable;
 
-pub(super) fn without_rules(report: &mut Report, file: &RulesFile) {
+pub(super) fn lint_without_rules(report: &mut Report, file: &RulesFile) {
     if file.rules.is_empty() {
-        let message = format!("domain `{}` has no rules", shown(&file.domain.value));
+        let message = format!("domain `{}` has no rules", printable(&file.domain.value));
         let found = Diagnostic::warning("no-rules", file.domain.span, message);
         report.push(found.label("nothing is limited here").hint("add rules, or remove the file"));
     }
 }
 
 /// Where all rules apply, one that limits nothing, replaces nothing and says nothing might as well not be there.
-pub(super) fn without_effect(report: &mut Report, file: &RulesFile, rule: &FileRule) {
+pub(super) fn lint_without_effect(report: &mut Report, file: &RulesFile, rule: &FileRule) {
     let apply = file.apply.map(|apply| apply.value).unwrap_or_default();
-    let unlimited = matches!(&rule.rule.limits, Limits::Same(limits) if limits.is_empty());
+    let unlimited = matches!(&rule.rule.limits, RuleLimits::Same(limits) if limits.is_empty());
     let silent =
         rule.rule.replaces.is_empty() && rule.rule.metadata.is_empty() && rule.rule.candidate.is_none();
     if apply == Apply::All && unlimited && silent {
-        let message = format!("rule `{}` has no effect", shown(&rule.rule.name));
-        let found = Diagnostic::warning("no-effect", rule.at.name, message);
+        let message = format!("rule `{}` has no effect", printable(&rule.rule.name));
+        let found = Diagnostic::warning("no-effect", rule.spans.name, message);
         report.push(found.hint(
             "all rules that match apply, so being unlimited here lifts no other limit; name those in `replaces`, or \
              write `apply: first`",
@@ -36,7 +36,7 @@ pub(super) fn without_effect(report: &mut Report, file: &RulesFile, rule: &FileR
 }
 
 /// More limits for every request than any may touch.
-pub(super) fn too_many_at_once(report: &mut Report, file: &RulesFile) {
+pub(super) fn lint_too_many_limits(report: &mut Report, file: &RulesFile) {
     if file.apply.map(|apply| apply.value).unwrap_or_default() == Apply::First {
         return;
     }
@@ -51,10 +51,10 @@ pub(super) fn too_many_at_once(report: &mut Report, file: &RulesFile) {
     let mut counters = 0;
     for rule in file.rules.iter().filter(for_everyone).filter(applies) {
         let before = counters;
-        counters += super::lists(rule).iter().map(|list| counters_of(list)).min().unwrap_or(0);
+        counters += super::limit_lists(rule).iter().map(|list| count_counters(list)).min().unwrap_or(0);
         if before <= PLAN_CHARGES_MAX && counters > PLAN_CHARGES_MAX {
             let message = format!("every request touches more than {PLAN_CHARGES_MAX} limits from here on");
-            let found = Diagnostic::warning("too-many-at-once", rule.at.name, message);
+            let found = Diagnostic::warning("too-many-at-once", rule.spans.name, message);
             let found = found.label("and is answered with an error");
             report.push(found.hint("let fewer rules match everything, or write `apply: first`"));
         }
@@ -62,17 +62,17 @@ pub(super) fn too_many_at_once(report: &mut Report, file: &RulesFile) {
 }
 
 /// How many counters a list of limits takes of everyone: soft limits with a margin and pools take another.
-fn counters_of<A>(list: &[(&RuleLimit, A)]) -> usize {
+fn count_counters<A>(list: &[(&RuleLimit, A)]) -> usize {
     let each = |(limit, _): &(&RuleLimit, A)| match &limit.action {
-        _ if limit.missing == Missing::Skip && !limit.key.parts().is_empty() => 0,
-        Action::Soft(Margin::Percent(_)) | Action::Elastic(Elastic { by: ElasticBy::Pool(_), .. }) => 2,
+        _ if limit.missing == OnMissingKey::Skip && !limit.key.parts().is_empty() => 0,
+        Action::Soft(Margin::Percent(_)) | Action::Elastic(Elastic { source: ElasticSource::Pool(_), .. }) => 2,
         _ => 1,
     };
     list.iter().map(each).sum()
 }
 
 /// Rules that replace each other: where both match, neither applies.
-pub(super) fn replace_each_other(report: &mut Report, file: &RulesFile) {
+pub(super) fn lint_mutual_replacement(report: &mut Report, file: &RulesFile) {
     let numbered = || file.rules.iter().enumerate();
     let by_name: HashMap<&str, (usize, &FileRule)> =
         numbered().map(|(number, rule)| (&*rule.rule.name, (number, rule))).collect();
@@ -81,15 +81,15 @@ pub(super) fn replace_each_other(report: &mut Report, file: &RulesFile) {
         .filter_map(|(number, name)| Some((number, by_name.get(&**name)?.0)))
         .collect();
     for (number, rule) in numbered() {
-        for (name, at) in rule.rule.replaces.iter().zip(&rule.at.replaces) {
+        for (name, at) in rule.rule.replaces.iter().zip(&rule.spans.replaces) {
             let Some((other_number, other)) = by_name.get(&**name) else { continue };
             // Said once, of the first of them.
             if number < *other_number && pairs.contains(&(*other_number, number)) {
-                let (one, other_name) = (shown(&rule.rule.name), shown(name));
+                let (one, other_name) = (printable(&rule.rule.name), printable(name));
                 let message = format!("rules `{one}` and `{other_name}` replace each other");
                 let found = Diagnostic::warning("replace-each-other", *at, message)
                     .label("where both match, neither applies")
-                    .related(other.at.name, "the other");
+                    .related(other.spans.name, "the other");
                 report.push(found.hint("leave one of the two names out"));
                 break;
             }
@@ -98,15 +98,15 @@ pub(super) fn replace_each_other(report: &mut Report, file: &RulesFile) {
 }
 
 /// Plans that the rule's own conditions rule out.
-pub(super) fn plans_never_chosen(report: &mut Report, rule: &FileRule) {
-    let Limits::Tiers(tiers) = &rule.rule.limits else { return };
-    for (condition, at) in rule.rule.conditions.iter().zip(&rule.at.conditions) {
-        if condition.attribute != tiers.by {
+pub(super) fn lint_unused_plans(report: &mut Report, rule: &FileRule) {
+    let RuleLimits::Tiers(tiers) = &rule.rule.limits else { return };
+    for (condition, at) in rule.rule.conditions.iter().zip(&rule.spans.conditions) {
+        if condition.attribute != tiers.attribute {
             continue;
         }
-        let is_plan = |value: &str, plan: &str| match tiers.by.case() {
-            Case::Kept => value == plan,
-            Case::Ignored => value.eq_ignore_ascii_case(plan),
+        let is_plan = |value: &str, plan: &str| match tiers.attribute.case() {
+            CaseSensitivity::Sensitive => value == plan,
+            CaseSensitivity::Insensitive => value.eq_ignore_ascii_case(plan),
         };
         let possible = |plan: &str| match &condition.pattern {
             Pattern::Exact(value) => is_plan(value, plan),
@@ -116,11 +116,11 @@ pub(super) fn plans_never_chosen(report: &mut Report, rule: &FileRule) {
         };
         let is_default = |limits: &[RuleLimit]| *limits == *tiers.default;
         for (plan, _) in tiers.plans.iter().filter(|(plan, limits)| !possible(plan) && !is_default(limits)) {
-            let message = format!("plan `{}` is never chosen", shown(plan));
+            let message = format!("plan `{}` is never chosen", printable(plan));
             let found = Diagnostic::warning("plan-never-chosen", *at, message);
             report.push(
                 found
-                    .label(format!("the rule matches no other `{}`", tiers.by))
+                    .label(format!("the rule matches no other `{}`", tiers.attribute))
                     .hint("leave this condition out, or the plan"),
             );
         }

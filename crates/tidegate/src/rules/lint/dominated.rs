@@ -34,7 +34,7 @@ use super::super::diagnostic::{Diagnostic, Report};
 use super::super::file::{FileRule, LimitSpans};
 
 pub(super) fn lint(report: &mut Report, rule: &FileRule) {
-    for list in super::lists(rule) {
+    for list in super::limit_lists(rule) {
         for (at, second) in list.iter().enumerate() {
             let others = list.iter().enumerate().filter(|(other, _)| *other != at);
             let mut tighter = others.filter(|(other, first)| {
@@ -42,70 +42,70 @@ pub(super) fn lint(report: &mut Report, rule: &FileRule) {
                 makes_useless(first.0, second.0) && (*other < at || !makes_useless(second.0, first.0))
             });
             // A burst that has no room is the better explanation where both hold.
-            match (narrower(&list, second), tighter.next()) {
-                (Some(narrower), _) => note_burst(report, narrower, second),
-                (None, Some((_, first))) => note_useless(report, first, second),
+            match (find_tighter_limit(&list, second), tighter.next()) {
+                (Some(narrower), _) => warn_burst(report, narrower, second),
+                (None, Some((_, first))) => warn_useless(report, first, second),
                 (None, None) => {}
             }
         }
     }
 }
 
-type Placed<'a> = (&'a RuleLimit, &'a LimitSpans);
+type LimitWithSpans<'a> = (&'a RuleLimit, &'a LimitSpans);
 
-fn note_useless(report: &mut Report, first: &Placed<'_>, second: &Placed<'_>) {
-    let message = format!("{} never denies anything", written(&second.0.limit.spec()));
+fn warn_useless(report: &mut Report, first: &LimitWithSpans<'_>, second: &LimitWithSpans<'_>) {
+    let message = format!("{} never denies anything", rate_text(&second.0.limit.spec()));
     let found = Diagnostic::warning("limit-useless", second.1.limit, message);
     let label = "nothing that this one admits exceeds it";
     report.push(found.related(first.1.limit, label).hint("remove it, or lower it"));
 }
 
 /// The limit over a longer time that leaves no room for a burst, if a burst was asked for.
-fn narrower<'l, 'a>(list: &'l [Placed<'a>], one: &Placed<'_>) -> Option<&'l Placed<'a>> {
+fn find_tighter_limit<'l, 'a>(list: &'l [LimitWithSpans<'a>], one: &LimitWithSpans<'_>) -> Option<&'l LimitWithSpans<'a>> {
     let own = one.0.limit.spec();
     let burst = own.burst.filter(|burst| *burst > own.limit)?;
     list.iter().find(|other| {
         let theirs = other.0.limit.spec();
-        together(one.0, other.0) && theirs.per_ns > own.per_ns && most_at_once(&theirs) < burst
+        are_charged_together(one.0, other.0) && theirs.per_ns > own.per_ns && burst_max(&theirs) < burst
     })
 }
 
-fn note_burst(report: &mut Report, narrower: &Placed<'_>, one: &Placed<'_>) {
+fn warn_burst(report: &mut Report, narrower: &LimitWithSpans<'_>, one: &LimitWithSpans<'_>) {
     let spec = narrower.0.limit.spec();
     let burst = one.0.limit.spec().burst.unwrap_or_default();
-    let message = format!("a burst of {burst} is more than {} leaves room for", written(&spec));
+    let message = format!("a burst of {burst} is more than {} leaves room for", rate_text(&spec));
     let found = Diagnostic::warning("burst-too-large", one.1.limit, message);
     report.push(
         found
             .related(narrower.1.limit, "this limit")
-            .hint(format!("write a burst of {} or less, or raise the other limit", most_at_once(&spec))),
+            .hint(format!("write a burst of {} or less, or raise the other limit", burst_max(&spec))),
     );
 }
 
-fn most_at_once(spec: &LimitSpec) -> u64 {
+fn burst_max(spec: &LimitSpec) -> u64 {
     match spec.algorithm {
         Some(AlgorithmName::LeakyBucket) => u64::MAX,
         _ => spec.burst.unwrap_or(spec.limit),
     }
 }
 
-fn written(spec: &LimitSpec) -> String {
+fn rate_text(spec: &LimitSpec) -> String {
     format!("{} per {}", spec.limit, write_duration(spec.per_ns))
 }
 
 /// Whether the two are charged the same for the same requests, or not at all.
-fn together(one: &RuleLimit, other: &RuleLimit) -> bool {
+fn are_charged_together(one: &RuleLimit, other: &RuleLimit) -> bool {
     matches!(one.action, Action::Reject | Action::ShadowBan)
         && one.action == other.action
         && (&one.key, &one.cost, one.missing) == (&other.key, &other.cost, other.missing)
 }
 
 fn makes_useless(first: &RuleLimit, second: &RuleLimit) -> bool {
-    if !together(first, second) {
+    if !are_charged_together(first, second) {
         return false;
     }
     let (first, second) = (first.limit.spec(), second.limit.spec());
-    let Some(admitted) = Admitted::by(&first) else { return false };
+    let Some(admitted) = AdmissionBound::from_spec(&first) else { return false };
     if second.limit == 0 || second.count_denied == Some(true) || second.min_interval_ns.is_some() {
         return false;
     }
@@ -114,7 +114,7 @@ fn makes_useless(first: &RuleLimit, second: &RuleLimit) -> bool {
         AlgorithmName::Gcra | AlgorithmName::TokenBucket => {
             let no_faster =
                 u128::from(first.limit) * window_ns <= u128::from(second.limit) * u128::from(first.per_ns);
-            no_faster && admitted.at_once() <= u128::from(second.burst.unwrap_or(second.limit))
+            no_faster && admitted.burst() <= u128::from(second.burst.unwrap_or(second.limit))
         }
         AlgorithmName::FixedWindow if second.align != Some(Align::Epoch) => false,
         AlgorithmName::FixedWindow | AlgorithmName::SlidingLog => {
@@ -128,49 +128,49 @@ fn makes_useless(first: &RuleLimit, second: &RuleLimit) -> bool {
 }
 
 /// The most that a limit admits. Units are below 2^40 and windows below 2^59 ns, so that no product overflows.
-struct Admitted {
+struct AdmissionBound {
     units: u128,
     window_ns: u128,
-    how: How,
+    kind: BoundKind,
 }
 
-enum How {
+enum BoundKind {
     Bucket { burst: u128 },
     AnyWindow,
     AlignedWindows,
 }
 
-impl Admitted {
-    fn by(spec: &LimitSpec) -> Option<Self> {
+impl AdmissionBound {
+    fn from_spec(spec: &LimitSpec) -> Option<Self> {
         let how = match spec.algorithm.unwrap_or_default() {
             AlgorithmName::Gcra | AlgorithmName::TokenBucket => {
-                How::Bucket { burst: spec.burst.unwrap_or(spec.limit).into() }
+                BoundKind::Bucket { burst: spec.burst.unwrap_or(spec.limit).into() }
             }
-            AlgorithmName::SlidingLog => How::AnyWindow,
-            AlgorithmName::SubWindows if spec.strict == Some(true) => How::AnyWindow,
-            AlgorithmName::FixedWindow if spec.align == Some(Align::Epoch) => How::AlignedWindows,
-            AlgorithmName::SlidingWindow => How::AlignedWindows,
+            AlgorithmName::SlidingLog => BoundKind::AnyWindow,
+            AlgorithmName::SubWindows if spec.strict == Some(true) => BoundKind::AnyWindow,
+            AlgorithmName::FixedWindow if spec.align == Some(Align::Epoch) => BoundKind::AlignedWindows,
+            AlgorithmName::SlidingWindow => BoundKind::AlignedWindows,
             _ => return None,
         };
         // What admits nothing makes everything useless, and is warned of by itself.
-        (spec.limit > 0).then_some(Self { units: spec.limit.into(), window_ns: spec.per_ns.into(), how })
+        (spec.limit > 0).then_some(Self { units: spec.limit.into(), window_ns: spec.per_ns.into(), kind: how })
     }
 
     /// M(T).
     fn within(&self, span_ns: u128) -> u128 {
-        match self.how {
-            How::Bucket { burst } => burst + (self.units * span_ns).div_ceil(self.window_ns),
-            How::AnyWindow => self.units * span_ns.div_ceil(self.window_ns),
-            How::AlignedWindows => self.units * (span_ns.div_ceil(self.window_ns) + 1),
+        match self.kind {
+            BoundKind::Bucket { burst } => burst + (self.units * span_ns).div_ceil(self.window_ns),
+            BoundKind::AnyWindow => self.units * span_ns.div_ceil(self.window_ns),
+            BoundKind::AlignedWindows => self.units * (span_ns.div_ceil(self.window_ns) + 1),
         }
     }
 
     /// b.
-    fn at_once(&self) -> u128 {
-        match self.how {
-            How::Bucket { burst } => burst,
-            How::AnyWindow => self.units,
-            How::AlignedWindows => 2 * self.units,
+    fn burst(&self) -> u128 {
+        match self.kind {
+            BoundKind::Bucket { burst } => burst,
+            BoundKind::AnyWindow => self.units,
+            BoundKind::AlignedWindows => 2 * self.units,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Limits that admit nothing, count nothing, or let somebody past.
 
 use tidegate_core::rules::{
-    Action, Attribute, CostFrom, Entries, Key, KeyPart, Limits, Missing, Pattern, RuleLimit, path_segment,
+    Action, Attribute, CostSource, EntryPatterns, KeySpec, KeyPart, RuleLimits, OnMissingKey, Pattern, RuleLimit, path_segment,
 };
 use tidegate_core::{Limit, LimitSpec};
 
@@ -9,41 +9,41 @@ use super::super::diagnostic::{Diagnostic, Report};
 use super::super::file::{FileRule, LimitSpans};
 
 pub(super) fn lint(report: &mut Report, rule: &FileRule) {
-    for list in super::lists(rule) {
+    for list in super::limit_lists(rule) {
         for (limit, at) in &list {
-            of_any(report, rule, limit, at);
+            lint_limit(report, rule, limit, at);
             // Whoever leaves a header out is let past only if that is so with every limit of the list.
-            let header = bypassed_by(rule, limit).find(|header| {
-                list.iter().all(|(other, _)| bypassed_by(rule, other).any(|one| one == *header))
+            let header = bypass_headers(rule, limit).find(|header| {
+                list.iter().all(|(other, _)| bypass_headers(rule, other).any(|one| one == *header))
             });
             if let (Some(header), Action::Reject) = (header, &limit.action) {
-                bypass(report, header, at);
+                warn_bypass(report, header, at);
             }
         }
     }
-    for (candidate, at) in rule.rule.candidate.iter().zip(rule.at.candidate.iter()) {
-        of_any(report, rule, candidate, at);
+    for (candidate, at) in rule.rule.candidate.iter().zip(rule.spans.candidate.iter()) {
+        lint_limit(report, rule, candidate, at);
     }
-    candidate_is_the_limit(report, rule);
+    lint_identical_candidate(report, rule);
 }
 
 /// What may be odd about any limit, candidates included.
-fn of_any(report: &mut Report, rule: &FileRule, limit: &RuleLimit, at: &LimitSpans) {
-    admits_nothing(report, rule, limit, at);
-    costs_nothing(report, limit, at);
-    if bypassed_by(rule, limit).next().is_none() {
-        key_is_absent(report, rule, limit, at);
+fn lint_limit(report: &mut Report, rule: &FileRule, limit: &RuleLimit, at: &LimitSpans) {
+    lint_admits_nothing(report, rule, limit, at);
+    lint_costs_nothing(report, limit, at);
+    if bypass_headers(rule, limit).next().is_none() {
+        lint_key_is_absent(report, rule, limit, at);
     }
 }
 
-fn admits_nothing(report: &mut Report, rule: &FileRule, limit: &RuleLimit, at: &LimitSpans) {
+fn lint_admits_nothing(report: &mut Report, rule: &FileRule, limit: &RuleLimit, at: &LimitSpans) {
     if limit.limit.rate().limit() == 0 {
         // Of a rule or a plan that says for whom, it is a ban.
         let is_everyones = rule.rule.conditions.is_empty()
             && rule.rule.entries.is_none()
-            && matches!(&rule.rule.limits, Limits::Same(limits) if limits.contains(limit))
-            && (limit.missing != Missing::Skip || limit.key.parts().is_empty());
-        if is_everyones && most_at_once(limit).is_some() {
+            && matches!(&rule.rule.limits, RuleLimits::Same(limits) if limits.contains(limit))
+            && (limit.missing != OnMissingKey::Skip || limit.key.parts().is_empty());
+        if is_everyones && admitted_at_once_max(limit).is_some() {
             let found =
                 Diagnostic::warning("limit-zero", at.limit, "a limit of 0 admits nothing, for anybody");
             let hint =
@@ -52,7 +52,7 @@ fn admits_nothing(report: &mut Report, rule: &FileRule, limit: &RuleLimit, at: &
         }
         return;
     }
-    let (CostFrom::Fixed(cost), Some(most)) = (&limit.cost, most_at_once(limit)) else { return };
+    let (CostSource::Fixed(cost), Some(most)) = (&limit.cost, admitted_at_once_max(limit)) else { return };
     if *cost > most {
         let message = format!("a cost of {cost} is never admitted");
         let found = Diagnostic::warning("never-admitted", at.cost, message);
@@ -65,15 +65,15 @@ fn admits_nothing(report: &mut Report, rule: &FileRule, limit: &RuleLimit, at: &
     }
 }
 
-fn costs_nothing(report: &mut Report, limit: &RuleLimit, at: &LimitSpans) {
-    if limit.cost == CostFrom::Fixed(0) {
+fn lint_costs_nothing(report: &mut Report, limit: &RuleLimit, at: &LimitSpans) {
+    if limit.cost == CostSource::Fixed(0) {
         let found = Diagnostic::warning("cost-zero", at.cost, "a cost of 0 is never counted");
         report.push(found.hint("write 1 or more, or remove the limit"));
     }
 }
 
 /// The most that can be admitted at one instant, of a limit over which requests are denied.
-fn most_at_once(limit: &RuleLimit) -> Option<u64> {
+fn admitted_at_once_max(limit: &RuleLimit) -> Option<u64> {
     let units = limit.limit.rate().limit();
     let LimitSpec { burst, queue, .. } = limit.limit.spec();
     let most = match (burst, queue) {
@@ -90,26 +90,26 @@ fn most_at_once(limit: &RuleLimit) -> Option<u64> {
 }
 
 /// The headers that a client can leave out so that the limit does not apply.
-fn bypassed_by<'r>(rule: &'r FileRule, limit: &'r RuleLimit) -> impl Iterator<Item = &'r Attribute> {
+fn bypass_headers<'r>(rule: &'r FileRule, limit: &'r RuleLimit) -> impl Iterator<Item = &'r Attribute> {
     let is_clients =
-        |attribute: &&Attribute| matches!(attribute, Attribute::Header(_)) && !is_certain(rule, attribute);
-    attributes(&limit.key).filter(|_| limit.missing == Missing::Skip).filter(is_clients)
+        |attribute: &&Attribute| matches!(attribute, Attribute::Header(_)) && !is_always_present(rule, attribute);
+    key_attributes(&limit.key).filter(|_| limit.missing == OnMissingKey::Skip).filter(is_clients)
 }
 
-fn bypass(report: &mut Report, header: &Attribute, at: &LimitSpans) {
+fn warn_bypass(report: &mut Report, header: &Attribute, at: &LimitSpans) {
     let message = format!("whoever leaves `{header}` out is not limited by this rule");
     let found = Diagnostic::warning("bypass", at.key, message);
     report.push(found.hint("write `missing: deny` or `missing: shared`, or match `{ exists: true }`"));
 }
 
 /// The key is made of what the rule says is not there.
-fn key_is_absent(report: &mut Report, rule: &FileRule, limit: &RuleLimit, at: &LimitSpans) {
-    let Some(part) = limit.key.parts().iter().find(|part| is_absent(rule, part)) else { return };
+fn lint_key_is_absent(report: &mut Report, rule: &FileRule, limit: &RuleLimit, at: &LimitSpans) {
+    let Some(part) = limit.key.parts().iter().find(|part| is_never_present(rule, part)) else { return };
     let effect = match limit.missing {
-        Missing::Skip => "the limit never applies",
-        Missing::Deny => "every request is denied",
-        Missing::Shared if limit.key.parts().len() == 1 => "all share one counter",
-        Missing::Shared => "it tells nobody apart",
+        OnMissingKey::Skip => "the limit never applies",
+        OnMissingKey::Deny => "every request is denied",
+        OnMissingKey::Shared if limit.key.parts().len() == 1 => "all share one counter",
+        OnMissingKey::Shared => "it tells nobody apart",
     };
     let message = format!("the rule matches only what lacks `{part}`, so {effect}");
     let found = Diagnostic::warning("key-absent", at.key, message);
@@ -117,13 +117,13 @@ fn key_is_absent(report: &mut Report, rule: &FileRule, limit: &RuleLimit, at: &L
 }
 
 /// Whether what the rule matches never has this part of a key.
-fn is_absent(rule: &FileRule, part: &KeyPart) -> bool {
+fn is_never_present(rule: &FileRule, part: &KeyPart) -> bool {
     let attribute = match part {
         KeyPart::Attribute(attribute) => attribute,
         KeyPart::Ip { .. } => &Attribute::Ip,
-        KeyPart::PathSegment { place, .. } => {
+        KeyPart::PathSegment { index: place, .. } => {
             return rule.rule.conditions.iter().any(|one| match &one.pattern {
-                Pattern::Path(path) => !path.is_open() && *place >= path.segments().len(),
+                Pattern::Path(path) => !path.is_open_ended() && *place >= path.segments().len(),
                 Pattern::Exact(path) if one.attribute == Attribute::Path => {
                     path_segment(path, *place).is_none()
                 }
@@ -135,12 +135,12 @@ fn is_absent(rule: &FileRule, part: &KeyPart) -> bool {
     let mut conditions = rule.rule.conditions.iter();
     let denied = conditions.any(|one| one.attribute == *attribute && one.pattern == Pattern::Absent);
     let lacks =
-        |entries: &Entries| !entries.open && !entries.each.iter().any(|(name, _)| attribute.is_named(name));
+        |entries: &EntryPatterns| !entries.allows_more && !entries.patterns.iter().any(|(name, _)| attribute.matches_key(name));
     denied || rule.rule.entries.as_ref().is_some_and(lacks)
 }
 
 /// The attributes of a key; the address is one.
-fn attributes(key: &Key) -> impl Iterator<Item = &Attribute> {
+fn key_attributes(key: &KeySpec) -> impl Iterator<Item = &Attribute> {
     key.parts().iter().filter_map(|part| match part {
         KeyPart::Attribute(attribute) => Some(attribute),
         KeyPart::Ip { .. } => Some(&Attribute::Ip),
@@ -149,8 +149,8 @@ fn attributes(key: &Key) -> impl Iterator<Item = &Attribute> {
 }
 
 /// Whether what the rule matches has this attribute.
-fn is_certain(rule: &FileRule, attribute: &Attribute) -> bool {
-    let is_entry = |entries: &Entries| entries.each.iter().any(|(name, _)| attribute.is_named(name));
+fn is_always_present(rule: &FileRule, attribute: &Attribute) -> bool {
+    let is_entry = |entries: &EntryPatterns| entries.patterns.iter().any(|(name, _)| attribute.matches_key(name));
     let mut conditions = rule.rule.conditions.iter();
     let is_there = |pattern: &Pattern| !matches!(pattern, Pattern::Not(_) | Pattern::Absent);
     rule.rule.entries.as_ref().is_some_and(is_entry)
@@ -158,26 +158,26 @@ fn is_certain(rule: &FileRule, attribute: &Attribute) -> bool {
 }
 
 /// A candidate that is one of the limits tells nothing new.
-fn candidate_is_the_limit(report: &mut Report, rule: &FileRule) {
-    let (Some(candidate), Some(at)) = (&rule.rule.candidate, &rule.at.candidate) else { return };
-    let Limits::Same(limits) = &rule.rule.limits else { return };
+fn lint_identical_candidate(report: &mut Report, rule: &FileRule) {
+    let (Some(candidate), Some(at)) = (&rule.rule.candidate, &rule.spans.candidate) else { return };
+    let RuleLimits::Same(limits) = &rule.rule.limits else { return };
     let same = |limit: &RuleLimit| {
         // A limit that lets requests pass is charged for them, which a candidate is not.
         matches!(limit.action, Action::Reject | Action::ShadowBan)
-            && nameless(&limit.limit) == nameless(&candidate.limit)
+            && spec_without_name(&limit.limit) == spec_without_name(&candidate.limit)
             && (&limit.key, &limit.cost, limit.missing)
                 == (&candidate.key, &candidate.cost, candidate.missing)
     };
     let Some(twin) = limits.iter().position(same) else { return };
     let found =
         Diagnostic::warning("candidate-identical", at.limit, "the candidate is the same as the limit");
-    let found = match rule.at.limits.get(twin) {
+    let found = match rule.spans.limits.get(twin) {
         Some(limit) => found.related(limit.limit, "this limit"),
         None => found,
     };
     report.push(found.hint("change it to the limit to try out, or remove it"));
 }
 
-fn nameless(limit: &Limit) -> LimitSpec {
+fn spec_without_name(limit: &Limit) -> LimitSpec {
     LimitSpec { name: None, ..limit.spec() }
 }

@@ -1,16 +1,16 @@
 //! Concurrency limits, and what an outage of the shared store means for them.
 
 use tidegate_core::Algorithm;
-use tidegate_core::rules::{Limits, RuleLimit};
+use tidegate_core::rules::{RuleLimits, RuleLimit};
 
 use super::super::diagnostic::{Diagnostic, Report};
 use super::super::file::FileRule;
 
 /// By default a concurrency limit denies while the store of a fleet does not answer: nodes that cannot see each other would hand out
 /// the same units. A rule of tiers is left alone: its limits are for different plans.
-pub(super) fn lint(report: &mut Report, rule: &FileRule) {
-    let (Limits::Same(limits), None) = (&rule.rule.limits, rule.at.on_store_failure) else { return };
-    for (_, at) in limits.iter().zip(&rule.at.limits).filter(|(limit, _)| is_enforced_lease(limit)) {
+pub(super) fn lint_store_failure(report: &mut Report, rule: &FileRule) {
+    let (RuleLimits::Same(limits), None) = (&rule.rule.limits, rule.spans.on_store_failure) else { return };
+    for (_, at) in limits.iter().zip(&rule.spans.limits).filter(|(limit, _)| is_enforced_lease(limit)) {
         let message = "in a fleet, requests under this concurrency limit are denied while the shared store does not answer";
         let found = Diagnostic::warning("lock-without-store", at.limit, message);
         report.push(found.hint(

@@ -10,7 +10,7 @@ use super::super::yaml::FILE_BYTES_MAX;
 use super::{BYTES_MAX, FILES_MAX};
 
 /// A file that was read, or why it was not.
-pub(in super::super) struct ReadFile {
+pub(in super::super) struct InputFile {
     pub name: String,
     /// No more of it than shows that it is too large.
     pub content: Result<Vec<u8>, Box<Diagnostic>>,
@@ -20,17 +20,17 @@ pub(in super::super) struct ReadFile {
 ///
 /// Kubernetes swaps all files of a ConfigMap at once, by a link. If that happens between two of them, they are read
 /// again, so that they are all of one version.
-pub(in super::super) fn read_all(paths: &[PathBuf]) -> Vec<ReadFile> {
-    settled(|| Reading::of(paths)).files
+pub(in super::super) fn read_files(paths: &[PathBuf]) -> Vec<InputFile> {
+    read_consistently(|| FileReader::read_paths(paths)).files
 }
 
 /// Reads until every path leads to where it led when its file was read. Where links are swapped all the time, that is
 /// given up, and whoever asks again sees the rest.
-fn settled(mut read: impl FnMut() -> Reading) -> Reading {
+fn read_consistently(mut read: impl FnMut() -> FileReader) -> FileReader {
     const ATTEMPTS_MAX: usize = 3;
     let mut reading = read();
     for _ in 1..ATTEMPTS_MAX {
-        if reading.is_settled() {
+        if reading.is_consistent() {
             break;
         }
         reading = read();
@@ -39,22 +39,22 @@ fn settled(mut read: impl FnMut() -> Reading) -> Reading {
 }
 
 #[derive(Default)]
-struct Reading {
-    files: Vec<ReadFile>,
+struct FileReader {
+    files: Vec<InputFile>,
     /// Where the path of each file led to when it was read.
-    led_to: Vec<(PathBuf, PathBuf)>,
+    link_targets: Vec<(PathBuf, PathBuf)>,
     bytes: usize,
 }
 
-impl Reading {
-    fn of(paths: &[PathBuf]) -> Self {
+impl FileReader {
+    fn read_paths(paths: &[PathBuf]) -> Self {
         let mut reading = Self::default();
         paths.iter().for_each(|path| reading.add_path(path));
         reading
     }
 
-    fn is_settled(&self) -> bool {
-        self.led_to
+    fn is_consistent(&self) -> bool {
+        self.link_targets
             .iter()
             .all(|(path, led_to)| fs::canonicalize(path).is_ok_and(|leads_to| leads_to == *led_to))
     }
@@ -64,24 +64,24 @@ impl Reading {
         match fs::metadata(path) {
             Ok(what) if what.is_dir() => self.add_directory(path),
             Ok(what) if what.is_file() => self.add_file(path),
-            Ok(_) => self.refuse(path, "not-a-file", "it is neither a file nor a directory".to_owned()),
+            Ok(_) => self.add_error(path, "not-a-file", "it is neither a file nor a directory".to_owned()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.refuse(path, "no-such-file", "there is no such file or directory".to_owned());
+                self.add_error(path, "no-such-file", "there is no such file or directory".to_owned());
             }
-            Err(error) => self.refuse(path, "unreadable", format!("it cannot be looked at: {error}")),
+            Err(error) => self.add_error(path, "unreadable", format!("it cannot be looked at: {error}")),
         }
     }
 
     fn add_directory(&mut self, path: &Path) {
-        match files_in(path) {
+        match rules_files_in(path) {
             Ok(files) => {
                 let before = self.files.len();
                 files.iter().for_each(|file| self.add_path_in_directory(file));
                 if self.files.len() == before {
-                    self.refuse(path, "empty-directory", "the directory has no rules files".to_owned());
+                    self.add_error(path, "empty-directory", "the directory has no rules files".to_owned());
                 }
             }
-            Err(error) => self.refuse(path, "unreadable", format!("it cannot be listed: {error}")),
+            Err(error) => self.add_error(path, "unreadable", format!("it cannot be listed: {error}")),
         }
     }
 
@@ -90,7 +90,7 @@ impl Reading {
             Ok(what) if what.is_file() => self.add_file(path),
             // A directory may be called anything; what a link leads to has to be there.
             Ok(_) => {}
-            Err(error) => self.refuse(path, "unreadable", format!("it cannot be looked at: {error}")),
+            Err(error) => self.add_error(path, "unreadable", format!("it cannot be looked at: {error}")),
         }
     }
 
@@ -101,46 +101,46 @@ impl Reading {
             || (self.bytes > BYTES_MAX).then(|| format!("all files have more than {BYTES_MAX} bytes"));
         if let Some(message) = too_many.or_else(too_large) {
             // What comes after the first that is too much is not even named.
-            if !matches!(self.files.last(), Some(ReadFile { content: Err(last), .. }) if last.code == TOO_MANY)
+            if !matches!(self.files.last(), Some(InputFile { content: Err(last), .. }) if last.code == TOO_MANY_FILES)
             {
-                self.refuse(path, TOO_MANY, message);
+                self.add_error(path, TOO_MANY_FILES, message);
             }
             return;
         }
         match self.read(path) {
             Ok(content) => {
                 self.bytes += content.len();
-                self.files.push(ReadFile { name: path.to_string_lossy().into(), content: Ok(content) });
+                self.files.push(InputFile { name: path.to_string_lossy().into(), content: Ok(content) });
             }
-            Err(error) => self.refuse(path, "unreadable", format!("it cannot be read: {error}")),
+            Err(error) => self.add_error(path, "unreadable", format!("it cannot be read: {error}")),
         }
     }
 
     fn read(&mut self, path: &Path) -> io::Result<Vec<u8>> {
-        self.led_to.push((path.to_owned(), fs::canonicalize(path)?));
+        self.link_targets.push((path.to_owned(), fs::canonicalize(path)?));
         let mut bytes = Vec::new();
         File::open(path)?.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
-    fn refuse(&mut self, path: &Path, code: &'static str, message: String) {
+    fn add_error(&mut self, path: &Path, code: &'static str, message: String) {
         let hint = match code {
             "no-such-file" => "check the path",
             "not-a-file" => "name a file or a directory of them",
             "empty-directory" => "rules files are named *.yaml or *.yml",
-            TOO_MANY => "put the rules into fewer and smaller files",
+            TOO_MANY_FILES => "put the rules into fewer and smaller files",
             _ => "check the path and its permissions",
         };
-        let found = Diagnostic::of_file(code, FileId(0), message).hint(hint);
-        self.files.push(ReadFile { name: path.to_string_lossy().into(), content: Err(found.into()) });
+        let found = Diagnostic::file_error(code, FileId(0), message).hint(hint);
+        self.files.push(InputFile { name: path.to_string_lossy().into(), content: Err(found.into()) });
     }
 }
 
-const TOO_MANY: &str = "too-many-files";
+const TOO_MANY_FILES: &str = "too-many-files";
 
 /// What is named like a rules file, by name. What is hidden is not: Kubernetes keeps the files of a ConfigMap in
 /// `..data` and links to them.
-fn files_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
+fn rules_files_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_are_swapped_while_they_are_read_are_read_again() {
+    fn files_swapped_during_a_read_are_read_again() {
         let directory = std::env::temp_dir().join(format!("tidegate-settled-{}", std::process::id()));
         for version in ["..1", "..2"] {
             fs::create_dir_all(directory.join(version)).unwrap();
@@ -173,9 +173,9 @@ mod tests {
         symlink("..1", directory.join("..data")).unwrap();
         symlink("..data/a.yaml", directory.join("a.yaml")).unwrap();
         let mut times = 0;
-        let reading = settled(|| {
+        let reading = read_consistently(|| {
             times += 1;
-            let reading = Reading::of(std::slice::from_ref(&directory));
+            let reading = FileReader::read_paths(std::slice::from_ref(&directory));
             if times == 1 {
                 symlink("..2", directory.join("..new")).unwrap();
                 fs::rename(directory.join("..new"), directory.join("..data")).unwrap();

@@ -1,13 +1,13 @@
 //! What happens over a limit.
 
-use tidegate_core::rules::{Action, Elastic, ElasticBy, Margin};
+use tidegate_core::rules::{Action, Elastic, ElasticSource, Margin};
 use tidegate_core::text::write_duration;
 use tidegate_core::{AlgorithmName, Limit, Nanos, UNITS_MAX};
 
 use super::super::diagnostic::Diagnostic;
 use super::super::file::{LimitSpans, Spanned};
 use super::super::reader::{Field, Fields, Reader};
-use super::super::yaml::{Kind, Node, shown};
+use super::super::yaml::{NodeKind, Node, printable};
 
 /// The shortest and the longest `max_wait`, in nanoseconds.
 const MAX_WAIT_NS: std::ops::RangeInclusive<u64> = 1_000_000..=3_600_000_000_000;
@@ -26,7 +26,7 @@ pub(super) struct ElasticSpec {
     /// L, if it is not given.
     min: Option<Spanned<u64>>,
     max: Spanned<u64>,
-    by: ElasticBy,
+    by: ElasticSource,
 }
 
 impl Default for ActionSpec {
@@ -40,13 +40,13 @@ const WITH_FIELDS: [&str; 3] = ["delay", "soft", "elastic"];
 
 /// A word, or a mapping of one action to its fields.
 pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<ActionSpec> {
-    if let Kind::Map(actions) = &node.kind {
+    if let NodeKind::Map(actions) = &node.kind {
         return match &**actions {
-            [(key, value)] => with_fields(reader, key, value),
+            [(key, value)] => read_with_fields(reader, key, value),
             _ => {
                 let message = format!("expected one action, found {}", actions.len());
                 let found = Diagnostic::error("wrong-type", node.span, message);
-                reader.note(found.hint("write for example `{ delay: { max_wait: 5s } }`"));
+                reader.push(found.hint("write for example `{ delay: { max_wait: 5s } }`"));
                 None
             }
         };
@@ -65,63 +65,63 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<ActionSpec> {
         "shadow_ban" => Action::ShadowBan,
         "quota" => Action::Quota,
         text => {
-            unknown(reader, node, text);
+            report_unknown(reader, node, text);
             return None;
         }
     };
     Some(ActionSpec::Ready(action))
 }
 
-fn unknown(reader: &mut Reader<'_>, node: &Node, text: &str) {
+fn report_unknown(reader: &mut Reader<'_>, node: &Node, text: &str) {
     let example = match text {
         "delay" => "{ delay: { max_wait: 5s } }",
         "soft" => "{ soft: { margin: 10% } }",
         "elastic" => "{ elastic: { max: 200, pool: spare } }",
-        _ => return reader.unknown_word("action", node, text, &[&WORDS[..], &WITH_FIELDS[..]].concat()),
+        _ => return reader.unknown_keyword("action", node, text, &[&WORDS[..], &WITH_FIELDS[..]].concat()),
     };
     let found = Diagnostic::error("missing-field", node.span, format!("action `{text}` has fields"));
-    reader.note(found.hint(format!("write for example `action: {example}`")));
+    reader.push(found.hint(format!("write for example `action: {example}`")));
 }
 
-fn with_fields(reader: &mut Reader<'_>, key: &Node, value: &Node) -> Option<ActionSpec> {
+fn read_with_fields(reader: &mut Reader<'_>, key: &Node, value: &Node) -> Option<ActionSpec> {
     match reader.text(key)? {
         "delay" => {
             let mut fields = Fields::of(reader, value, "delay")?;
-            let max_wait = fields.needed(reader, "max_wait", "say how long at most: `max_wait: 5s`");
+            let max_wait = fields.required(reader, "max_wait", "say how long at most: `max_wait: 5s`");
             fields.finish(reader, "delay");
-            Some(ActionSpec::Ready(Action::Delay { max_wait: max_wait_of(reader, max_wait?)? }))
+            Some(ActionSpec::Ready(Action::Delay { max_wait: read_max_wait(reader, max_wait?)? }))
         }
         "soft" => {
             let mut fields = Fields::of(reader, value, "soft")?;
-            let margin = fields.needed(reader, "margin", "say how far over the limit: `margin: 10%`");
+            let margin = fields.required(reader, "margin", "say how far over the limit: `margin: 10%`");
             fields.finish(reader, "soft");
-            Some(ActionSpec::Ready(Action::Soft(margin_of(reader, margin?)?)))
+            Some(ActionSpec::Ready(Action::Soft(read_margin(reader, margin?)?)))
         }
-        "elastic" => elastic(reader, value).map(ActionSpec::Elastic),
+        "elastic" => read_elastic(reader, value).map(ActionSpec::Elastic),
         word if WORDS.contains(&word) => {
             let found = Diagnostic::error("wrong-type", value.span, format!("action `{word}` has no fields"));
-            reader.note(found.hint(format!("write `action: {word}`")));
+            reader.push(found.hint(format!("write `action: {word}`")));
             None
         }
         text => {
-            unknown(reader, key, text);
+            report_unknown(reader, key, text);
             None
         }
     }
 }
 
-fn max_wait_of(reader: &mut Reader<'_>, node: &Node) -> Option<Nanos> {
+fn read_max_wait(reader: &mut Reader<'_>, node: &Node) -> Option<Nanos> {
     let nanos = reader.duration_ns(node)?;
     if !MAX_WAIT_NS.contains(&nanos) {
         let message = format!("a max_wait of {} is out of range", write_duration(nanos));
-        reader.note(Diagnostic::error("out-of-range", node.span, message).hint("it goes from 1ms to 1h"));
+        reader.push(Diagnostic::error("out-of-range", node.span, message).hint("it goes from 1ms to 1h"));
         return None;
     }
     Some(Nanos::new(nanos.into()))
 }
 
 /// `10%`, or a number of percent, or `unlimited`.
-fn margin_of(reader: &mut Reader<'_>, node: &Node) -> Option<Margin> {
+fn read_margin(reader: &mut Reader<'_>, node: &Node) -> Option<Margin> {
     let text = reader.text(node)?;
     if text == "unlimited" {
         return Some(Margin::Unlimited);
@@ -133,8 +133,8 @@ fn margin_of(reader: &mut Reader<'_>, node: &Node) -> Option<Margin> {
         _ => None,
     };
     if percent.is_none() {
-        let message = format!("a margin of `{}` is out of range", shown(text));
-        reader.note(
+        let message = format!("a margin of `{}` is out of range", printable(text));
+        reader.push(
             Diagnostic::error("out-of-range", node.span, message)
                 .hint("it goes from 1% to 1000% of the limit, in whole percent, or is `unlimited`"),
         );
@@ -142,24 +142,24 @@ fn margin_of(reader: &mut Reader<'_>, node: &Node) -> Option<Margin> {
     percent.map(Margin::Percent)
 }
 
-fn elastic(reader: &mut Reader<'_>, node: &Node) -> Option<ElasticSpec> {
+fn read_elastic(reader: &mut Reader<'_>, node: &Node) -> Option<ElasticSpec> {
     let mut fields = Fields::of(reader, node, "elastic")?;
-    let min = fields.value("min").map(|node| units(reader, "min", node));
-    let max = fields.needed(reader, "max", "say how far it may go: `max: 200`");
-    let max = max.and_then(|node| units(reader, "max", node));
+    let min = fields.value("min").map(|node| read_units(reader, "min", node));
+    let max = fields.required(reader, "max", "say how far it may go: `max: 200`");
+    let max = max.and_then(|node| read_units(reader, "max", node));
     let (pool, signal) = (fields.take("pool"), fields.take("signal"));
     let by = match (pool, signal) {
-        (Some(pool), None) => reader.name(pool.value).map(|name| ElasticBy::Pool(name.into())),
-        (None, Some(signal)) => reader.name(signal.value).map(|name| ElasticBy::Signal(name.into())),
+        (Some(pool), None) => reader.name(pool.value).map(|name| ElasticSource::Pool(name.into())),
+        (None, Some(signal)) => reader.name(signal.value).map(|name| ElasticSource::Signal(name.into())),
         (Some(pool), Some(Field { key, .. })) => {
             let found =
                 Diagnostic::error("contradiction", key.span, "`pool` and `signal` do not go together");
-            reader.note(found.related(pool.key.span, "the pool").hint("leave one of them out"));
+            reader.push(found.related(pool.key.span, "the pool").hint("leave one of them out"));
             None
         }
         (None, None) => {
             let found = Diagnostic::error("missing-field", node.span, "nothing says when the limit may move");
-            reader.note(found.hint("add `pool: NAME`, a pool of this domain, or `signal: NAME`"));
+            reader.push(found.hint("add `pool: NAME`, a pool of this domain, or `signal: NAME`"));
             None
         }
     };
@@ -171,18 +171,18 @@ fn elastic(reader: &mut Reader<'_>, node: &Node) -> Option<ElasticSpec> {
     Some(ElasticSpec { min, max: max?, by: by? })
 }
 
-fn units(reader: &mut Reader<'_>, field: &str, node: &Node) -> Option<Spanned<u64>> {
+fn read_units(reader: &mut Reader<'_>, field: &str, node: &Node) -> Option<Spanned<u64>> {
     let value = reader.number(field, node)?;
     if value > UNITS_MAX {
         let found = Diagnostic::error("out-of-range", node.span, format!("{field} {value} is too large"));
-        reader.note(found.hint(format!("the largest is {UNITS_MAX}")));
+        reader.push(found.hint(format!("the largest is {UNITS_MAX}")));
         return None;
     }
     Some(Spanned { value, span: node.span })
 }
 
 /// The action for this limit, if the two go together.
-pub(super) fn settled(
+pub(super) fn resolve(
     reader: &mut Reader<'_>,
     spec: &ActionSpec,
     limit: &Limit,
@@ -190,18 +190,18 @@ pub(super) fn settled(
 ) -> Option<Action> {
     let action = match spec {
         ActionSpec::Ready(action) => action.clone(),
-        ActionSpec::Elastic(spec) => Action::Elastic(bounded(reader, spec, limit, at)?),
+        ActionSpec::Elastic(spec) => Action::Elastic(check_bounds(reader, spec, limit, at)?),
     };
-    let found = contradiction(&action, limit, at);
+    let found = find_contradiction(&action, limit, at);
     if let Some(found) = found {
-        let shared = at.action != at.limit && !at.limit.holds(&at.action);
-        reader.note(if shared { found.related(at.limit, "for this limit") } else { found });
+        let shared = at.action != at.limit && !at.limit.contains(&at.action);
+        reader.push(if shared { found.related(at.limit, "for this limit") } else { found });
         return None;
     }
     Some(action)
 }
 
-fn contradiction(action: &Action, limit: &Limit, at: &LimitSpans) -> Option<Diagnostic> {
+fn find_contradiction(action: &Action, limit: &Limit, at: &LimitSpans) -> Option<Diagnostic> {
     let (word, leased) = match action {
         Action::Delay { .. } => ("delay", false),
         Action::Soft(_) => ("soft", true),
@@ -222,14 +222,14 @@ fn contradiction(action: &Action, limit: &Limit, at: &LimitSpans) -> Option<Diag
 }
 
 /// `min` to `max`, with L between them.
-fn bounded(reader: &mut Reader<'_>, spec: &ElasticSpec, limit: &Limit, at: &LimitSpans) -> Option<Elastic> {
+fn check_bounds(reader: &mut Reader<'_>, spec: &ElasticSpec, limit: &Limit, at: &LimitSpans) -> Option<Elastic> {
     let units = limit.rate().limit();
     let min = spec.min.unwrap_or(Spanned { value: units, span: at.limit });
     let mut sound = true;
     if min.value > units {
         let message = format!("`min` is {} and the limit is {units}", min.value);
         let found = Diagnostic::error("out-of-range", min.span, message);
-        reader.note(
+        reader.push(
             found.related(at.limit, "the limit").hint(format!("write {units} or less, or raise the limit")),
         );
         sound = false;
@@ -237,10 +237,10 @@ fn bounded(reader: &mut Reader<'_>, spec: &ElasticSpec, limit: &Limit, at: &Limi
     if spec.max.value < units {
         let message = format!("`max` is {} and the limit is {units}", spec.max.value);
         let found = Diagnostic::error("out-of-range", spec.max.span, message);
-        reader.note(
+        reader.push(
             found.related(at.limit, "the limit").hint(format!("write {units} or more, or lower the limit")),
         );
         sound = false;
     }
-    sound.then(|| Elastic { min: min.value, max: spec.max.value, by: spec.by.clone() })
+    sound.then(|| Elastic { min: min.value, max: spec.max.value, source: spec.by.clone() })
 }

@@ -1,35 +1,35 @@
 //! What a request costs.
 
 use tidegate_core::UNITS_MAX;
-use tidegate_core::rules::{Attribute, CostFrom};
+use tidegate_core::rules::{Attribute, CostSource};
 
 use super::super::diagnostic::Diagnostic;
 use super::super::reader::{Fields, Reader};
-use super::super::yaml::{Kind, Node};
-use super::matching;
+use super::super::yaml::{NodeKind, Node};
+use super::conditions;
 
 /// A number, `request`, or `{ attribute: tokens, default: 1 }`.
-pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<CostFrom> {
-    if let Kind::Map(_) = &node.kind {
+pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<CostSource> {
+    if let NodeKind::Map(_) = &node.kind {
         let mut fields = Fields::of(reader, node, "a cost")?;
-        let attribute = fields.needed(reader, "attribute", "name the attribute whose value is the cost");
-        let attribute: Option<Attribute> = attribute.and_then(|node| matching::attribute(reader, node));
+        let attribute = fields.required(reader, "attribute", "name the attribute whose value is the cost");
+        let attribute: Option<Attribute> = attribute.and_then(|node| conditions::attribute(reader, node));
         let default = match fields.value("default") {
             None => Some(1),
             Some(node) => units(reader, "default", node),
         };
         fields.finish(reader, "a cost");
-        return Some(CostFrom::Attribute { attribute: attribute?, default: default? });
+        return Some(CostSource::Attribute { attribute: attribute?, default: default? });
     }
     match node.text() {
-        Some("request") => Some(CostFrom::Request),
-        Some(text) if node.what() != "a number" => {
+        Some("request") => Some(CostSource::Request),
+        Some(text) if node.kind_name() != "a number" => {
             let found =
-                Diagnostic::error("bad-cost", node.span, format!("`{}` is not a cost", super::shown(text)));
-            reader.note(found.hint("write a number, `request`, or `{ attribute: NAME, default: 1 }`"));
+                Diagnostic::error("bad-cost", node.span, format!("`{}` is not a cost", super::printable(text)));
+            reader.push(found.hint("write a number, `request`, or `{ attribute: NAME, default: 1 }`"));
             None
         }
-        _ => units(reader, "cost", node).map(CostFrom::Fixed),
+        _ => units(reader, "cost", node).map(CostSource::Fixed),
     }
 }
 
@@ -37,7 +37,7 @@ fn units(reader: &mut Reader<'_>, field: &str, node: &Node) -> Option<u64> {
     let units = reader.number(field, node)?;
     if units > UNITS_MAX {
         let found = Diagnostic::error("out-of-range", node.span, format!("{field} {units} is too large"));
-        reader.note(found.hint(format!("the largest is {UNITS_MAX}")));
+        reader.push(found.hint(format!("the largest is {UNITS_MAX}")));
         return None;
     }
     Some(units)

@@ -1,10 +1,10 @@
 //! Entries of a descriptor, one by one and in their order.
 
-use tidegate_core::rules::{Attribute, Entries, Pattern};
+use tidegate_core::rules::{Attribute, EntryPatterns, Pattern};
 
 use super::super::diagnostic::Diagnostic;
 use super::super::reader::Reader;
-use super::super::yaml::{Kind, Node};
+use super::super::yaml::{NodeKind, Node};
 use super::key::EntryCount;
 use super::pattern;
 
@@ -14,31 +14,31 @@ const REST: &str = "...";
 const ENTRIES_MAX: usize = 64;
 
 /// `[ { database: users }, { user: }, "..." ]`
-pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<Entries> {
+pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<EntryPatterns> {
     let items = reader.list(node)?;
     if items.is_empty() || items.len() > ENTRIES_MAX {
         let found = Diagnostic::error("bad-entries", node.span, format!("there are {} entries", items.len()));
-        reader.note(
+        reader.push(
             found.hint(format!("name 1 to {ENTRIES_MAX} of them, for example `[ {{ database: users }} ]`")),
         );
         return None;
     }
     let (last, before) = (items.len() - 1, items);
-    let mut entries = Entries { each: Vec::new(), open: false };
+    let mut entries = EntryPatterns { patterns: Vec::new(), allows_more: false };
     let mut sound = true;
     for (at, item) in before.iter().enumerate() {
         if item.text() == Some(REST) {
-            entries.open = true;
+            entries.allows_more = true;
             if at < last {
                 let found =
                     Diagnostic::error("bad-entries", item.span, "`...` is not the last of the entries");
-                reader.note(found.hint("it stands for all that follows; move it to the end"));
+                reader.push(found.hint("it stands for all that follows; move it to the end"));
                 sound = false;
             }
             continue;
         }
         match entry(reader, item) {
-            Some(entry) => entries.each.push(entry),
+            Some(entry) => entries.patterns.push(entry),
             None => sound = false,
         }
     }
@@ -46,13 +46,13 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<Entries> {
 }
 
 /// How many entries a key can refer to.
-pub(super) fn count(entries: &Entries) -> EntryCount {
-    if entries.open { EntryCount::AtLeast } else { EntryCount::Exactly(entries.each.len()) }
+pub(super) fn count(entries: &EntryPatterns) -> EntryCount {
+    if entries.allows_more { EntryCount::AtLeast } else { EntryCount::Exactly(entries.patterns.len()) }
 }
 
 /// `{ user: }` for any value, `{ user: ann }` for this one.
 fn entry(reader: &mut Reader<'_>, item: &Node) -> Option<(Box<str>, Pattern)> {
-    let Kind::Map(fields) = &item.kind else {
+    let NodeKind::Map(fields) = &item.kind else {
         reader.wrong_type_hint(
             item,
             "an entry",
@@ -63,12 +63,12 @@ fn entry(reader: &mut Reader<'_>, item: &Node) -> Option<(Box<str>, Pattern)> {
     let [(key, value)] = &**fields else {
         let found =
             Diagnostic::error("bad-entries", item.span, format!("an entry of {} names", fields.len()));
-        reader.note(found.hint("an entry has one name; write `[ { database: users }, { user: } ]`"));
+        reader.push(found.hint("an entry has one name; write `[ { database: users }, { user: } ]`"));
         return None;
     };
     let name = reader.name(key)?;
     let pattern = match &value.kind {
-        Kind::Null => Pattern::Any,
+        NodeKind::Null => Pattern::Any,
         // As in the descriptor, where `ip` or `path` is text like any other.
         _ => pattern::read(reader, value, &Attribute::Plain(name.into()))?,
     };

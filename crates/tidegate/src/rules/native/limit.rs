@@ -8,17 +8,17 @@ use super::super::Span;
 use super::super::diagnostic::Diagnostic;
 use super::super::file::LimitSpans;
 use super::super::reader::{Fields, Reader};
-use super::super::yaml::{Kind, Node};
-use super::key::Scope;
-use super::terms::Terms;
-use super::{action, shared_store};
+use super::super::yaml::{NodeKind, Node};
+use super::key::KeyScope;
+use super::limit_settings::LimitSettings;
+use super::{action, store_settings};
 
 /// A limit of a rule, and where its parts stand.
-pub(super) struct ReadLimit {
+pub(super) struct ParsedLimit {
     pub limit: RuleLimit,
-    pub at: LimitSpans,
+    pub spans: LimitSpans,
     /// Where its name stands, if it has one.
-    pub name: Option<Span>,
+    pub name_span: Option<Span>,
 }
 
 const EXAMPLE: &str =
@@ -28,30 +28,30 @@ const EXAMPLE: &str =
 pub(super) fn read(
     reader: &mut Reader<'_>,
     node: &Node,
-    rule_terms: &Terms,
-    scope: &Scope,
-) -> Option<ReadLimit> {
+    rule_terms: &LimitSettings,
+    scope: &KeyScope,
+) -> Option<ParsedLimit> {
     let (limit, was, name, terms) = match &node.kind {
-        Kind::Map(_) => {
+        NodeKind::Map(_) => {
             let mut fields = Fields::of(reader, node, "a limit")?;
-            let limit = long_form(reader, &mut fields);
+            let limit = read_long_form(reader, &mut fields);
             let was = fields.value("was").and_then(|node| was(reader, node));
-            let terms = rule_terms.clone().overridden(reader, &mut fields, scope);
-            shared_store::note_terms_of_a_rule(reader, &mut fields);
+            let terms = rule_terms.clone().override_with(reader, &mut fields, scope);
+            store_settings::report_misplaced_store_settings(reader, &mut fields);
             fields.finish(reader, "a limit");
             (limit, was, node.get("name").map(|name| name.span), terms)
         }
-        _ => (text_form(reader, node), None, None, rule_terms.clone()),
+        _ => (read_text_form(reader, node), None, None, rule_terms.clone()),
     };
     let (limit, terms) = (limit?, terms);
     let at = terms.spans(node.span);
-    let action = action::settled(reader, &terms.action, &limit, &at)?;
+    let action = action::resolve(reader, &terms.action, &limit, &at)?;
     let (key, missing, cost) = (terms.key, terms.missing, terms.cost);
-    Some(ReadLimit { limit: RuleLimit { limit, was, key, missing, cost, action }, at, name })
+    Some(ParsedLimit { limit: RuleLimit { limit, was, key, missing, cost, action }, spans: at, name_span: name })
 }
 
 /// `100 per minute`.
-pub(super) fn text_form(reader: &mut Reader<'_>, node: &Node) -> Option<Limit> {
+pub(super) fn read_text_form(reader: &mut Reader<'_>, node: &Node) -> Option<Limit> {
     let Some(text) = node.text() else {
         reader.wrong_type_hint(node, "a limit", EXAMPLE);
         return None;
@@ -59,15 +59,15 @@ pub(super) fn text_form(reader: &mut Reader<'_>, node: &Node) -> Option<Limit> {
     match text.parse() {
         Ok(limit) => Some(limit),
         Err(error) => {
-            reader.refused("bad-limit", node, &error);
+            reader.limit_error("bad-limit", node, &error);
             None
         }
     }
 }
 
 /// What the long form says of the limit itself.
-pub(super) fn long_form(reader: &mut Reader<'_>, fields: &mut Fields<'_>) -> Option<Limit> {
-    let mut places = Places { whole: fields.span(), given: Vec::new() };
+pub(super) fn read_long_form(reader: &mut Reader<'_>, fields: &mut Fields<'_>) -> Option<Limit> {
+    let mut places = FieldSpans { whole: fields.span(), given: Vec::new() };
     let mut take = |name| {
         let value = fields.value(name)?;
         places.given.push((name, value.span));
@@ -78,8 +78,8 @@ pub(super) fn long_form(reader: &mut Reader<'_>, fields: &mut Fields<'_>) -> Opt
         burst: take("burst").and_then(|node| reader.number("burst", node)),
         queue: take("queue").and_then(|node| reader.number("queue", node)),
         sub_windows: take("sub_windows").and_then(|node| reader.number("sub_windows", node)),
-        strict: take("strict").and_then(|node| reader.truth(node)),
-        count_denied: take("count_denied").and_then(|node| reader.truth(node)),
+        strict: take("strict").and_then(|node| reader.boolean(node)),
+        count_denied: take("count_denied").and_then(|node| reader.boolean(node)),
         min_interval_ns: take("min_interval").and_then(|node| reader.duration_ns(node)),
         align: take("align").and_then(|node| align(reader, node)),
         ttl_ns: take("ttl").and_then(|node| reader.duration_ns(node)),
@@ -89,22 +89,22 @@ pub(super) fn long_form(reader: &mut Reader<'_>, fields: &mut Fields<'_>) -> Opt
     let known = algorithm.map(|node| algorithm_name(reader, node));
     // One that nobody knows may be one without a window; which options go with it cannot be said.
     let algorithm = known.map(|known| known.unwrap_or(AlgorithmName::Concurrency));
-    let spec = with_rate(reader, Rate { limit, per }, LimitSpec { algorithm, ..spec }, &places)?;
+    let spec = read_rate(reader, RateFields { limit, per }, LimitSpec { algorithm, ..spec }, &places)?;
     if known == Some(None) {
         return None;
     }
-    built(reader, spec, &places)
+    build(reader, spec, &places)
 }
 
 /// Where the fields stand that were given.
-struct Places {
+struct FieldSpans {
     whole: Span,
     given: Vec<(&'static str, Span)>,
 }
 
-impl Places {
+impl FieldSpans {
     /// Where a field stands; the rate, if that is where its value must be from.
-    fn of(&self, field: Option<&str>) -> Span {
+    fn span_of(&self, field: Option<&str>) -> Span {
         let find = |name| self.given.iter().find(|(given, _)| *given == name).map(|(_, span)| *span);
         field.and_then(find).or_else(|| find("limit")).unwrap_or(self.whole)
     }
@@ -112,19 +112,19 @@ impl Places {
 
 /// The fields that say how much.
 #[derive(Clone, Copy)]
-struct Rate<'n> {
+struct RateFields<'n> {
     limit: Option<&'n Node>,
     per: Option<&'n Node>,
 }
 
 /// `limit: 100` and `per: 1m`, or `limit: 100 per minute`, or, of what has no window, `limit: 100` alone.
-fn with_rate(reader: &mut Reader<'_>, rate: Rate<'_>, spec: LimitSpec, places: &Places) -> Option<LimitSpec> {
+fn read_rate(reader: &mut Reader<'_>, rate: RateFields<'_>, spec: LimitSpec, places: &FieldSpans) -> Option<LimitSpec> {
     let Some(limit) = rate.limit else {
         let found = Diagnostic::error("missing-field", places.whole, "field `limit` is missing");
-        reader.note(found.hint("add for example `limit: 100 per minute`"));
+        reader.push(found.hint("add for example `limit: 100 per minute`"));
         return None;
     };
-    let is_number = limit.what() == "a number";
+    let is_number = limit.kind_name() == "a number";
     let has_window = spec.algorithm != Some(AlgorithmName::Concurrency);
     match (rate.per, limit.text()) {
         (Some(per), _) if is_number => {
@@ -135,7 +135,7 @@ fn with_rate(reader: &mut Reader<'_>, rate: Rate<'_>, spec: LimitSpec, places: &
         (None, _) if is_number && has_window => {
             reader.number("limit", limit)?;
             let found = Diagnostic::error("missing-field", limit.span, "field `per` is missing");
-            reader.note(found.label("per how long?").hint("add for example `per: 1m`"));
+            reader.push(found.label("per how long?").hint("add for example `per: 1m`"));
             None
         }
         (None, _) if is_number => Some(LimitSpec { limit: reader.number("limit", limit)?, ..spec }),
@@ -154,19 +154,19 @@ fn with_rate(reader: &mut Reader<'_>, rate: Rate<'_>, spec: LimitSpec, places: &
                     .hint("leave `per` out"),
                 Err(error) => Diagnostic::error("bad-limit", limit.span, error.problem()).hint(error.hint()),
             };
-            reader.note(error);
+            reader.push(error);
             None
         }
         (None, Some("unlimited")) => {
             let found = Diagnostic::error("bad-limit", limit.span, "what is unlimited has no options");
-            reader.note(found.hint("write `limit: unlimited` in the rule itself"));
+            reader.push(found.hint("write `limit: unlimited` in the rule itself"));
             None
         }
         (None, Some(text)) => match text.parse::<LimitSpec>() {
             Ok(read) if read.burst.is_some() && spec.burst.is_some() => {
                 let found =
-                    Diagnostic::error("contradiction", places.of(Some("burst")), "burst stands twice");
-                reader.note(found.related(limit.span, "it is in here, too").hint("leave one of them out"));
+                    Diagnostic::error("contradiction", places.span_of(Some("burst")), "burst stands twice");
+                reader.push(found.related(limit.span, "it is in here, too").hint("leave one of them out"));
                 None
             }
             Ok(read) => Some(LimitSpec {
@@ -176,7 +176,7 @@ fn with_rate(reader: &mut Reader<'_>, rate: Rate<'_>, spec: LimitSpec, places: &
                 ..spec
             }),
             Err(error) => {
-                reader.refused("bad-limit", limit, &error);
+                reader.limit_error("bad-limit", limit, &error);
                 None
             }
         },
@@ -184,7 +184,7 @@ fn with_rate(reader: &mut Reader<'_>, rate: Rate<'_>, spec: LimitSpec, places: &
 }
 
 /// The limit, if all goes together. What does not is taken out one by one, so that all of it is said.
-fn built(reader: &mut Reader<'_>, mut spec: LimitSpec, places: &Places) -> Option<Limit> {
+fn build(reader: &mut Reader<'_>, mut spec: LimitSpec, places: &FieldSpans) -> Option<Limit> {
     let mut sound = true;
     loop {
         let error = match spec.clone().build() {
@@ -192,20 +192,20 @@ fn built(reader: &mut Reader<'_>, mut spec: LimitSpec, places: &Places) -> Optio
             Err(error) => error,
         };
         sound = false;
-        note_refused(reader, places, &error);
-        if !without(&mut spec, error.field()) {
+        report_limit_error(reader, places, &error);
+        if !remove_option(&mut spec, error.field()) {
             return None;
         }
     }
 }
 
-fn note_refused(reader: &mut Reader<'_>, places: &Places, error: &LimitError) {
-    let at = places.of(error.field());
-    reader.note(Diagnostic::error("bad-limit", at, error.problem()).hint(error.hint()));
+fn report_limit_error(reader: &mut Reader<'_>, places: &FieldSpans, error: &LimitError) {
+    let at = places.span_of(error.field());
+    reader.push(Diagnostic::error("bad-limit", at, error.problem()).hint(error.hint()));
 }
 
 /// Takes an option out; false if there was none.
-fn without(spec: &mut LimitSpec, field: Option<&str>) -> bool {
+fn remove_option(spec: &mut LimitSpec, field: Option<&str>) -> bool {
     match field {
         Some("burst") => spec.burst.take().is_some(),
         Some("queue") => spec.queue.take().is_some(),
@@ -224,19 +224,19 @@ fn algorithm_name(reader: &mut Reader<'_>, node: &Node) -> Option<AlgorithmName>
     match reader.text(node)?.parse() {
         Ok(name) => Some(name),
         Err(error) => {
-            reader.refused("unknown-word", node, &error);
+            reader.limit_error("unknown-word", node, &error);
             None
         }
     }
 }
 
 fn align(reader: &mut Reader<'_>, node: &Node) -> Option<Align> {
-    if let Kind::Map(_) = &node.kind {
+    if let NodeKind::Map(_) = &node.kind {
         let mut fields = Fields::of(reader, node, "align")?;
         let tz = fields.value("tz").and_then(|node| reader.text(node)).map(str::to_owned);
         let week_starts = fields.value("week_starts").and_then(|node| {
             let words = Weekday::ALL.map(|day| (day.as_str(), day));
-            reader.word("weekday", node, &words)
+            reader.keyword("weekday", node, &words)
         });
         let day_of_month = fields.value("day_of_month").and_then(|node| reader.number("day_of_month", node));
         fields.finish(reader, "align");
@@ -244,7 +244,7 @@ fn align(reader: &mut Reader<'_>, node: &Node) -> Option<Align> {
         return Some(Align::Calendar(CalendarSpec { tz: tz.unwrap_or(spec.tz), week_starts, day_of_month }));
     }
     let words = [("epoch", AlignWord::Epoch), ("first_hit", AlignWord::FirstHit)];
-    Some(match reader.word("align", node, &words)? {
+    Some(match reader.keyword("align", node, &words)? {
         AlignWord::Epoch => Align::Epoch,
         AlignWord::FirstHit => Align::FirstHit,
     })
@@ -258,16 +258,16 @@ enum AlignWord {
 
 /// The name a limit had before or, if it had none, its place, from 1.
 fn was(reader: &mut Reader<'_>, node: &Node) -> Option<LimitId> {
-    if node.what() != "a number" {
+    if node.kind_name() != "a number" {
         return Some(LimitId::Name(reader.name(node)?.into()));
     }
     match reader.number("was", node)? {
         0 => {
             let found = Diagnostic::error("bad-place", node.span, "the first limit has the place 1, not 0");
             reader
-                .note(found.hint("write the place it had before, or its name; a name like `0` needs quotes"));
+                .push(found.hint("write the place it had before, or its name; a name like `0` needs quotes"));
             None
         }
-        place => Some(LimitId::Place(usize::try_from(place).unwrap_or(usize::MAX) - 1)),
+        place => Some(LimitId::Position(usize::try_from(place).unwrap_or(usize::MAX) - 1)),
     }
 }

@@ -4,28 +4,28 @@ use tidegate_core::rules::{Attribute, Net, PathPattern, Pattern, PatternError};
 
 use super::super::diagnostic::Diagnostic;
 use super::super::reader::{Field, Fields, Reader};
-use super::super::yaml::{Kind, Node, shown};
-use super::odd;
+use super::super::yaml::{NodeKind, Node, printable};
+use super::style_warnings;
 
 /// A value, a list of them, or a mapping of one matcher to what it takes.
 pub(super) fn read(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) -> Option<Pattern> {
     match &node.kind {
-        Kind::Null => {
+        NodeKind::Null => {
             reader.wrong_type_hint(node, "a value", "write `{ exists: true }` for any value, or quote it");
             None
         }
-        Kind::Scalar { text, .. } => {
-            odd::value(reader, node, attribute);
-            let pattern = value(text, attribute);
-            checked(reader, node, pattern)
+        NodeKind::Scalar { text, .. } => {
+            style_warnings::warn_value(reader, node, attribute);
+            let pattern = value_pattern(text, attribute);
+            ok_or_report(reader, node, pattern)
         }
-        Kind::Seq(items) => any_of(reader, node, items, attribute),
-        Kind::Map(_) => matcher(reader, node, attribute),
+        NodeKind::Seq(items) => any_of(reader, node, items, attribute),
+        NodeKind::Map(_) => read_matcher(reader, node, attribute),
     }
 }
 
 /// What a value alone means.
-fn value(text: &str, attribute: &Attribute) -> Result<Pattern, PatternError> {
+fn value_pattern(text: &str, attribute: &Attribute) -> Result<Pattern, PatternError> {
     match attribute {
         Attribute::Path => {
             let pattern = Pattern::path(text)?;
@@ -41,7 +41,7 @@ fn is_path_pattern(text: &str) -> bool {
 }
 
 /// Whether a path, which begins with a slash and is cut before a query, can never be like this.
-fn never_a_path(matcher: &str, text: &str) -> bool {
+fn cannot_match_path(matcher: &str, text: &str) -> bool {
     // What `OPTIONS *` asks for.
     if (matcher, text) == ("exact", "*") {
         return false;
@@ -50,11 +50,11 @@ fn never_a_path(matcher: &str, text: &str) -> bool {
     !begins || text.contains(['?', '#'])
 }
 
-fn checked<T>(reader: &mut Reader<'_>, node: &Node, read: Result<T, PatternError>) -> Option<T> {
+fn ok_or_report<T>(reader: &mut Reader<'_>, node: &Node, read: Result<T, PatternError>) -> Option<T> {
     match read {
         Ok(read) => Some(read),
         Err(error) => {
-            reader.note(Diagnostic::error("bad-pattern", node.span, error.problem()).hint(error.hint()));
+            reader.push(Diagnostic::error("bad-pattern", node.span, error.problem()).hint(error.hint()));
             None
         }
     }
@@ -65,13 +65,13 @@ fn any_of(reader: &mut Reader<'_>, node: &Node, items: &[Node], attribute: &Attr
     let (mut values, mut paths, mut nets) = (Vec::new(), Vec::new(), Vec::new());
     let mut sound = true;
     for item in items {
-        match item_of(reader, item, attribute) {
-            Some(Item::Value(value)) => values.push(value),
-            Some(Item::Path(text, path)) => {
+        match read_item(reader, item, attribute) {
+            Some(ListItem::Value(value)) => values.push(value),
+            Some(ListItem::Path(text, path)) => {
                 values.push(text);
                 paths.push(path);
             }
-            Some(Item::Net(net)) => nets.push(net),
+            Some(ListItem::Net(net)) => nets.push(net),
             None => sound = false,
         }
     }
@@ -83,16 +83,16 @@ fn any_of(reader: &mut Reader<'_>, node: &Node, items: &[Node], attribute: &Attr
         Attribute::Path if values.iter().any(|text| is_path_pattern(text)) => Pattern::paths(paths),
         _ => Pattern::one_of(values),
     };
-    checked(reader, node, pattern)
+    ok_or_report(reader, node, pattern)
 }
 
-enum Item<'n> {
+enum ListItem<'n> {
     Value(&'n str),
     Path(&'n str, PathPattern),
     Net(Net),
 }
 
-fn item_of<'n>(reader: &mut Reader<'_>, item: &'n Node, attribute: &Attribute) -> Option<Item<'n>> {
+fn read_item<'n>(reader: &mut Reader<'_>, item: &'n Node, attribute: &Attribute) -> Option<ListItem<'n>> {
     let Some(text) = item.text() else {
         reader.wrong_type_hint(
             item,
@@ -102,36 +102,36 @@ fn item_of<'n>(reader: &mut Reader<'_>, item: &'n Node, attribute: &Attribute) -
         return None;
     };
     // A list has no way to say that a star is meant, so only the other thing is asked about.
-    odd::method(reader, item, attribute);
+    style_warnings::warn_method_case(reader, item, attribute);
     let read = match attribute {
-        Attribute::Ip => Net::parse(text).map(Item::Net),
-        Attribute::Path => PathPattern::parse(text).map(|path| Item::Path(text, path)),
-        _ => Ok(Item::Value(text)),
+        Attribute::Ip => Net::parse(text).map(ListItem::Net),
+        Attribute::Path => PathPattern::parse(text).map(|path| ListItem::Path(text, path)),
+        _ => Ok(ListItem::Value(text)),
     };
-    checked(reader, item, read)
+    ok_or_report(reader, item, read)
 }
 
 /// `{ prefix: /api/ }` and the like.
-fn matcher(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) -> Option<Pattern> {
+fn read_matcher(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) -> Option<Pattern> {
     let mut fields = Fields::of(reader, node, "a matcher")?;
     let names = ["exact", "prefix", "wildcard", "regex", "not", "exists"];
     let given: Vec<(&str, Field<'_>)> =
         names.iter().filter_map(|name| Some((*name, fields.take(name)?))).collect();
     fields.finish(reader, "a matcher");
     match given[..] {
-        [(name, field)] => one_matcher(reader, name, field.value, attribute),
+        [(name, field)] => read_one_matcher(reader, name, field.value, attribute),
         [] => {
-            let none = matches!(&node.kind, Kind::Map(fields) if fields.is_empty());
+            let none = matches!(&node.kind, NodeKind::Map(fields) if fields.is_empty());
             if none {
                 let found = Diagnostic::error("missing-field", node.span, "there is no matcher");
-                reader.note(found.hint("write for example `{ prefix: /api/ }` or `{ exists: true }`"));
+                reader.push(found.hint("write for example `{ prefix: /api/ }` or `{ exists: true }`"));
             }
             None
         }
         [(first, one), (second, other), ..] => {
             let message = format!("`{first}` and `{second}` do not go together");
             let found = Diagnostic::error("contradiction", other.key.span, message);
-            reader.note(
+            reader.push(
                 found
                     .related(one.key.span, "the first")
                     .hint("one matcher for each attribute; leave one out"),
@@ -141,27 +141,27 @@ fn matcher(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) -> Optio
     }
 }
 
-fn one_matcher(reader: &mut Reader<'_>, name: &str, node: &Node, attribute: &Attribute) -> Option<Pattern> {
+fn read_one_matcher(reader: &mut Reader<'_>, name: &str, node: &Node, attribute: &Attribute) -> Option<Pattern> {
     match name {
         "not" => return read(reader, node, attribute).map(Pattern::negated),
         "exists" => {
-            return Some(if reader.truth(node)? { Pattern::Any } else { Pattern::Absent });
+            return Some(if reader.boolean(node)? { Pattern::Any } else { Pattern::Absent });
         }
         _ => {}
     }
     let text = reader.text(node)?;
     let pattern = match (name, attribute) {
-        ("exact", Attribute::Ip) => value(text, attribute),
+        ("exact", Attribute::Ip) => value_pattern(text, attribute),
         (_, Attribute::Ip) => {
             let message = format!("`{name}` does not go with `ip`, which is compared as an address");
             let found = Diagnostic::error("bad-pattern", node.span, message);
-            reader.note(found.hint("write blocks of addresses, for example `ip: 10.0.0.0/8`"));
+            reader.push(found.hint("write blocks of addresses, for example `ip: 10.0.0.0/8`"));
             return None;
         }
-        (_, Attribute::Path) if name != "regex" && never_a_path(name, text) => {
-            let message = format!("no path is like `{}`", shown(text));
+        (_, Attribute::Path) if name != "regex" && cannot_match_path(name, text) => {
+            let message = format!("no path is like `{}`", printable(text));
             let found = Diagnostic::error("bad-pattern", node.span, message);
-            reader.note(found.hint("paths begin with `/` and are compared up to `?` or `#`"));
+            reader.push(found.hint("paths begin with `/` and are compared up to `?` or `#`"));
             return None;
         }
         ("exact", _) => Pattern::exact(text),
@@ -169,5 +169,5 @@ fn one_matcher(reader: &mut Reader<'_>, name: &str, node: &Node, attribute: &Att
         ("wildcard", _) => Pattern::wildcard(text),
         _ => Pattern::regex(text, attribute.case()),
     };
-    checked(reader, node, pattern)
+    ok_or_report(reader, node, pattern)
 }

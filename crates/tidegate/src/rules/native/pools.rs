@@ -6,7 +6,7 @@ use tidegate_core::rules::Pool;
 use super::super::diagnostic::Diagnostic;
 use super::super::file::Spanned;
 use super::super::reader::{Fields, Reader};
-use super::super::yaml::{Kind, Node};
+use super::super::yaml::{NodeKind, Node};
 use super::limit;
 
 /// The most pools of a file.
@@ -18,7 +18,7 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Vec<Spanned<Pool>> {
     if pools.len() > POOLS_MAX {
         let message = format!("{} pools are too many", pools.len());
         let found = Diagnostic::error("too-many-pools", node.span, message);
-        reader.note(found.hint(format!("{POOLS_MAX} are the most in a file")));
+        reader.push(found.hint(format!("{POOLS_MAX} are the most in a file")));
     }
     pools.iter().take(POOLS_MAX).filter_map(|(key, value)| pool(reader, key, value)).collect()
 }
@@ -30,11 +30,11 @@ fn pool(reader: &mut Reader<'_>, key: &Node, value: &Node) -> Option<Spanned<Poo
 
 /// A pool is a limit without the terms on which a rule applies one.
 fn pool_limit(reader: &mut Reader<'_>, node: &Node) -> Option<Limit> {
-    if let Kind::Map(_) = &node.kind {
+    if let NodeKind::Map(_) = &node.kind {
         let mut fields = Fields::of(reader, node, "a pool")?;
-        let limit = limit::long_form(reader, &mut fields);
+        let limit = limit::read_long_form(reader, &mut fields);
         fields.finish(reader, "a pool");
         return limit;
     }
-    limit::text_form(reader, node)
+    limit::read_text_form(reader, node)
 }

@@ -4,7 +4,7 @@ use tidegate_core::text::did_you_mean;
 
 use super::super::Span;
 use super::super::diagnostic::Diagnostic;
-use super::super::yaml::{Kind, Node, shown};
+use super::super::yaml::{NodeKind, Node, printable};
 use super::Reader;
 
 /// The fields of a mapping, each handed out once.
@@ -12,7 +12,7 @@ pub(crate) struct Fields<'n> {
     node: &'n Node,
     fields: &'n [(Node, Node)],
     /// The names that were asked for, which are the names that are known.
-    known: Vec<&'static str>,
+    listed: Vec<&'static str>,
     /// Names that were asked for and that no hint speaks of.
     unlisted: Vec<&'static str>,
 }
@@ -28,7 +28,7 @@ impl<'n> Fields<'n> {
     /// The fields of a mapping; if it is none, that is said. `what` is what messages call it, like `a rule`.
     pub fn of(reader: &mut Reader<'_>, node: &'n Node, what: &str) -> Option<Self> {
         match &node.kind {
-            Kind::Map(fields) => Some(Self { node, fields, known: Vec::new(), unlisted: Vec::new() }),
+            NodeKind::Map(fields) => Some(Self { node, fields, listed: Vec::new(), unlisted: Vec::new() }),
             _ => {
                 reader.wrong_type(node, &format!("{what} (a mapping)"));
                 None
@@ -43,7 +43,7 @@ impl<'n> Fields<'n> {
 
     /// The field of this name, and that there is one.
     pub fn take(&mut self, name: &'static str) -> Option<Field<'n>> {
-        self.known.push(name);
+        self.listed.push(name);
         self.find(name)
     }
 
@@ -59,7 +59,7 @@ impl<'n> Fields<'n> {
     }
 
     /// The same where it has to be.
-    pub fn needed(
+    pub fn required(
         &mut self,
         reader: &mut Reader<'_>,
         name: &'static str,
@@ -68,7 +68,7 @@ impl<'n> Fields<'n> {
         let value = self.value(name);
         if value.is_none() {
             let message = format!("field `{name}` is missing");
-            reader.note(Diagnostic::error("missing-field", self.node.span, message).hint(hint));
+            reader.push(Diagnostic::error("missing-field", self.node.span, message).hint(hint));
         }
         value
     }
@@ -77,13 +77,13 @@ impl<'n> Fields<'n> {
     pub fn finish(self, reader: &mut Reader<'_>, what: &str) {
         for (key, _) in self.fields {
             let Some(name) = key.text() else { continue };
-            if self.known.contains(&name) || self.unlisted.contains(&name) {
+            if self.listed.contains(&name) || self.unlisted.contains(&name) {
                 continue;
             }
-            let hint = did_you_mean(name, &self.known)
-                .unwrap_or_else(|| format!("{what} has these fields: {}", self.known.join(", ")));
-            let message = format!("{what} has no field `{}`", shown(name));
-            reader.note(Diagnostic::error("unknown-field", key.span, message).hint(hint));
+            let hint = did_you_mean(name, &self.listed)
+                .unwrap_or_else(|| format!("{what} has these fields: {}", self.listed.join(", ")));
+            let message = format!("{what} has no field `{}`", printable(name));
+            reader.push(Diagnostic::error("unknown-field", key.span, message).hint(hint));
         }
     }
 

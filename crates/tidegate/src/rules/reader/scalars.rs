@@ -4,7 +4,7 @@ use tidegate_core::LimitError;
 use tidegate_core::text::{did_you_mean, parse_duration, parse_number};
 
 use super::super::diagnostic::Diagnostic;
-use super::super::yaml::{Node, shown};
+use super::super::yaml::{Node, printable};
 use super::Reader;
 
 impl Reader<'_> {
@@ -21,7 +21,7 @@ impl Reader<'_> {
     pub fn name<'n>(&mut self, node: &'n Node) -> Option<&'n str> {
         let text = self.text(node)?;
         if text.trim().is_empty() {
-            self.note(Diagnostic::error("empty-name", node.span, "a name cannot be empty"));
+            self.push(Diagnostic::error("empty-name", node.span, "a name cannot be empty"));
             return None;
         }
         Some(text)
@@ -39,14 +39,14 @@ impl Reader<'_> {
         match parse_number(field, text) {
             Ok(number) => Some(number),
             Err(error) => {
-                self.refused("not-a-number", node, &error);
+                self.limit_error("not-a-number", node, &error);
                 None
             }
         }
     }
 
     /// `true` or `false`.
-    pub fn truth(&mut self, node: &Node) -> Option<bool> {
+    pub fn boolean(&mut self, node: &Node) -> Option<bool> {
         match node.plain() {
             Some("true" | "True" | "TRUE") => Some(true),
             Some("false" | "False" | "FALSE") => Some(false),
@@ -66,32 +66,32 @@ impl Reader<'_> {
         match parse_duration(text) {
             Ok(nanos) => Some(nanos),
             Err(error) => {
-                self.refused("not-a-duration", node, &error);
+                self.limit_error("not-a-duration", node, &error);
                 None
             }
         }
     }
 
     /// One of these words. `what` is what messages call it.
-    pub fn word<T: Copy>(&mut self, what: &str, node: &Node, words: &[(&str, T)]) -> Option<T> {
+    pub fn keyword<T: Copy>(&mut self, what: &str, node: &Node, words: &[(&str, T)]) -> Option<T> {
         let text = self.text(node)?;
         if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
             return Some(*value);
         }
         let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        self.unknown_word(what, node, text, &known);
+        self.unknown_keyword(what, node, text, &known);
         None
     }
 
     /// The text is none of the words that are known.
-    pub fn unknown_word(&mut self, what: &str, node: &Node, text: &str, known: &[&str]) {
+    pub fn unknown_keyword(&mut self, what: &str, node: &Node, text: &str, known: &[&str]) {
         let hint = did_you_mean(text, known).unwrap_or_else(|| format!("known are: {}", known.join(", ")));
-        let message = format!("unknown {what} `{}`", shown(text));
-        self.note(Diagnostic::error("unknown-word", node.span, message).hint(hint));
+        let message = format!("unknown {what} `{}`", printable(text));
+        self.push(Diagnostic::error("unknown-word", node.span, message).hint(hint));
     }
 
     /// What the core says is wrong with a value.
-    pub fn refused(&mut self, code: &'static str, node: &Node, error: &LimitError) {
-        self.note(Diagnostic::error(code, node.span, error.problem()).hint(error.hint()));
+    pub fn limit_error(&mut self, code: &'static str, node: &Node, error: &LimitError) {
+        self.push(Diagnostic::error(code, node.span, error.problem()).hint(error.hint()));
     }
 }

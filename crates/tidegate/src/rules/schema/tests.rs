@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::super::diagnostic::Report;
-use super::super::yaml::{self, Kind, Node, Style};
+use super::super::yaml::{self, NodeKind, Node, Style};
 use super::super::{envoy, parse};
 use super::schema;
 use super::validator::validate;
 
-fn parsed() -> Value {
+fn parsed_schema() -> Value {
     serde_json::from_str(schema()).expect("the schema is JSON")
 }
 
@@ -27,16 +27,16 @@ fn as_json(text: &str) -> Option<(Node, Value)> {
 
 fn value_of(node: &Node) -> Value {
     match &node.kind {
-        Kind::Null => Value::Null,
-        Kind::Seq(items) => items.iter().map(value_of).collect(),
-        Kind::Map(fields) => {
+        NodeKind::Null => Value::Null,
+        NodeKind::Seq(items) => items.iter().map(value_of).collect(),
+        NodeKind::Map(fields) => {
             let fields = fields
                 .iter()
                 .map(|(key, value)| (key.text().unwrap_or_default().to_owned(), value_of(value)));
             Value::Object(fields.collect::<Map<_, _>>())
         }
-        Kind::Scalar { text, style: Style::Quoted } => Value::String(text.to_string()),
-        Kind::Scalar { text, style: Style::Plain } => match &**text {
+        NodeKind::Scalar { text, style: Style::Quoted } => Value::String(text.to_string()),
+        NodeKind::Scalar { text, style: Style::Plain } => match &**text {
             "true" => Value::Bool(true),
             "false" => Value::Bool(false),
             text => match text.parse::<i64>() {
@@ -59,14 +59,14 @@ fn files_in(directory: &str) -> Vec<PathBuf> {
 
 /// No file that loads is refused by an editor.
 #[test]
-fn what_loads_has_the_shape() {
-    let schema = parsed();
+fn files_that_load_match_the_schema() {
+    let schema = parsed_schema();
     let mut seen = 0;
     for directory in ["tests/it/rules_file/valid", "tests/it/rules_file/warnings", "../../examples/rules"] {
         for path in files_in(directory) {
             let text = fs::read_to_string(&path).expect("a file");
             let (root, value) = as_json(&text).unwrap_or_else(|| panic!("{} is no YAML", path.display()));
-            if envoy::is_one(&root) {
+            if envoy::is_envoy_file(&root) {
                 continue;
             }
             seen += 1;
@@ -79,8 +79,8 @@ fn what_loads_has_the_shape() {
 
 /// What is wrong with the shape of a file is wrong by the schema as well.
 #[test]
-fn what_has_another_shape_is_refused() {
-    let schema = parsed();
+fn files_that_do_not_match_the_schema_are_refused() {
+    let schema = parsed_schema();
     let refused = |value: Value| assert!(validate(&schema, &value).is_err(), "{value}");
     let rule = |rule: Value| json!({ "domain": "api", "rules": [rule] });
     let valid = rule(json!({ "name": "a", "limit": "5 per minute" }));
@@ -114,7 +114,7 @@ fn what_has_another_shape_is_refused() {
 }
 
 /// A file with a field that nobody knows at the place of each `?`, and what the schema calls what has it.
-const PLACES: [(&str, &str); 12] = [
+const CASES: [(&str, &str); 12] = [
     ("", "{ domain: d, rules: [], ? }"),
     ("rule", "{ domain: d, rules: [ { name: a, limit: 5 per minute, ? } ] }"),
     (
@@ -154,8 +154,8 @@ const PLACES: [(&str, &str); 12] = [
 #[test]
 fn every_field_that_is_read_is_in_the_schema() {
     const UNKNOWN: &str = "something-that-nobody-would-ever-mean";
-    let schema = parsed();
-    for (definition, text) in PLACES {
+    let schema = parsed_schema();
+    for (definition, text) in CASES {
         let report = parse("file.yaml", &text.replace('?', &format!("{UNKNOWN}: 1"))).expect_err(definition);
         let found =
             report.diagnostics().iter().find(|found| found.message.contains(UNKNOWN)).expect(definition);
@@ -185,8 +185,8 @@ fn names(properties: &Value) -> BTreeSet<&str> {
 
 /// Every definition is used, and every property says what it is for.
 #[test]
-fn the_schema_explains_itself() {
-    let schema = parsed();
+fn every_property_has_a_description() {
+    let schema = parsed_schema();
     let definitions = schema["$defs"].as_object().expect("definitions");
     for (name, definition) in definitions {
         assert!(super::schema().contains(&format!("#/$defs/{name}\"")), "{name} is not used");

@@ -2,7 +2,7 @@
 //! stands in the schema without being checked.
 
 use serde_json::Value;
-use tidegate_core::rules::{Attribute, Case, Condition, Descriptor, Entry, Pattern};
+use tidegate_core::rules::{Attribute, CaseSensitivity, Condition, Descriptor, Entry, Pattern};
 
 /// What is wrong with a value, if anything: the path to it and the keyword that it fails.
 pub fn validate(schema: &Value, value: &Value) -> Result<(), String> {
@@ -120,8 +120,8 @@ fn has_type(name: &Value, value: &Value) -> bool {
 fn matches(pattern: &str, text: &str) -> bool {
     let whole =
         pattern.strip_prefix('^').and_then(|rest| rest.strip_suffix('$')).expect("an anchored pattern");
-    let pattern = Pattern::regex(whole, Case::Kept).expect("a pattern");
-    let condition = Condition { attribute: Attribute::named("text"), pattern };
+    let pattern = Pattern::regex(whole, CaseSensitivity::Sensitive).expect("a pattern");
+    let condition = Condition { attribute: Attribute::from_name("text"), pattern };
     condition.mismatch(&Descriptor::new(&[Entry { key: "text", value: text }], 1)).is_none()
 }
 

@@ -5,10 +5,10 @@
 //! What is not read says so: tags, merge keys, several documents, keys that are no text or stand twice.
 
 mod node;
-mod refused;
+mod errors;
 mod tree;
 
-pub(crate) use node::{Kind, Node, Style};
+pub(crate) use node::{NodeKind, Node, Style};
 pub(crate) use tree::read;
 
 /// The largest file, in bytes.
@@ -19,7 +19,7 @@ pub const NODES_MAX: usize = 2_000_000;
 pub const DEPTH_MAX: usize = 64;
 
 /// Text of a file as a message quotes it: on one line, and not all of it if it is long.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     const SHOWN_CHARS_MAX: usize = 80;
     let clean = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     let mut shown: String = text.chars().take(SHOWN_CHARS_MAX).map(clean).collect();

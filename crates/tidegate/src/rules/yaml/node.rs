@@ -10,11 +10,11 @@ use super::super::Span;
 pub(crate) struct Node {
     /// Of what an alias stands for: where its anchor is.
     pub span: Span,
-    pub kind: Kind,
+    pub kind: NodeKind,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum NodeKind {
     /// Nothing at all, `~` or `null`.
     Null,
     Scalar {
@@ -37,7 +37,7 @@ impl Node {
     /// The text of a scalar.
     pub fn text(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Scalar { text, .. } => Some(text),
+            NodeKind::Scalar { text, .. } => Some(text),
             _ => None,
         }
     }
@@ -45,7 +45,7 @@ impl Node {
     /// The text of a scalar that is not quoted.
     pub fn plain(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Scalar { text, style: Style::Plain } => Some(text),
+            NodeKind::Scalar { text, style: Style::Plain } => Some(text),
             _ => None,
         }
     }
@@ -53,7 +53,7 @@ impl Node {
     /// The value of a mapping's key.
     pub fn get(&self, name: &str) -> Option<&Node> {
         match &self.kind {
-            Kind::Map(fields) => {
+            NodeKind::Map(fields) => {
                 fields.iter().find(|(key, _)| key.text() == Some(name)).map(|(_, value)| value)
             }
             _ => None,
@@ -61,17 +61,17 @@ impl Node {
     }
 
     /// What it is, in a sentence such as "expected a list, found text".
-    pub fn what(&self) -> &'static str {
+    pub fn kind_name(&self) -> &'static str {
         match &self.kind {
-            Kind::Null => "nothing",
-            Kind::Seq(_) => "a list",
-            Kind::Map(_) => "a mapping",
-            Kind::Scalar { text, style: Style::Plain } => match &**text {
+            NodeKind::Null => "nothing",
+            NodeKind::Seq(_) => "a list",
+            NodeKind::Map(_) => "a mapping",
+            NodeKind::Scalar { text, style: Style::Plain } => match &**text {
                 "true" | "false" => "true or false",
                 text if is_number(text) => "a number",
                 _ => "text",
             },
-            Kind::Scalar { style: Style::Quoted, .. } => "text",
+            NodeKind::Scalar { style: Style::Quoted, .. } => "text",
         }
     }
 
@@ -81,13 +81,13 @@ impl Node {
         let (mut path, mut node) = (String::new(), self);
         while node.span != *span {
             match &node.kind {
-                Kind::Seq(items) => {
-                    let Some(at) = items.iter().position(|item| item.span.holds(span)) else { break };
+                NodeKind::Seq(items) => {
+                    let Some(at) = items.iter().position(|item| item.span.contains(span)) else { break };
                     let _ = write!(path, "[{at}]");
                     node = &items[at];
                 }
-                Kind::Map(fields) => {
-                    let holds = |(key, value): &&(Node, Node)| key.span == *span || value.span.holds(span);
+                NodeKind::Map(fields) => {
+                    let holds = |(key, value): &&(Node, Node)| key.span == *span || value.span.contains(span);
                     let Some((key, value)) = fields.iter().find(holds) else { break };
                     let dot = if path.is_empty() { "" } else { "." };
                     let _ = write!(path, "{dot}{}", key.text().unwrap_or_default());
@@ -96,7 +96,7 @@ impl Node {
                     }
                     node = value;
                 }
-                Kind::Null | Kind::Scalar { .. } => break,
+                NodeKind::Null | NodeKind::Scalar { .. } => break,
             }
         }
         path

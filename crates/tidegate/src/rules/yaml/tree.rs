@@ -7,12 +7,12 @@ use granit_parser::{Event, Parser, ScalarStyle};
 
 use super::super::diagnostic::{Diagnostic, Report};
 use super::super::{FileId, Span};
-use super::{DEPTH_MAX, Kind, NODES_MAX, Node, Style, refused};
+use super::{DEPTH_MAX, NodeKind, NODES_MAX, Node, Style, errors};
 
 /// The tree of a file that the report holds, if it can be made out. All that is wrong with it is in the report then.
 pub(crate) fn read(report: &mut Report, file: FileId) -> Option<Node> {
     let text = report.text(file);
-    let builder = Builder {
+    let builder = TreeBuilder {
         file,
         text: &text,
         report,
@@ -25,11 +25,11 @@ pub(crate) fn read(report: &mut Report, file: FileId) -> Option<Node> {
 }
 
 /// A list or a mapping whose end was not seen yet.
-struct Open {
+struct OpenNode {
     kind: OpenKind,
     start: Span,
     anchor: usize,
-    size: Size,
+    size: NodeSize,
 }
 
 enum OpenKind {
@@ -46,34 +46,34 @@ enum OpenKind {
 
 /// How much a node is, aliases in full.
 #[derive(Clone, Copy)]
-struct Size {
+struct NodeSize {
     nodes: usize,
     depth: usize,
 }
 
-impl Size {
+impl NodeSize {
     const ONE: Self = Self { nodes: 1, depth: 1 };
 }
 
-struct Builder<'t> {
+struct TreeBuilder<'t> {
     file: FileId,
     text: &'t str,
     report: &'t mut Report,
-    open: Vec<Open>,
+    open: Vec<OpenNode>,
     root: Option<Node>,
     /// All nodes so far, aliases in full.
     nodes: usize,
-    anchors: HashMap<usize, (Node, Size)>,
+    anchors: HashMap<usize, (Node, NodeSize)>,
 }
 
-type Fatal = Box<Diagnostic>;
+type FatalDiagnostic = Box<Diagnostic>;
 
 /// The key whose value is a mapping to take fields from. Not part of YAML 1.2, and used all the same.
-const MERGE: &str = "<<";
+const MERGE_KEY: &str = "<<";
 
-impl Builder<'_> {
+impl TreeBuilder<'_> {
     fn build(mut self) -> Option<Node> {
-        match self.events() {
+        match self.read_events() {
             Ok(root) => Some(root),
             Err(fatal) => {
                 self.report.push(*fatal);
@@ -82,7 +82,7 @@ impl Builder<'_> {
         }
     }
 
-    fn events(&mut self) -> Result<Node, Fatal> {
+    fn read_events(&mut self) -> Result<Node, FatalDiagnostic> {
         let options = granit_parser::options! {
             emit_comments: false,
             // One more than is allowed, so that it is found here, where there is a better message.
@@ -94,7 +94,7 @@ impl Builder<'_> {
             let (event, at) = match event {
                 Ok(event) => event,
                 Err(error) => {
-                    return Err(refused::syntax(self.span_of_marker(*error.marker()), &error).into());
+                    return Err(errors::syntax(self.span_of_marker(*error.marker()), &error).into());
                 }
             };
             let span = self.span(&at);
@@ -102,20 +102,20 @@ impl Builder<'_> {
                 Event::DocumentStart(..) => {
                     documents += 1;
                     if documents > 1 {
-                        return Err(refused::second_document(span).into());
+                        return Err(errors::second_document(span).into());
                     }
                 }
                 Event::Scalar(text, style, anchor, tag) => {
-                    self.no_tag(tag.is_some(), &at);
+                    self.reject_tag(tag.is_some(), &at);
                     let node = scalar(&text, style, span);
-                    self.add(node, Size::ONE, anchor)?;
+                    self.add(node, NodeSize::ONE, anchor)?;
                 }
                 Event::SequenceStart(_, anchor, tag) => {
-                    self.no_tag(tag.is_some(), &at);
+                    self.reject_tag(tag.is_some(), &at);
                     self.begin(OpenKind::Seq(Vec::new()), span, anchor)?;
                 }
                 Event::MappingStart(_, anchor, tag) => {
-                    self.no_tag(tag.is_some(), &at);
+                    self.reject_tag(tag.is_some(), &at);
                     let kind =
                         OpenKind::Map { fields: Vec::new(), key: None, seen: HashMap::new(), merged: None };
                     self.begin(kind, span, anchor)?;
@@ -126,72 +126,72 @@ impl Builder<'_> {
             }
         }
         match self.root.take() {
-            Some(Node { kind: Kind::Null, span }) => Err(refused::empty(span).into()),
+            Some(Node { kind: NodeKind::Null, span }) => Err(errors::empty_file(span).into()),
             Some(root) => Ok(root),
-            None => Err(refused::empty(self.at_start()).into()),
+            None => Err(errors::empty_file(self.start_span()).into()),
         }
     }
 
-    fn begin(&mut self, kind: OpenKind, start: Span, anchor: usize) -> Result<(), Fatal> {
+    fn begin(&mut self, kind: OpenKind, start: Span, anchor: usize) -> Result<(), FatalDiagnostic> {
         if self.open.len() >= DEPTH_MAX {
-            return Err(refused::too_deep(start).into());
+            return Err(errors::too_deep(start).into());
         }
-        self.count(1, start)?;
-        self.open.push(Open { kind, start, anchor, size: Size::ONE });
+        self.count_nodes(1, start)?;
+        self.open.push(OpenNode { kind, start, anchor, size: NodeSize::ONE });
         Ok(())
     }
 
-    fn end(&mut self, end: Span) -> Result<(), Fatal> {
+    fn end(&mut self, end: Span) -> Result<(), FatalDiagnostic> {
         let Some(open) = self.open.pop() else { return Ok(()) };
         let kind = match open.kind {
-            OpenKind::Seq(items) => Kind::Seq(items.into()),
+            OpenKind::Seq(items) => NodeKind::Seq(items.into()),
             OpenKind::Map { mut fields, mut seen, merged, .. } => {
                 if let Some(merged) = merged {
                     self.merge(&mut fields, &mut seen, &merged);
                 }
-                Kind::Map(fields.into())
+                NodeKind::Map(fields.into())
             }
         };
-        let span = Span { end: self.last_character(&open.start, end.end), ..open.start };
-        self.place(Node { span, kind }, open.size, open.anchor);
+        let span = Span { end: self.last_byte(&open.start, end.end), ..open.start };
+        self.attach(Node { span, kind }, open.size, open.anchor);
         Ok(())
     }
 
     /// A block ends where the next token begins, several lines later maybe: its own end is its last character.
-    fn last_character(&self, start: &Span, end: u32) -> u32 {
+    fn last_byte(&self, start: &Span, end: u32) -> u32 {
         let text = self.text.get(start.start as usize..end as usize).unwrap_or_default();
         let blanks = text.len() - text.trim_end().len();
-        end.max(start.start) - bytes(blanks)
+        end.max(start.start) - to_u32(blanks)
     }
 
-    fn alias(&mut self, span: Span, anchor: usize) -> Result<(), Fatal> {
+    fn alias(&mut self, span: Span, anchor: usize) -> Result<(), FatalDiagnostic> {
         let Some((node, size)) = self.anchors.get(&anchor).cloned() else {
-            return Err(refused::alias_of_itself(span).into());
+            return Err(errors::alias_of_itself(span).into());
         };
         if self.open.len() + size.depth > DEPTH_MAX + 1 {
-            return Err(refused::too_deep(span).into());
+            return Err(errors::too_deep(span).into());
         }
-        self.count(size.nodes, span)?;
-        self.place(node, size, 0);
+        self.count_nodes(size.nodes, span)?;
+        self.attach(node, size, 0);
         Ok(())
     }
 
-    fn add(&mut self, node: Node, size: Size, anchor: usize) -> Result<(), Fatal> {
-        self.count(size.nodes, node.span)?;
-        self.place(node, size, anchor);
+    fn add(&mut self, node: Node, size: NodeSize, anchor: usize) -> Result<(), FatalDiagnostic> {
+        self.count_nodes(size.nodes, node.span)?;
+        self.attach(node, size, anchor);
         Ok(())
     }
 
-    fn count(&mut self, nodes: usize, at: Span) -> Result<(), Fatal> {
+    fn count_nodes(&mut self, nodes: usize, at: Span) -> Result<(), FatalDiagnostic> {
         self.nodes = self.nodes.saturating_add(nodes);
         if self.nodes > NODES_MAX {
-            return Err(refused::too_many_nodes(at, self.anchors.len()).into());
+            return Err(errors::too_many_nodes(at, self.anchors.len()).into());
         }
         Ok(())
     }
 
     /// Puts a node that is complete where it belongs.
-    fn place(&mut self, node: Node, size: Size, anchor: usize) {
+    fn attach(&mut self, node: Node, size: NodeSize, anchor: usize) {
         if anchor > 0 {
             self.anchors.insert(anchor, (node.clone(), size));
         }
@@ -206,8 +206,8 @@ impl Builder<'_> {
             OpenKind::Map { key: key @ None, .. } => *key = Some(node),
             OpenKind::Map { fields, key, seen, merged } => {
                 let Some(key) = key.take() else { return };
-                match checked_key(&key, seen) {
-                    Ok(()) if key.plain() == Some(MERGE) => *merged = Some(node),
+                match check_key(&key, seen) {
+                    Ok(()) if key.plain() == Some(MERGE_KEY) => *merged = Some(node),
                     Ok(()) => fields.push((key, node)),
                     Err(diagnostic) => self.report.push(*diagnostic),
                 }
@@ -219,49 +219,49 @@ impl Builder<'_> {
     /// first that has it. All of them were counted where they were brought in.
     fn merge(&mut self, fields: &mut Vec<(Node, Node)>, seen: &mut HashMap<Arc<str>, Span>, merged: &Node) {
         let mappings = match &merged.kind {
-            Kind::Seq(mappings) => mappings,
+            NodeKind::Seq(mappings) => mappings,
             _ => std::slice::from_ref(merged),
         };
         for mapping in mappings {
-            let Kind::Map(brought) = &mapping.kind else {
-                self.report.push(refused::merge_of(mapping));
+            let NodeKind::Map(brought) = &mapping.kind else {
+                self.report.push(errors::bad_merge(mapping));
                 continue;
             };
-            fields.extend(brought.iter().filter(|(key, _)| checked_key(key, seen).is_ok()).cloned());
+            fields.extend(brought.iter().filter(|(key, _)| check_key(key, seen).is_ok()).cloned());
         }
     }
 
-    fn no_tag(&mut self, tagged: bool, at: &granit_parser::Span) {
+    fn reject_tag(&mut self, tagged: bool, at: &granit_parser::Span) {
         if tagged {
             let span = at.tag_span().unwrap_or(*at);
             let span = self.span(&span);
-            self.report.push(refused::tag(span));
+            self.report.push(errors::tag_not_allowed(span));
         }
     }
 
-    fn at_start(&self) -> Span {
+    fn start_span(&self) -> Span {
         Span { file: self.file, start: 0, end: 0, line: 1, column: 1 }
     }
 
     fn span(&self, at: &granit_parser::Span) -> Span {
         let start = self.span_of_marker(at.start);
-        let end = at.end.byte_offset().map_or(start.start, bytes);
+        let end = at.end.byte_offset().map_or(start.start, to_u32);
         Span { end: end.max(start.start), ..start }
     }
 
     fn span_of_marker(&self, at: granit_parser::Marker) -> Span {
-        let start = bytes(at.byte_offset().unwrap_or(self.text.len()).min(self.text.len()));
-        Span { file: self.file, start, end: start, line: bytes(at.line()), column: bytes(at.col() + 1) }
+        let start = to_u32(at.byte_offset().unwrap_or(self.text.len()).min(self.text.len()));
+        Span { file: self.file, start, end: start, line: to_u32(at.line()), column: to_u32(at.col() + 1) }
     }
 }
 
 /// A key has to be text, and to stand once.
-fn checked_key(key: &Node, seen: &mut HashMap<Arc<str>, Span>) -> Result<(), Fatal> {
-    let Kind::Scalar { text, .. } = &key.kind else {
-        return Err(refused::key_not_text(key).into());
+fn check_key(key: &Node, seen: &mut HashMap<Arc<str>, Span>) -> Result<(), FatalDiagnostic> {
+    let NodeKind::Scalar { text, .. } = &key.kind else {
+        return Err(errors::key_not_text(key).into());
     };
     if let Some(first) = seen.get(text) {
-        return Err(refused::duplicate_key(key.span, *first, text).into());
+        return Err(errors::duplicate_key(key.span, *first, text).into());
     }
     seen.insert(text.clone(), key.span);
     Ok(())
@@ -269,14 +269,14 @@ fn checked_key(key: &Node, seen: &mut HashMap<Arc<str>, Span>) -> Result<(), Fat
 
 fn scalar(text: &str, style: ScalarStyle, span: Span) -> Node {
     let kind = match (style, text) {
-        (ScalarStyle::Plain, "" | "~" | "null" | "Null" | "NULL") => Kind::Null,
-        (ScalarStyle::Plain, text) => Kind::Scalar { text: text.into(), style: Style::Plain },
-        (_, text) => Kind::Scalar { text: text.into(), style: Style::Quoted },
+        (ScalarStyle::Plain, "" | "~" | "null" | "Null" | "NULL") => NodeKind::Null,
+        (ScalarStyle::Plain, text) => NodeKind::Scalar { text: text.into(), style: Style::Plain },
+        (_, text) => NodeKind::Scalar { text: text.into(), style: Style::Quoted },
     };
     Node { span, kind }
 }
 
 /// A file is far smaller than 4 GiB.
-fn bytes(number: usize) -> u32 {
+fn to_u32(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -1,11 +1,11 @@
 //! The merged answer of several rules, limits and descriptors.
 
-use tidegate::rules::Fate;
+use tidegate::rules::AnswerKind;
 
 use crate::engine::setup::{Setup, over_each_store};
 
 fn a_denied_request_is_charged_nowhere(setup: Setup) {
-    let bench = setup.bench(
+    let bench = setup.fixture(
         "
 domain: api
 rules:
@@ -13,15 +13,15 @@ rules:
   - { name: per-ip, key: [ip], limit: { limit: 2 per minute, algorithm: fixed_window } }
 ",
     );
-    assert_eq!(bench.passing("user=1 ip=192.0.2.1", 5), 2);
-    let denied = bench.ask("user=1 ip=192.0.2.1");
-    assert_eq!((denied.fate, denied.rule.as_deref()), (Fate::Denied, Some("per-ip")));
-    assert_eq!(denied.limits[0], ("per-user".to_owned(), Fate::Allowed, 8));
-    assert_eq!(bench.ask("user=1 ip=192.0.2.2").limits[0].2, 7);
+    assert_eq!(bench.count_passing("user=1 ip=192.0.2.1", 5), 2);
+    let denied = bench.check("user=1 ip=192.0.2.1");
+    assert_eq!((denied.kind, denied.rule.as_deref()), (AnswerKind::Denied, Some("per-ip")));
+    assert_eq!(denied.limits[0], ("per-user".to_owned(), AnswerKind::Allowed, 8));
+    assert_eq!(bench.check("user=1 ip=192.0.2.2").limits[0].2, 7);
 }
 
 fn the_tightest_denial_decides_and_all_have_to_admit(setup: Setup) {
-    let bench = setup.bench(
+    let bench = setup.fixture(
         "
 domain: api
 rules:
@@ -29,17 +29,17 @@ rules:
   - { name: hour, limit: { limit: 1 per hour, algorithm: fixed_window } }
 ",
     );
-    bench.ask("user=1");
-    let denied = bench.ask("user=1");
+    bench.check("user=1");
+    let denied = bench.check("user=1");
     assert_eq!((denied.rule.as_deref(), denied.retry_after_ms), (Some("hour"), Some(3_600_000)));
     bench.advance(3_599);
-    assert_eq!(bench.ask("user=1").retry_after_ms, Some(1_000));
+    assert_eq!(bench.check("user=1").retry_after_ms, Some(1_000));
     bench.advance(1);
-    assert_eq!(bench.ask("user=1").fate, Fate::Allowed);
+    assert_eq!(bench.check("user=1").kind, AnswerKind::Allowed);
 }
 
 fn remaining_is_the_least_and_its_limit_is_named(setup: Setup) {
-    let bench = setup.bench(
+    let bench = setup.fixture(
         "
 domain: api
 rules:
@@ -49,16 +49,16 @@ rules:
     limit: 30 per minute
 ",
     );
-    let told = bench.ask("user=1");
+    let told = bench.check("user=1");
     assert_eq!((told.remaining, told.rule.as_deref()), (2, Some("tight")));
 }
 
-fn what_no_rule_matches_is_allowed(setup: Setup) {
+fn a_request_without_a_matching_rule_is_allowed(setup: Setup) {
     let bench =
-        setup.bench("{ domain: api, rules: [ { name: a, match: { user: x }, limit: 0 per minute } ] }");
-    let told = bench.ask("user=y");
-    assert_eq!((told.fate, told.remaining, told.rule), (Fate::Allowed, u64::MAX, None));
-    assert_eq!(bench.ask("user=x").retry_after_ms, None);
+        setup.fixture("{ domain: api, rules: [ { name: a, match: { user: x }, limit: 0 per minute } ] }");
+    let told = bench.check("user=y");
+    assert_eq!((told.kind, told.remaining, told.rule), (AnswerKind::Allowed, u64::MAX, None));
+    assert_eq!(bench.check("user=x").retry_after_ms, None);
 }
 
 fn the_first_rule_that_matches_applies_if_the_domain_says_so(setup: Setup) {
@@ -73,14 +73,14 @@ rules:
 "
         )
     };
-    let first = setup.bench(&file("first"));
-    assert_eq!(first.passing("ip=10.1.2.3", 5), 5);
-    assert_eq!(first.passing("ip=192.0.2.1", 5), 1);
-    assert_eq!(setup.bench(&file("all")).passing("ip=10.1.2.3", 5), 1);
+    let first = setup.fixture(&file("first"));
+    assert_eq!(first.count_passing("ip=10.1.2.3", 5), 5);
+    assert_eq!(first.count_passing("ip=192.0.2.1", 5), 1);
+    assert_eq!(setup.fixture(&file("all")).count_passing("ip=10.1.2.3", 5), 1);
 }
 
-fn descriptors_are_matched_apart_and_charged_together(setup: Setup) {
-    let bench = setup.bench(
+fn descriptors_match_separately_and_are_charged_together(setup: Setup) {
+    let bench = setup.fixture(
         "
 domain: api
 rules:
@@ -88,15 +88,15 @@ rules:
   - { name: shards, match: { shard: { exists: true } }, key: [shard], limit: { limit: 1 per minute, algorithm: fixed_window } }
 ",
     );
-    assert_eq!(bench.ask("user=1; shard=a").limits.len(), 2);
-    assert_eq!(bench.ask("user=1; shard=a").fate, Fate::Denied);
-    assert_eq!(bench.ask("user=1; shard=b").limits[0].2, 3);
+    assert_eq!(bench.check("user=1; shard=a").limits.len(), 2);
+    assert_eq!(bench.check("user=1; shard=a").kind, AnswerKind::Denied);
+    assert_eq!(bench.check("user=1; shard=b").limits[0].2, 3);
     // The same counter twice in a request is one charge of both costs.
-    assert_eq!(bench.ask("user=2; user=2").limits[0].2, 3);
+    assert_eq!(bench.check("user=2; user=2").limits[0].2, 3);
 }
 
 fn a_rule_may_replace_others(setup: Setup) {
-    let bench = setup.bench(
+    let bench = setup.fixture(
         "
 domain: api
 rules:
@@ -104,22 +104,22 @@ rules:
   - { name: vip, match: { plan: vip }, key: [user], limit: 5 per minute, replaces: [general] }
 ",
     );
-    assert_eq!(bench.passing("user=1", 9), 1);
-    assert_eq!(bench.passing("user=2 plan=vip", 9), 5);
+    assert_eq!(bench.count_passing("user=1", 9), 1);
+    assert_eq!(bench.count_passing("user=2 plan=vip", 9), 5);
 }
 
 fn more_limits_than_a_plan_holds_are_an_error(setup: Setup) {
     let rule = |number: usize| format!("  - {{ name: r{number}, limit: 5 per minute }}\n");
     let rules: String = (0..65).map(rule).collect();
-    let bench = setup.bench(&format!("domain: api\nrules:\n{rules}"));
+    let bench = setup.fixture(&format!("domain: api\nrules:\n{rules}"));
     let error = crate::engine::bench::with_request("user=1", 1, |request| {
         bench.setup.check(&bench.engine, request, |_| ()).unwrap_err().to_string()
     });
     assert_eq!(error, "a request may touch 64 limits at most; let fewer rules match it");
 }
 
-fn a_limit_that_never_denies_has_no_say_in_when_to_retry(setup: Setup) {
-    let bench = setup.bench(
+fn a_limit_that_never_denies_does_not_affect_retry_after(setup: Setup) {
+    let bench = setup.fixture(
         "
 domain: api
 rules:
@@ -129,13 +129,13 @@ rules:
   - { name: denies, limit: { limit: 2 per minute, algorithm: fixed_window } }
 ",
     );
-    assert_eq!(bench.passing("user=1", 3), 2);
-    let denied = bench.ask("user=1");
+    assert_eq!(bench.count_passing("user=1", 3), 2);
+    let denied = bench.check("user=1");
     assert_eq!((denied.rule.as_deref(), denied.retry_after_ms), (Some("denies"), Some(60_000)));
 }
 
-fn an_attempt_is_counted_once_also_where_a_pool_is_asked(setup: Setup) {
-    let bench = setup.bench(
+fn an_attempt_is_counted_once_even_with_a_pool(setup: Setup) {
+    let bench = setup.fixture(
         "
 domain: api
 pools: { spare: { limit: 100 per minute, algorithm: fixed_window } }
@@ -146,18 +146,18 @@ rules:
   - { name: attempts, limit: { limit: 10 per minute, algorithm: fixed_window, count_denied: true } }
 ",
     );
-    assert_eq!(bench.passing("user=1", 20), 10);
+    assert_eq!(bench.count_passing("user=1", 20), 10);
 }
 
 over_each_store!(
     a_denied_request_is_charged_nowhere,
     the_tightest_denial_decides_and_all_have_to_admit,
     remaining_is_the_least_and_its_limit_is_named,
-    what_no_rule_matches_is_allowed,
+    a_request_without_a_matching_rule_is_allowed,
     the_first_rule_that_matches_applies_if_the_domain_says_so,
-    descriptors_are_matched_apart_and_charged_together,
+    descriptors_match_separately_and_are_charged_together,
     a_rule_may_replace_others,
     more_limits_than_a_plan_holds_are_an_error,
-    a_limit_that_never_denies_has_no_say_in_when_to_retry,
-    an_attempt_is_counted_once_also_where_a_pool_is_asked,
+    a_limit_that_never_denies_does_not_affect_retry_after,
+    an_attempt_is_counted_once_even_with_a_pool,
 );

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use tidegate::rules::{self, Answer, Descriptor, Domain, Entry, Fate, LimitAnswer, Request};
+use tidegate::rules::{self, Answer, Descriptor, Domain, Entry, AnswerKind, LimitAnswer, Request};
 use tidegate::{ManualClock, Wait};
 
 use crate::engine::setup::{Setup, TestEngine};
 
-pub struct Bench {
+pub struct EngineFixture {
     pub setup: Setup,
     pub engine: TestEngine<ManualClock>,
     pub clock: ManualClock,
@@ -15,8 +15,8 @@ pub struct Bench {
 
 /// What matters of an answer, without what it borrows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
-    pub fate: Fate,
+pub struct AnswerSummary {
+    pub kind: AnswerKind,
     pub remaining: u64,
     /// In milliseconds; none: never.
     pub retry_after_ms: Option<u128>,
@@ -24,8 +24,8 @@ pub struct Told {
     /// The rule that decided.
     pub rule: Option<String>,
     /// Of each limit: the rule, the fate it would have had alone, and what it has left.
-    pub limits: Vec<(String, Fate, u64)>,
-    pub candidates: Vec<(String, Fate)>,
+    pub limits: Vec<(String, AnswerKind, u64)>,
+    pub candidates: Vec<(String, AnswerKind)>,
     pub degraded: bool,
 }
 
@@ -36,7 +36,7 @@ pub fn domains(file: &str) -> Vec<Domain> {
     }
 }
 
-impl Bench {
+impl EngineFixture {
     pub fn new(setup: Setup, file: &str) -> Self {
         let clock = ManualClock::default();
         Self { setup, engine: setup.engine(domains(file), clock.clone()), clock }
@@ -51,48 +51,48 @@ impl Bench {
     }
 
     /// Asks for a request of domain `api`: `method=POST path=/login`, with `;` between descriptors.
-    pub fn ask(&self, attributes: &str) -> Told {
-        self.ask_for(attributes, 1)
+    pub fn check(&self, attributes: &str) -> AnswerSummary {
+        self.check_cost(attributes, 1)
     }
 
-    pub fn ask_for(&self, attributes: &str, cost: u64) -> Told {
-        with_request(attributes, cost, |request| self.setup.check(&self.engine, request, Told::of).unwrap())
+    pub fn check_cost(&self, attributes: &str, cost: u64) -> AnswerSummary {
+        with_request(attributes, cost, |request| self.setup.check(&self.engine, request, AnswerSummary::from_answer).unwrap())
     }
 
-    pub fn peek(&self, attributes: &str) -> Told {
-        with_request(attributes, 1, |request| self.setup.peek(&self.engine, request, Told::of))
+    pub fn peek(&self, attributes: &str) -> AnswerSummary {
+        with_request(attributes, 1, |request| self.setup.peek(&self.engine, request, AnswerSummary::from_answer))
     }
 
     /// Explains what becomes of a request, as text.
-    pub fn explained(&self, attributes: &str) -> String {
+    pub fn explain(&self, attributes: &str) -> String {
         with_request(attributes, 1, |request| {
             self.setup.explain(&self.engine, request, |explanation| explanation.to_string())
         })
     }
 
     /// The fates of so many requests in a row.
-    pub fn fates(&self, attributes: &str, times: usize) -> Vec<Fate> {
-        (0..times).map(|_| self.ask(attributes).fate).collect()
+    pub fn kinds(&self, attributes: &str, times: usize) -> Vec<AnswerKind> {
+        (0..times).map(|_| self.check(attributes).kind).collect()
     }
 
     /// How many of so many requests in a row pass.
-    pub fn passing(&self, attributes: &str, times: usize) -> usize {
-        self.fates(attributes, times).into_iter().filter(|fate| fate.passes()).count()
+    pub fn count_passing(&self, attributes: &str, times: usize) -> usize {
+        self.kinds(attributes, times).into_iter().filter(|fate| fate.passes()).count()
     }
 }
 
-impl Told {
-    pub fn of(answer: &Answer) -> Self {
+impl AnswerSummary {
+    pub fn from_answer(answer: &Answer) -> Self {
         let wait = |wait: Wait| wait.span().map(|span| span.get().div_ceil(1_000_000));
         let name = |limit: &LimitAnswer<'_>| limit.rule.name.to_string();
         Self {
-            fate: answer.fate,
+            kind: answer.kind,
             remaining: answer.remaining,
             retry_after_ms: wait(answer.retry_after),
             delay_ms: answer.delay.get().div_ceil(1_000_000),
             rule: answer.decider().as_ref().map(name),
-            limits: answer.limits().map(|one| (name(&one), one.fate, one.outcome.remaining)).collect(),
-            candidates: answer.candidates().map(|one| (name(&one), one.fate)).collect(),
+            limits: answer.limits().map(|one| (name(&one), one.kind, one.outcome.remaining)).collect(),
+            candidates: answer.candidates().map(|one| (name(&one), one.kind)).collect(),
             degraded: answer.degraded,
         }
     }

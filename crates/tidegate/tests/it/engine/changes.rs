@@ -7,67 +7,67 @@ fn rules(rule: &str) -> String {
     format!("{{ domain: api, rules: [ {{ key: [user], {rule} }} ] }}")
 }
 
-const FIVE: &str = "name: a, limit: { limit: 5 per minute, algorithm: fixed_window }";
+const FIVE_PER_MINUTE: &str = "name: a, limit: { limit: 5 per minute, algorithm: fixed_window }";
 
 /// How many pass after an edit, when two were used before it.
-fn left_after(setup: Setup, edit: &str) -> usize {
-    let bench = setup.bench(&rules(FIVE));
-    assert_eq!(bench.passing("user=1", 2), 2);
+fn remaining_after(setup: Setup, edit: &str) -> usize {
+    let bench = setup.fixture(&rules(FIVE_PER_MINUTE));
+    assert_eq!(bench.count_passing("user=1", 2), 2);
     bench.reload(&rules(edit));
-    bench.passing("user=1", 9)
+    bench.count_passing("user=1", 9)
 }
 
-fn the_same_again(setup: Setup) {
-    assert_eq!(left_after(setup, FIVE), 3);
+fn same_rules(setup: Setup) {
+    assert_eq!(remaining_after(setup, FIVE_PER_MINUTE), 3);
 }
 
-fn another_number(setup: Setup) {
-    assert_eq!(left_after(setup, "name: a, limit: { limit: 7 per minute, algorithm: fixed_window }"), 5);
-    assert_eq!(left_after(setup, "name: a, limit: { limit: 1 per minute, algorithm: fixed_window }"), 0);
+fn changed_limit(setup: Setup) {
+    assert_eq!(remaining_after(setup, "name: a, limit: { limit: 7 per minute, algorithm: fixed_window }"), 5);
+    assert_eq!(remaining_after(setup, "name: a, limit: { limit: 1 per minute, algorithm: fixed_window }"), 0);
 }
 
-fn another_match_action_and_order_of_the_key(setup: Setup) {
+fn changed_match_action_and_key_order(setup: Setup) {
     let limit = "limit: { limit: 5 per minute, algorithm: fixed_window }";
-    assert_eq!(left_after(setup, &format!("name: a, match: {{ user: {{ exists: true }} }}, {limit}")), 3);
-    assert_eq!(left_after(setup, &format!("name: a, action: {{ soft: {{ margin: 20% }} }}, {limit}")), 4);
+    assert_eq!(remaining_after(setup, &format!("name: a, match: {{ user: {{ exists: true }} }}, {limit}")), 3);
+    assert_eq!(remaining_after(setup, &format!("name: a, action: {{ soft: {{ margin: 20% }} }}, {limit}")), 4);
 }
 
-fn another_name_resets_unless_it_says_what_it_was(setup: Setup) {
+fn a_new_name_resets_unless_it_names_the_old_one(setup: Setup) {
     let limit = "limit: { limit: 5 per minute, algorithm: fixed_window }";
-    assert_eq!(left_after(setup, &format!("name: b, {limit}")), 5);
-    assert_eq!(left_after(setup, &format!("name: b, was: a, {limit}")), 3);
-    assert_eq!(left_after(setup, &format!("name: c, was: [b, a], {limit}")), 3);
+    assert_eq!(remaining_after(setup, &format!("name: b, {limit}")), 5);
+    assert_eq!(remaining_after(setup, &format!("name: b, was: a, {limit}")), 3);
+    assert_eq!(remaining_after(setup, &format!("name: c, was: [b, a], {limit}")), 3);
 }
 
-fn names_may_change_more_than_once_and_forget_what_they_were(setup: Setup) {
+fn rules_can_be_renamed_repeatedly(setup: Setup) {
     let limit = "limit: { limit: 5 per minute, algorithm: fixed_window }";
-    let bench = setup.bench(&rules(FIVE));
-    bench.ask("user=1");
+    let bench = setup.fixture(&rules(FIVE_PER_MINUTE));
+    bench.check("user=1");
     for (edit, left) in [("name: b, was: a", 3), ("name: c, was: b", 2), ("name: c", 1)] {
         bench.reload(&rules(&format!("{edit}, {limit}")));
-        assert_eq!(bench.ask("user=1").remaining, left);
+        assert_eq!(bench.check("user=1").remaining, left);
     }
     // A newcomer that takes the old name has counters of its own, and takes none away.
     bench.reload(&format!(
         "{{ domain: api, rules: [ {{ name: a, key: [user], {limit} }}, {{ name: c, key: [user], {limit} }} ] }}"
     ));
-    let told = bench.ask("user=1");
+    let told = bench.check("user=1");
     assert_eq!((told.limits[0].2, told.limits[1].2), (4, 0));
 }
 
-fn limits_may_change_names_more_than_once_and_forget_what_they_were(setup: Setup) {
+fn limits_can_be_renamed_repeatedly(setup: Setup) {
     let rule = |name: &str| {
         rules(&format!("name: a, limits: [ {{ limit: 5 per minute, algorithm: fixed_window, {name} }} ]"))
     };
-    let bench = setup.bench(&rule("name: a"));
-    bench.ask("user=1");
+    let bench = setup.fixture(&rule("name: a"));
+    bench.check("user=1");
     for (name, left) in [("name: b, was: a", 3), ("name: c, was: b", 2), ("name: c", 1)] {
         bench.reload(&rule(name));
-        assert_eq!(bench.ask("user=1").remaining, left, "{name}");
+        assert_eq!(bench.check("user=1").remaining, left, "{name}");
     }
 }
 
-fn many_changes_keep_nobody_from_being_decided(setup: Setup) {
+fn many_changes_do_not_block_decisions(setup: Setup) {
     let file = |hours: usize| {
         let rule = |number: usize| {
             format!(
@@ -76,14 +76,14 @@ fn many_changes_keep_nobody_from_being_decided(setup: Setup) {
         };
         format!("domain: api\nrules:\n{}", (0..8).map(rule).collect::<String>())
     };
-    let bench = setup.bench(&file(24));
+    let bench = setup.fixture(&file(24));
     for hours in 25..60 {
         bench.reload(&file(hours));
     }
-    assert_eq!(bench.passing("user=1", 20), 9);
+    assert_eq!(bench.count_passing("user=1", 20), 9);
 }
 
-fn a_pool_with_another_window_starts_empty_beside_the_old_one(setup: Setup) {
+fn a_pool_with_a_new_window_starts_empty_beside_the_old_one(setup: Setup) {
     let file = |pool: &str| {
         format!(
             "
@@ -96,83 +96,83 @@ rules:
 "
         )
     };
-    let bench = setup.bench(&file("2 per minute"));
-    assert_eq!(bench.passing("user=1", 9), 3);
+    let bench = setup.fixture(&file("2 per minute"));
+    assert_eq!(bench.count_passing("user=1", 9), 3);
     bench.reload(&file("100 per hour"));
-    assert_eq!(bench.passing("user=1", 9), 0);
+    assert_eq!(bench.count_passing("user=1", 9), 0);
     bench.advance(60);
-    assert_eq!(bench.passing("user=1", 90), 50);
+    assert_eq!(bench.count_passing("user=1", 90), 50);
 }
 
-fn an_old_window_keeps_its_own_units_whatever_the_signal(setup: Setup) {
+fn a_superseded_window_ignores_the_signal(setup: Setup) {
     let file = |limit: &str, max: u64| {
         rules(&format!(
             "name: a, limit: {{ limit: {limit}, algorithm: fixed_window }}, \
              action: {{ elastic: {{ max: {max}, signal: capacity }} }}"
         ))
     };
-    let bench = setup.bench(&file("6000 per hour", 9000));
-    assert_eq!(bench.passing("user=1", 200), 200);
+    let bench = setup.fixture(&file("6000 per hour", 9000));
+    assert_eq!(bench.count_passing("user=1", 200), 200);
     bench.reload(&file("100 per minute", 150));
     bench.engine.push_signal("capacity", "0".parse().unwrap()).unwrap();
-    assert_eq!(bench.passing("user=1", 200), 100);
+    assert_eq!(bench.count_passing("user=1", 200), 100);
 }
 
-fn limits_without_names_may_change_places(setup: Setup) {
+fn unnamed_limits_can_be_reordered(setup: Setup) {
     let file = |limits: &str| rules(&format!("name: a, limits: [ {limits} ]"));
     let minute = "limit: 5 per minute, algorithm: fixed_window";
     let hour = "limit: 50 per minute, algorithm: fixed_window";
-    let bench = setup.bench(&file(&format!("{{ {minute} }}, {{ {hour}, cost: 2 }}")));
-    bench.ask("user=1");
+    let bench = setup.fixture(&file(&format!("{{ {minute} }}, {{ {hour}, cost: 2 }}")));
+    bench.check("user=1");
     bench.reload(&file(&format!("{{ {hour}, cost: 2, was: 2 }}, {{ {minute}, was: 1 }}")));
-    let told = bench.ask("user=1");
+    let told = bench.check("user=1");
     assert_eq!((told.limits[0].2, told.limits[1].2), (46, 3));
 }
 
-fn soft_and_elastic_do_not_take_over_what_stands_beside_them(setup: Setup) {
+fn soft_and_elastic_do_not_inherit_a_neighbours_counter(setup: Setup) {
     let file = |action: &str| {
         format!(
             "{{ domain: api, pools: {{ spare: 100 per minute }}, rules: [ {{ name: a, \
              limit: {{ limit: 2 per minute, algorithm: fixed_window }}, action: {action} }} ] }}"
         )
     };
-    let bench = setup.bench(&file("{ soft: { margin: 400% } }"));
-    assert_eq!(bench.passing("user=1", 3), 3);
+    let bench = setup.fixture(&file("{ soft: { margin: 400% } }"));
+    assert_eq!(bench.count_passing("user=1", 3), 3);
     bench.reload(&file("{ elastic: { max: 10, pool: spare } }"));
-    assert_eq!(bench.ask("user=1").fate, tidegate::rules::Fate::Allowed);
+    assert_eq!(bench.check("user=1").kind, tidegate::rules::AnswerKind::Allowed);
 }
 
-fn limits_may_be_renamed_and_moved(setup: Setup) {
+fn limits_can_be_renamed_and_moved(setup: Setup) {
     let limit = |name: &str| {
         format!(
             "name: a, limits: [ {{ limit: 100 per hour, name: other }}, \
              {{ limit: 5 per minute, algorithm: fixed_window, {name} }} ]"
         )
     };
-    let bench = setup.bench(&rules(
+    let bench = setup.fixture(&rules(
         "name: a, limits: [ { limit: 5 per minute, algorithm: fixed_window, name: x }, { limit: 100 per hour, name: other } ]",
     ));
-    bench.ask("user=1");
+    bench.check("user=1");
     bench.reload(&rules(&limit("name: x")));
-    assert_eq!(bench.ask("user=1").remaining, 3);
+    assert_eq!(bench.check("user=1").remaining, 3);
     bench.reload(&rules(&limit("name: y, was: x")));
-    assert_eq!(bench.ask("user=1").remaining, 2);
+    assert_eq!(bench.check("user=1").remaining, 2);
 }
 
-fn another_window_starts_empty_beside_the_old_one(setup: Setup) {
-    let bench = setup.bench(&rules(FIVE));
-    assert_eq!(bench.passing("user=1", 5), 5);
+fn a_new_window_starts_empty_beside_the_old_one(setup: Setup) {
+    let bench = setup.fixture(&rules(FIVE_PER_MINUTE));
+    assert_eq!(bench.count_passing("user=1", 5), 5);
     bench.advance(20);
     bench.reload(&rules("name: a, limit: { limit: 100 per hour, algorithm: fixed_window }"));
-    let denied = bench.ask("user=1");
-    assert_eq!((denied.fate.passes(), denied.retry_after_ms), (false, Some(40_000)));
+    let denied = bench.check("user=1");
+    assert_eq!((denied.kind.passes(), denied.retry_after_ms), (false, Some(40_000)));
     // The old limit opens a new window, and is still enforced until a minute after the change.
     bench.advance(40);
-    assert_eq!(bench.passing("user=1", 9), 5);
-    let denied = bench.ask("user=1");
+    assert_eq!(bench.count_passing("user=1", 9), 5);
+    let denied = bench.check("user=1");
     assert_eq!(denied.retry_after_ms, Some(20_000));
     bench.advance(20);
-    assert_eq!(bench.passing("user=1", 200), 95);
+    assert_eq!(bench.count_passing("user=1", 200), 95);
 }
 
 fn rules_are_swapped_under_traffic(setup: Setup) {
@@ -183,9 +183,9 @@ fn rules_are_swapped_under_traffic(setup: Setup) {
         )
     };
     let (one, other) = (domains(&file("one")), domains(&file("other")));
-    let bench = setup.bench(&file("one"));
+    let bench = setup.fixture(&file("one"));
     let admitted: usize = std::thread::scope(|scope| {
-        let askers: Vec<_> = (0..4).map(|_| scope.spawn(|| bench.passing("user=1", 1000))).collect();
+        let askers: Vec<_> = (0..4).map(|_| scope.spawn(|| bench.count_passing("user=1", 1000))).collect();
         for round in 0..200 {
             let domains = if round % 2 == 0 { &other } else { &one };
             bench.engine.replace(domains.clone()).unwrap();
@@ -195,49 +195,49 @@ fn rules_are_swapped_under_traffic(setup: Setup) {
     assert_eq!(admitted, 1000);
 }
 
-fn rules_that_do_not_go_together_change_nothing(setup: Setup) {
-    let bench = setup.bench(&rules(FIVE));
+fn conflicting_rules_change_nothing(setup: Setup) {
+    let bench = setup.fixture(&rules(FIVE_PER_MINUTE));
     let mut twice = domains(&rules("name: b, limit: 1 per minute"));
     twice.extend(domains(&rules("name: c, limit: 1 per minute")));
     let error = bench.engine.replace(twice).unwrap_err();
     assert_eq!(error.to_string(), "there are two domains `api` (hint: make them one)");
-    assert_eq!(bench.ask("user=1").rule.as_deref(), Some("a"));
+    assert_eq!(bench.check("user=1").rule.as_deref(), Some("a"));
 }
 
-fn signals_stay_where_they_are(setup: Setup) {
+fn signals_keep_their_level(setup: Setup) {
     let elastic = "name: a, limit: { limit: 2 per minute, algorithm: fixed_window }, \
                    action: { elastic: { min: 1, max: 5, signal: capacity } }";
-    let bench = setup.bench(&rules(elastic));
+    let bench = setup.fixture(&rules(elastic));
     bench.engine.push_signal("capacity", "1".parse().unwrap()).unwrap();
     bench.reload(&rules(elastic));
-    assert_eq!(bench.passing("user=1", 9), 5);
+    assert_eq!(bench.count_passing("user=1", 9), 5);
 }
 
-fn a_domain_that_comes_back_after_it_was_gone_finds_its_counters(setup: Setup) {
-    let bench = setup.bench(&rules(FIVE));
-    bench.ask("user=1");
+fn a_restored_domain_finds_its_counters(setup: Setup) {
+    let bench = setup.fixture(&rules(FIVE_PER_MINUTE));
+    bench.check("user=1");
     bench.engine.replace(Vec::new()).unwrap();
-    assert_eq!(bench.ask("user=1").rule, None);
-    bench.reload(&rules(FIVE));
-    assert_eq!(bench.ask("user=1").remaining, 3);
+    assert_eq!(bench.check("user=1").rule, None);
+    bench.reload(&rules(FIVE_PER_MINUTE));
+    assert_eq!(bench.check("user=1").remaining, 3);
 }
 
 over_each_store!(
-    the_same_again,
-    another_number,
-    another_match_action_and_order_of_the_key,
-    another_name_resets_unless_it_says_what_it_was,
-    names_may_change_more_than_once_and_forget_what_they_were,
-    limits_may_change_names_more_than_once_and_forget_what_they_were,
-    many_changes_keep_nobody_from_being_decided,
-    a_pool_with_another_window_starts_empty_beside_the_old_one,
-    an_old_window_keeps_its_own_units_whatever_the_signal,
-    limits_without_names_may_change_places,
-    soft_and_elastic_do_not_take_over_what_stands_beside_them,
-    limits_may_be_renamed_and_moved,
-    another_window_starts_empty_beside_the_old_one,
+    same_rules,
+    changed_limit,
+    changed_match_action_and_key_order,
+    a_new_name_resets_unless_it_names_the_old_one,
+    rules_can_be_renamed_repeatedly,
+    limits_can_be_renamed_repeatedly,
+    many_changes_do_not_block_decisions,
+    a_pool_with_a_new_window_starts_empty_beside_the_old_one,
+    a_superseded_window_ignores_the_signal,
+    unnamed_limits_can_be_reordered,
+    soft_and_elastic_do_not_inherit_a_neighbours_counter,
+    limits_can_be_renamed_and_moved,
+    a_new_window_starts_empty_beside_the_old_one,
     rules_are_swapped_under_traffic,
-    rules_that_do_not_go_together_change_nothing,
-    signals_stay_where_they_are,
-    a_domain_that_comes_back_after_it_was_gone_finds_its_counters,
+    conflicting_rules_change_nothing,
+    signals_keep_their_level,
+    a_restored_domain_finds_its_counters,
 );

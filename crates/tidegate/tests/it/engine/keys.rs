@@ -1,59 +1,59 @@
 //! Whom a counter belongs to, and what a request costs.
 
-use tidegate::rules::Fate::{Allowed, Denied};
+use tidegate::rules::AnswerKind::{Allowed, Denied};
 
-use crate::engine::bench::Bench;
+use crate::engine::bench::EngineFixture;
 use crate::engine::setup::{Setup, over_each_store};
 
-fn keyed(setup: Setup, rule: &str) -> Bench {
-    setup.bench(&format!("{{ domain: api, rules: [ {{ name: a, {rule}, limit: 1 per minute }} ] }}"))
+fn fixture_with_rule(setup: Setup, rule: &str) -> EngineFixture {
+    setup.fixture(&format!("{{ domain: api, rules: [ {{ name: a, {rule}, limit: 1 per minute }} ] }}"))
 }
 
 fn parts_of_the_path(setup: Setup) {
-    let bench = keyed(setup, "match: { path: '/users/{id}/**' }, key: [path.id]");
-    assert_eq!(bench.fates("path=/users/1", 2), [Allowed, Denied]);
-    assert_eq!(bench.fates("path=/users/1/posts?page=2", 1), [Denied]);
-    assert_eq!(bench.fates("path=/users/2/posts", 2), [Allowed, Denied]);
-    let bench = keyed(setup, "key: [path.1]");
-    assert_eq!(bench.fates("path=/a/b", 2), [Allowed, Denied]);
-    assert_eq!(bench.fates("path=/c/b", 1), [Allowed]);
+    let bench = fixture_with_rule(setup, "match: { path: '/users/{id}/**' }, key: [path.id]");
+    assert_eq!(bench.kinds("path=/users/1", 2), [Allowed, Denied]);
+    assert_eq!(bench.kinds("path=/users/1/posts?page=2", 1), [Denied]);
+    assert_eq!(bench.kinds("path=/users/2/posts", 2), [Allowed, Denied]);
+    let bench = fixture_with_rule(setup, "key: [path.1]");
+    assert_eq!(bench.kinds("path=/a/b", 2), [Allowed, Denied]);
+    assert_eq!(bench.kinds("path=/c/b", 1), [Allowed]);
 }
 
 fn ipv6_by_prefix_and_mapped_ipv4_as_ipv4(setup: Setup) {
-    let bench = keyed(setup, "key: [ip]");
-    assert_eq!(bench.fates("ip=2001:db8::1", 2), [Allowed, Denied]);
-    assert_eq!(bench.fates("ip=2001:db8::ffff:1", 1), [Denied]);
-    assert_eq!(bench.fates("ip=2001:db8:0:1::1", 1), [Allowed]);
-    assert_eq!(bench.fates("ip=192.0.2.1", 1), [Allowed]);
-    assert_eq!(bench.fates("ip=::ffff:192.0.2.1", 1), [Denied]);
-    let bench = keyed(setup, "key: [ip/48]");
-    assert_eq!(bench.fates("ip=2001:db8::1", 1), [Allowed]);
-    assert_eq!(bench.fates("ip=2001:db8:0:1::1", 1), [Denied]);
+    let bench = fixture_with_rule(setup, "key: [ip]");
+    assert_eq!(bench.kinds("ip=2001:db8::1", 2), [Allowed, Denied]);
+    assert_eq!(bench.kinds("ip=2001:db8::ffff:1", 1), [Denied]);
+    assert_eq!(bench.kinds("ip=2001:db8:0:1::1", 1), [Allowed]);
+    assert_eq!(bench.kinds("ip=192.0.2.1", 1), [Allowed]);
+    assert_eq!(bench.kinds("ip=::ffff:192.0.2.1", 1), [Denied]);
+    let bench = fixture_with_rule(setup, "key: [ip/48]");
+    assert_eq!(bench.kinds("ip=2001:db8::1", 1), [Allowed]);
+    assert_eq!(bench.kinds("ip=2001:db8:0:1::1", 1), [Denied]);
 }
 
 fn headers_are_named_in_any_case(setup: Setup) {
-    let bench = keyed(setup, "match: { header.X-Plan: free }, key: [header.x-user]");
-    assert_eq!(bench.fates("header.x-plan=free header.X-User=1", 2), [Allowed, Denied]);
-    assert_eq!(bench.fates("header.X-PLAN=free header.x-user=1", 1), [Denied]);
-    assert_eq!(bench.fates("header.x-plan=pro header.x-user=1", 2), [Allowed, Allowed]);
+    let bench = fixture_with_rule(setup, "match: { header.X-Plan: free }, key: [header.x-user]");
+    assert_eq!(bench.kinds("header.x-plan=free header.X-User=1", 2), [Allowed, Denied]);
+    assert_eq!(bench.kinds("header.X-PLAN=free header.x-user=1", 1), [Denied]);
+    assert_eq!(bench.kinds("header.x-plan=pro header.x-user=1", 2), [Allowed, Allowed]);
 }
 
-fn what_is_missing_is_shared_skipped_or_denied(setup: Setup) {
-    let shared = keyed(setup, "key: [user]");
-    assert_eq!(shared.fates("ip=192.0.2.1", 2), [Allowed, Denied]);
-    assert_eq!(shared.fates("user=1", 1), [Allowed]);
+fn a_missing_key_part_is_shared_skipped_or_denied(setup: Setup) {
+    let shared = fixture_with_rule(setup, "key: [user]");
+    assert_eq!(shared.kinds("ip=192.0.2.1", 2), [Allowed, Denied]);
+    assert_eq!(shared.kinds("user=1", 1), [Allowed]);
     assert_eq!(
-        keyed(setup, "key: [user], missing: skip").fates("ip=192.0.2.1", 3),
+        fixture_with_rule(setup, "key: [user], missing: skip").kinds("ip=192.0.2.1", 3),
         [Allowed, Allowed, Allowed]
     );
-    let deny = keyed(setup, "key: [user], missing: deny");
-    let told = deny.ask("ip=192.0.2.1");
-    assert_eq!((told.fate, told.retry_after_ms), (Denied, None));
-    assert_eq!(deny.fates("user=1", 2), [Allowed, Denied]);
+    let deny = fixture_with_rule(setup, "key: [user], missing: deny");
+    let told = deny.check("ip=192.0.2.1");
+    assert_eq!((told.kind, told.retry_after_ms), (Denied, None));
+    assert_eq!(deny.kinds("user=1", 2), [Allowed, Denied]);
 }
 
-fn a_refusal_for_a_missing_part_charges_nothing(setup: Setup) {
-    let bench = setup.bench(
+fn a_denial_for_a_missing_key_part_charges_nothing(setup: Setup) {
+    let bench = setup.fixture(
         "
 domain: api
 rules:
@@ -61,42 +61,42 @@ rules:
   - { name: strict, key: [user], missing: deny, limit: 9 per minute }
 ",
     );
-    assert_eq!(bench.ask("ip=192.0.2.1").fate, Denied);
+    assert_eq!(bench.check("ip=192.0.2.1").kind, Denied);
     assert_eq!(bench.peek("user=1").limits[0].2, 8);
 }
 
-fn parts_do_not_run_into_each_other(setup: Setup) {
-    let bench = keyed(setup, "key: [a, b]");
-    assert_eq!(bench.fates("a=xy b=z", 1), [Allowed]);
-    assert_eq!(bench.fates("a=x b=yz", 1), [Allowed]);
-    assert_eq!(bench.fates("b=z a=xy", 1), [Denied]);
+fn key_parts_are_separated(setup: Setup) {
+    let bench = fixture_with_rule(setup, "key: [a, b]");
+    assert_eq!(bench.kinds("a=xy b=z", 1), [Allowed]);
+    assert_eq!(bench.kinds("a=x b=yz", 1), [Allowed]);
+    assert_eq!(bench.kinds("b=z a=xy", 1), [Denied]);
 }
 
-fn long_values_are_told_apart(setup: Setup) {
-    let bench = keyed(setup, "key: [user]");
+fn long_values_have_separate_keys(setup: Setup) {
+    let bench = fixture_with_rule(setup, "key: [user]");
     let (one, other) = ("x".repeat(100_000), "x".repeat(100_001));
-    assert_eq!(bench.fates(&format!("user={one}"), 2), [Allowed, Denied]);
-    assert_eq!(bench.fates(&format!("user={other}"), 1), [Allowed]);
+    assert_eq!(bench.kinds(&format!("user={one}"), 2), [Allowed, Denied]);
+    assert_eq!(bench.kinds(&format!("user={other}"), 1), [Allowed]);
 }
 
 fn costs(setup: Setup) {
     let bench = |cost: &str| {
-        setup.bench(&format!(
+        setup.fixture(&format!(
             "{{ domain: api, rules: [ {{ name: a, key: [user], cost: {cost}, limit: 100 per minute }} ] }}"
         ))
     };
-    assert_eq!(bench("7").ask_for("user=1", 3).remaining, 93);
-    assert_eq!(bench("request").ask_for("user=1", 3).remaining, 97);
+    assert_eq!(bench("7").check_cost("user=1", 3).remaining, 93);
+    assert_eq!(bench("request").check_cost("user=1", 3).remaining, 97);
     let tokens = bench("{ attribute: tokens, default: 2 }");
-    assert_eq!(tokens.ask("user=1 tokens=40").remaining, 60);
-    assert_eq!(tokens.ask("user=1").remaining, 58);
-    assert_eq!(tokens.ask("user=1 tokens=lots").remaining, 56);
+    assert_eq!(tokens.check("user=1 tokens=40").remaining, 60);
+    assert_eq!(tokens.check("user=1").remaining, 58);
+    assert_eq!(tokens.check("user=1 tokens=lots").remaining, 56);
     // Who asks for nothing only wants to know.
-    assert_eq!(bench("7").ask_for("user=1", 0).remaining, 100);
+    assert_eq!(bench("7").check_cost("user=1", 0).remaining, 100);
 }
 
 fn tiers(setup: Setup) {
-    let bench = setup.bench(
+    let bench = setup.fixture(
         "
 domain: api
 rules:
@@ -111,37 +111,37 @@ rules:
       default: free
 ",
     );
-    assert_eq!(bench.passing("user=1 header.x-plan=free", 9), 2);
-    assert_eq!(bench.passing("user=2 header.x-plan=pro", 9), 4);
-    assert_eq!(bench.passing("user=3 header.x-plan=internal", 9), 9);
-    assert_eq!(bench.passing("user=4 header.x-plan=gold", 9), 2);
-    assert_eq!(bench.passing("user=5", 9), 2);
+    assert_eq!(bench.count_passing("user=1 header.x-plan=free", 9), 2);
+    assert_eq!(bench.count_passing("user=2 header.x-plan=pro", 9), 4);
+    assert_eq!(bench.count_passing("user=3 header.x-plan=internal", 9), 9);
+    assert_eq!(bench.count_passing("user=4 header.x-plan=gold", 9), 2);
+    assert_eq!(bench.count_passing("user=5", 9), 2);
     // Who changes the plan keeps the share that was used.
-    bench.ask("user=6 header.x-plan=free");
-    assert_eq!(bench.passing("user=6 header.x-plan=pro", 9), 2);
+    bench.check("user=6 header.x-plan=free");
+    assert_eq!(bench.count_passing("user=6 header.x-plan=pro", 9), 2);
 }
 
-fn nobody_comes_by_another_key_by_writing_a_value_in_another_way(setup: Setup) {
-    let bench = keyed(setup, "key: [path]");
-    assert_eq!(bench.fates("path=/p?x=1", 1), [Allowed]);
-    assert_eq!(bench.fates("path=/p?x=2", 1), [Denied]);
-    let bench = keyed(setup, "key: [host, method]");
-    assert_eq!(bench.fates("host=example.org method=POST", 1), [Allowed]);
-    assert_eq!(bench.fates("host=EXAMPLE.org method=post", 1), [Denied]);
+fn spelling_variants_of_a_value_share_a_key(setup: Setup) {
+    let bench = fixture_with_rule(setup, "key: [path]");
+    assert_eq!(bench.kinds("path=/p?x=1", 1), [Allowed]);
+    assert_eq!(bench.kinds("path=/p?x=2", 1), [Denied]);
+    let bench = fixture_with_rule(setup, "key: [host, method]");
+    assert_eq!(bench.kinds("host=example.org method=POST", 1), [Allowed]);
+    assert_eq!(bench.kinds("host=EXAMPLE.org method=post", 1), [Denied]);
     let long = "a".repeat(5000);
-    assert_eq!(bench.fates(&format!("host={long} method=GET"), 1), [Allowed]);
-    assert_eq!(bench.fates(&format!("host={} method=GET", long.to_uppercase()), 1), [Denied]);
+    assert_eq!(bench.kinds(&format!("host={long} method=GET"), 1), [Allowed]);
+    assert_eq!(bench.kinds(&format!("host={} method=GET", long.to_uppercase()), 1), [Denied]);
 }
 
-fn a_cost_that_is_larger_than_any_number_is_not_had_for_less(setup: Setup) {
-    let bench = setup.bench(
+fn an_overflowing_cost_is_not_reduced(setup: Setup) {
+    let bench = setup.fixture(
         "{ domain: api, rules: [ { name: a, cost: { attribute: tokens, default: 1 }, limit: 100 per minute } ] }",
     );
-    assert_eq!(bench.ask("tokens=99999999999999999999999999").fate, Denied);
-    assert_eq!(bench.ask("tokens=+5").remaining, 99);
+    assert_eq!(bench.check("tokens=99999999999999999999999999").kind, Denied);
+    assert_eq!(bench.check("tokens=+5").remaining, 99);
 }
 
-fn descriptors_of_several_plans_have_to_fit_the_tightest(setup: Setup) {
+fn descriptors_of_several_tiers_must_fit_the_tightest(setup: Setup) {
     let file = "
 domain: api
 rules:
@@ -152,35 +152,35 @@ rules:
       plans: { pro: { limit: 100 per minute, algorithm: fixed_window } }
       default: { limit: 2 per minute, algorithm: fixed_window }
 ";
-    assert_eq!(setup.bench(file).ask_for("user=1 plan=pro; user=1", 2).fate, Denied);
-    assert_eq!(setup.bench(file).ask_for("user=1; user=1 plan=pro", 2).fate, Denied);
-    assert_eq!(setup.bench(file).ask_for("user=1 plan=pro; user=1", 1).remaining, 0);
+    assert_eq!(setup.fixture(file).check_cost("user=1 plan=pro; user=1", 2).kind, Denied);
+    assert_eq!(setup.fixture(file).check_cost("user=1; user=1 plan=pro", 2).kind, Denied);
+    assert_eq!(setup.fixture(file).check_cost("user=1 plan=pro; user=1", 1).remaining, 0);
 }
 
-fn nobody_gets_out_of_a_plan_by_writing_it_in_another_way(setup: Setup) {
+fn spelling_variants_of_a_tier_share_its_limit(setup: Setup) {
     let bench = |by: &str, plan: &str| {
-        setup.bench(&format!(
+        setup.fixture(&format!(
             "{{ domain: api, rules: [ {{ name: a, tiers: {{ by: {by}, plans: {{ {plan}: 1 per hour }}, default: unlimited }} }} ] }}"
         ))
     };
-    assert_eq!(bench("method", "GET").fates("method=get", 2), [Allowed, Denied]);
-    assert_eq!(bench("host", "X.org").fates("host=x.ORG", 2), [Allowed, Denied]);
-    assert_eq!(bench("path", "/a").fates("path=/a?b", 2), [Allowed, Denied]);
-    assert_eq!(bench("plan", "free").fates("plan=FREE", 2), [Allowed, Allowed]);
+    assert_eq!(bench("method", "GET").kinds("method=get", 2), [Allowed, Denied]);
+    assert_eq!(bench("host", "X.org").kinds("host=x.ORG", 2), [Allowed, Denied]);
+    assert_eq!(bench("path", "/a").kinds("path=/a?b", 2), [Allowed, Denied]);
+    assert_eq!(bench("plan", "free").kinds("plan=FREE", 2), [Allowed, Allowed]);
 }
 
 over_each_store!(
     parts_of_the_path,
     ipv6_by_prefix_and_mapped_ipv4_as_ipv4,
     headers_are_named_in_any_case,
-    what_is_missing_is_shared_skipped_or_denied,
-    a_refusal_for_a_missing_part_charges_nothing,
-    parts_do_not_run_into_each_other,
-    long_values_are_told_apart,
+    a_missing_key_part_is_shared_skipped_or_denied,
+    a_denial_for_a_missing_key_part_charges_nothing,
+    key_parts_are_separated,
+    long_values_have_separate_keys,
     costs,
     tiers,
-    nobody_comes_by_another_key_by_writing_a_value_in_another_way,
-    a_cost_that_is_larger_than_any_number_is_not_had_for_less,
-    descriptors_of_several_plans_have_to_fit_the_tightest,
-    nobody_gets_out_of_a_plan_by_writing_it_in_another_way,
+    spelling_variants_of_a_value_share_a_key,
+    an_overflowing_cost_is_not_reduced,
+    descriptors_of_several_tiers_must_fit_the_tightest,
+    spelling_variants_of_a_tier_share_its_limit,
 );

@@ -8,18 +8,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 use proptest::prelude::*;
-use tidegate::rules::{Answer, Descriptor, Entry, Fate, Request};
+use tidegate::rules::{Answer, Descriptor, Entry, AnswerKind, Request};
 use tidegate::{Nanos, Wait};
-use tidegate_testing::cases;
+use tidegate_testing::proptest_config;
 
-use crate::engine::bench::Bench;
+use crate::engine::bench::EngineFixture;
 use crate::engine::setup::{Setup, over_each_store};
 
 const POOL: u64 = 3;
 const POOL_SECONDS: u64 = 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doing {
+enum ModelAction {
     Reject,
     Shadow,
     ShadowBan,
@@ -31,7 +31,7 @@ enum Doing {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lacking {
+enum ModelMissing {
     Skip,
     Deny,
     Shared,
@@ -42,8 +42,8 @@ struct ModelRule {
     /// Attribute and value.
     matches: Option<(usize, usize)>,
     key: Vec<usize>,
-    lacking: Lacking,
-    doing: Doing,
+    missing: ModelMissing,
+    action: ModelAction,
     limits: Vec<ModelLimit>,
 }
 
@@ -54,7 +54,7 @@ struct ModelLimit {
 }
 
 #[derive(Clone, Debug)]
-struct Asking {
+struct ModelRequest {
     /// Seconds after the one before.
     after: u64,
     /// Descriptors: the value of each attribute, if it has it, and the cost.
@@ -66,14 +66,14 @@ const VALUES: [&str; 3] = ["x", "y", "z"];
 
 fn rules() -> impl Strategy<Value = Vec<ModelRule>> {
     let doing = prop_oneof![
-        3 => Just(Doing::Reject),
-        1 => Just(Doing::Shadow),
-        1 => Just(Doing::ShadowBan),
-        1 => Just(Doing::Quota),
-        1 => Just(Doing::Soft),
-        2 => Just(Doing::Elastic),
+        3 => Just(ModelAction::Reject),
+        1 => Just(ModelAction::Shadow),
+        1 => Just(ModelAction::ShadowBan),
+        1 => Just(ModelAction::Quota),
+        1 => Just(ModelAction::Soft),
+        2 => Just(ModelAction::Elastic),
     ];
-    let lacking = prop_oneof![Just(Lacking::Skip), Just(Lacking::Deny), Just(Lacking::Shared)];
+    let lacking = prop_oneof![Just(ModelMissing::Skip), Just(ModelMissing::Deny), Just(ModelMissing::Shared)];
     let limit = (1..4u64, prop_oneof![Just(10u64), Just(60)])
         .prop_map(|(units, seconds)| ModelLimit { units, seconds });
     let rule = (
@@ -86,18 +86,18 @@ fn rules() -> impl Strategy<Value = Vec<ModelRule>> {
     let rule = rule.prop_map(|(matches, key, lacking, doing, limits)| ModelRule {
         matches,
         key,
-        lacking,
-        doing,
+        missing: lacking,
+        action: doing,
         limits,
     });
     prop::collection::vec(rule, 1..5)
 }
 
-fn requests() -> impl Strategy<Value = Vec<Asking>> {
+fn requests() -> impl Strategy<Value = Vec<ModelRequest>> {
     let value = || prop::option::weighted(0.8, 0..3usize);
     let descriptor = ([value(), value()], 0..3u64);
     let asking = (0..12u64, prop::collection::vec(descriptor, 1..3));
-    prop::collection::vec(asking.prop_map(|(after, descriptors)| Asking { after, descriptors }), 1..25)
+    prop::collection::vec(asking.prop_map(|(after, descriptors)| ModelRequest { after, descriptors }), 1..25)
 }
 
 fn file(rules: &[ModelRule], first: bool) -> String {
@@ -110,18 +110,18 @@ fn file(rules: &[ModelRule], first: bool) -> String {
             format!("match: {{ {}: {} }}, ", NAMES[name], VALUES[value])
         });
         let key: Vec<&str> = rule.key.iter().map(|name| NAMES[*name]).collect();
-        let missing = format!("{:?}", rule.lacking).to_lowercase();
+        let missing = format!("{:?}", rule.missing).to_lowercase();
         let limits: Vec<String> = rule
             .limits
             .iter()
             .map(|limit| {
-                let action = match rule.doing {
-                    Doing::Reject => "reject".to_owned(),
-                    Doing::Shadow => "shadow".to_owned(),
-                    Doing::ShadowBan => "shadow_ban".to_owned(),
-                    Doing::Quota => "quota".to_owned(),
-                    Doing::Soft => "{ soft: { margin: 50% } }".to_owned(),
-                    Doing::Elastic => format!("{{ elastic: {{ max: {}, pool: spare }} }}", 2 * limit.units),
+                let action = match rule.action {
+                    ModelAction::Reject => "reject".to_owned(),
+                    ModelAction::Shadow => "shadow".to_owned(),
+                    ModelAction::ShadowBan => "shadow_ban".to_owned(),
+                    ModelAction::Quota => "quota".to_owned(),
+                    ModelAction::Soft => "{ soft: { margin: 50% } }".to_owned(),
+                    ModelAction::Elastic => format!("{{ elastic: {{ max: {}, pool: spare }} }}", 2 * limit.units),
                 };
                 let ModelLimit { units, seconds } = limit;
                 format!("{{ limit: {units} per {seconds}s, algorithm: fixed_window, action: {action} }}")
@@ -140,7 +140,7 @@ fn file(rules: &[ModelRule], first: bool) -> String {
 type CounterKey = (usize, usize, &'static str, Vec<Option<usize>>);
 
 #[derive(Clone, Debug)]
-struct Touched {
+struct ModelMatchedLimit {
     rule: usize,
     limit: usize,
     key: Vec<Option<usize>>,
@@ -151,7 +151,7 @@ struct Touched {
 
 /// What a part of a limit says.
 #[derive(Clone, Copy)]
-struct Said {
+struct PartOutcome {
     fits: bool,
     left: u64,
     wait_s: Option<u64>,
@@ -166,22 +166,22 @@ struct Model<'a> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Verdict {
-    fate: Fate,
+struct ModelAnswer {
+    kind: AnswerKind,
     retry_after_s: Option<u64>,
-    limits: Vec<(usize, Fate, u64)>,
+    limits: Vec<(usize, AnswerKind, u64)>,
 }
 
 impl Model<'_> {
-    fn decide(&mut self, asking: &Asking) -> Verdict {
-        let mut touched: Vec<Touched> =
-            asking.descriptors.iter().flat_map(|(values, cost)| self.touched(values, *cost)).collect();
+    fn decide(&mut self, asking: &ModelRequest) -> ModelAnswer {
+        let mut touched: Vec<ModelMatchedLimit> =
+            asking.descriptors.iter().flat_map(|(values, cost)| self.matched_limits(values, *cost)).collect();
         // Who finds nothing left of what is granted turns to the pool.
         loop {
             let totals = self.totals(&touched);
-            let turns = |one: &Touched| {
-                let granted = self.said(&totals, one, "granted");
-                self.rules[one.rule].doing == Doing::Elastic
+            let turns = |one: &ModelMatchedLimit| {
+                let granted = self.part_outcome(&totals, one, "granted");
+                self.rules[one.rule].action == ModelAction::Elastic
                     && !one.refused
                     && !one.from_pool
                     && !granted.fits
@@ -193,8 +193,8 @@ impl Model<'_> {
             turning.into_iter().for_each(|at| touched[at].from_pool = true);
         }
         let totals = self.totals(&touched);
-        let before: Vec<(Fate, Option<u64>)> = touched.iter().map(|one| self.alone(&totals, one)).collect();
-        let blocking: Vec<&(Fate, Option<u64>)> = before.iter().filter(|(fate, _)| !fate.passes()).collect();
+        let before: Vec<(AnswerKind, Option<u64>)> = touched.iter().map(|one| self.outcome_alone(&totals, one)).collect();
+        let blocking: Vec<&(AnswerKind, Option<u64>)> = before.iter().filter(|(fate, _)| !fate.passes()).collect();
         let passes = blocking.is_empty();
         if passes {
             for (counter, cost) in &totals {
@@ -209,20 +209,20 @@ impl Model<'_> {
         let limits = touched
             .iter()
             .zip(&before)
-            .map(|(one, (fate, _))| (one.rule, *fate, if one.refused { 0 } else { self.left(one) }))
+            .map(|(one, (fate, _))| (one.rule, *fate, if one.refused { 0 } else { self.remaining(one) }))
             .collect();
         let wait_of = |wait: Option<u64>| wait.unwrap_or(u64::MAX);
         let longest = blocking.iter().map(|(_, wait)| wait_of(*wait)).max().unwrap_or(0);
         let fate = match passes {
-            true => before.iter().map(|(fate, _)| *fate).max().unwrap_or(Fate::Allowed),
+            true => before.iter().map(|(fate, _)| *fate).max().unwrap_or(AnswerKind::Allowed),
             // The first of those that ask for the longest wait.
             false => blocking.iter().find(|(_, wait)| wait_of(*wait) == longest).unwrap().0,
         };
         let retry_after_s = Some(longest).filter(|longest| *longest < u64::MAX);
-        Verdict { fate, retry_after_s, limits }
+        ModelAnswer { kind: fate, retry_after_s, limits }
     }
 
-    fn touched(&self, values: &[Option<usize>; 2], cost: u64) -> Vec<Touched> {
+    fn matched_limits(&self, values: &[Option<usize>; 2], cost: u64) -> Vec<ModelMatchedLimit> {
         let matching =
             |rule: &ModelRule| rule.matches.is_none_or(|(name, value)| values[name] == Some(value));
         let rules = self.rules.iter().enumerate().filter(|(_, rule)| matching(rule));
@@ -231,31 +231,31 @@ impl Model<'_> {
         for (number, rule) in rules {
             let key: Vec<Option<usize>> = rule.key.iter().map(|name| values[*name]).collect();
             let lacks = key.contains(&None);
-            if lacks && rule.lacking == Lacking::Skip {
+            if lacks && rule.missing == ModelMissing::Skip {
                 continue;
             }
             for limit in 0..rule.limits.len() {
-                let refused = lacks && rule.lacking == Lacking::Deny;
+                let refused = lacks && rule.missing == ModelMissing::Deny;
                 let key = key.clone();
-                touched.push(Touched { rule: number, limit, key, refused, cost, from_pool: false });
+                touched.push(ModelMatchedLimit { rule: number, limit, key, refused, cost, from_pool: false });
             }
         }
         touched
     }
 
     /// The parts of a limit that a request is charged to.
-    fn parts(&self, one: &Touched) -> Vec<CounterKey> {
+    fn parts(&self, one: &ModelMatchedLimit) -> Vec<CounterKey> {
         let part = |part| (one.rule, one.limit, part, one.key.clone());
-        match (self.rules[one.rule].doing, one.from_pool) {
+        match (self.rules[one.rule].action, one.from_pool) {
             _ if one.refused => vec![],
-            (Doing::Soft, _) => vec![part("main"), part("soft")],
-            (Doing::Elastic, false) => vec![part("main"), part("granted")],
-            (Doing::Elastic, true) => vec![part("main"), (0, 0, "pool", vec![])],
+            (ModelAction::Soft, _) => vec![part("main"), part("soft")],
+            (ModelAction::Elastic, false) => vec![part("main"), part("granted")],
+            (ModelAction::Elastic, true) => vec![part("main"), (0, 0, "pool", vec![])],
             _ => vec![part("main")],
         }
     }
 
-    fn totals(&self, touched: &[Touched]) -> BTreeMap<CounterKey, u64> {
+    fn totals(&self, touched: &[ModelMatchedLimit]) -> BTreeMap<CounterKey, u64> {
         let mut totals = BTreeMap::new();
         for one in touched {
             for part in self.parts(one) {
@@ -267,10 +267,10 @@ impl Model<'_> {
 
     fn units(&self, (rule, limit, part, _): &CounterKey) -> u64 {
         let units = self.rules[*rule].limits[*limit].units;
-        match (*part, self.rules[*rule].doing) {
+        match (*part, self.rules[*rule].action) {
             ("pool", _) => POOL,
-            ("main", Doing::Soft) => units + (units / 2).max(1),
-            ("main", Doing::Elastic) => 2 * units,
+            ("main", ModelAction::Soft) => units + (units / 2).max(1),
+            ("main", ModelAction::Elastic) => 2 * units,
             _ => units,
         }
     }
@@ -284,7 +284,7 @@ impl Model<'_> {
         self.counts.get(counter).filter(|(of, _)| *of == window).map_or(0, |(_, count)| *count)
     }
 
-    fn said(&self, totals: &BTreeMap<CounterKey, u64>, one: &Touched, part: &'static str) -> Said {
+    fn part_outcome(&self, totals: &BTreeMap<CounterKey, u64>, one: &ModelMatchedLimit, part: &'static str) -> PartOutcome {
         let counter =
             if part == "pool" { (0, 0, part, vec![]) } else { (one.rule, one.limit, part, one.key.clone()) };
         let (units, count) = (self.units(&counter), self.count(&counter));
@@ -296,72 +296,72 @@ impl Model<'_> {
             true => Some(0),
             false => (cost <= units).then(|| seconds - self.now % seconds),
         };
-        Said { fits, left: units.saturating_sub(count), wait_s }
+        PartOutcome { fits, left: units.saturating_sub(count), wait_s }
     }
 
     /// What would become of a request if there were only this limit, and how long it would have to wait.
-    fn alone(&self, totals: &BTreeMap<CounterKey, u64>, one: &Touched) -> (Fate, Option<u64>) {
-        let doing = self.rules[one.rule].doing;
+    fn outcome_alone(&self, totals: &BTreeMap<CounterKey, u64>, one: &ModelMatchedLimit) -> (AnswerKind, Option<u64>) {
+        let doing = self.rules[one.rule].action;
         let over = match doing {
-            Doing::Shadow => Fate::ShadowDenied,
-            Doing::Quota => Fate::OverQuota,
-            Doing::ShadowBan => Fate::ShadowBanned,
-            _ => Fate::Denied,
+            ModelAction::Shadow => AnswerKind::ShadowDenied,
+            ModelAction::Quota => AnswerKind::OverQuota,
+            ModelAction::ShadowBan => AnswerKind::ShadowBanned,
+            _ => AnswerKind::Denied,
         };
         if one.refused {
             return (over, None);
         }
-        let main = self.said(totals, one, "main");
+        let main = self.part_outcome(totals, one, "main");
         match doing {
-            Doing::Soft if main.fits && !self.said(totals, one, "soft").fits => (Fate::Soft, Some(0)),
-            Doing::Elastic if one.from_pool => {
-                let pool = self.said(totals, one, "pool");
-                let fate = if main.fits && pool.fits { Fate::Soft } else { over };
+            ModelAction::Soft if main.fits && !self.part_outcome(totals, one, "soft").fits => (AnswerKind::Soft, Some(0)),
+            ModelAction::Elastic if one.from_pool => {
+                let pool = self.part_outcome(totals, one, "pool");
+                let fate = if main.fits && pool.fits { AnswerKind::Soft } else { over };
                 let wait = |wait: Option<u64>| wait.unwrap_or(u64::MAX);
                 // When what is granted has room again, or the pool.
-                let granted = self.said(&self.totals_granted(one, totals), one, "granted");
+                let granted = self.part_outcome(&self.totals_after_grant(one, totals), one, "granted");
                 let all = wait(main.wait_s).max(wait(pool.wait_s).min(wait(granted.wait_s)));
                 (fate, Some(all).filter(|all| *all < u64::MAX))
             }
-            _ if main.fits => (Fate::Allowed, Some(0)),
+            _ if main.fits => (AnswerKind::Allowed, Some(0)),
             _ => (over, main.wait_s),
         }
     }
 
     /// What was asked of the part that is granted when this one turned to the pool: by all that have the same key.
-    fn totals_granted(&self, one: &Touched, totals: &BTreeMap<CounterKey, u64>) -> BTreeMap<CounterKey, u64> {
+    fn totals_after_grant(&self, one: &ModelMatchedLimit, totals: &BTreeMap<CounterKey, u64>) -> BTreeMap<CounterKey, u64> {
         let main = (one.rule, one.limit, "main", one.key.clone());
         let granted = (one.rule, one.limit, "granted", one.key.clone());
         BTreeMap::from([(granted, totals[&main])])
     }
 
     /// What a limit has left.
-    fn left(&self, one: &Touched) -> u64 {
-        let left = |part| self.said(&BTreeMap::new(), one, part).left;
-        match self.rules[one.rule].doing {
-            Doing::Soft => left("soft"),
-            Doing::Elastic => left("granted").min(left("main")),
+    fn remaining(&self, one: &ModelMatchedLimit) -> u64 {
+        let left = |part| self.part_outcome(&BTreeMap::new(), one, part).left;
+        match self.rules[one.rule].action {
+            ModelAction::Soft => left("soft"),
+            ModelAction::Elastic => left("granted").min(left("main")),
             _ => left("main"),
         }
     }
 }
 
 fn the_engine_agrees_with_the_model(setup: Setup) {
-    proptest!(cases(500), |(rules in rules(), requests in requests(), first: bool)| {
+    proptest!(proptest_config(500), |(rules in rules(), requests in requests(), first: bool)| {
         let file = file(&rules, first);
-        let bench = setup.bench(&file);
+        let bench = setup.fixture(&file);
         let mut model = Model { rules: &rules, first, now: 0, counts: HashMap::new() };
         for (number, asking) in requests.iter().enumerate() {
             bench.advance(asking.after);
             model.now += asking.after;
-            let told = ask(&bench, asking);
+            let told = check(&bench, asking);
             let expected = model.decide(asking);
             prop_assert_eq!(told, expected, "request {} of {:?}\n{}", number, requests, file);
         }
     });
 }
 
-fn ask(bench: &Bench, asking: &Asking) -> Verdict {
+fn check(bench: &EngineFixture, asking: &ModelRequest) -> ModelAnswer {
     let entries: Vec<Vec<Entry<'_>>> = asking
         .descriptors
         .iter()
@@ -376,19 +376,19 @@ fn ask(bench: &Bench, asking: &Asking) -> Verdict {
         .map(|(entries, (_, cost))| Descriptor::new(entries, *cost))
         .collect();
     let request = Request { domain: "api", descriptors: &descriptors };
-    bench.setup.check(&bench.engine, &request, verdict).unwrap()
+    bench.setup.check(&bench.engine, &request, summarize).unwrap()
 }
 
-fn verdict(answer: &Answer) -> Verdict {
+fn summarize(answer: &Answer) -> ModelAnswer {
     let number = |name: &str| name[1..].parse().unwrap();
     let seconds =
         |wait: Wait| wait.span().map(|span: Nanos| u64::try_from(span.get() / 1_000_000_000).unwrap());
-    Verdict {
-        fate: answer.fate,
+    ModelAnswer {
+        kind: answer.kind,
         retry_after_s: seconds(answer.retry_after),
         limits: answer
             .limits()
-            .map(|one| (number(&one.rule.name), one.fate, one.outcome.remaining))
+            .map(|one| (number(&one.rule.name), one.kind, one.outcome.remaining))
             .collect(),
     }
 }

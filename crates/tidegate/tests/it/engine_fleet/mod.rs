@@ -3,10 +3,10 @@
 //!
 //! The store is a memory store that stands for the shared one. What holds over any store is tested in `engine`.
 
-mod asked;
+mod store_calls;
 mod fleet;
 mod later;
 mod leases;
-mod lines;
-mod together;
-mod without;
+mod queues;
+mod concurrent_requests;
+mod store_failure;

@@ -3,69 +3,69 @@
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use tidegate::{Fence, FenceGate, Locks, ManualClock, MemoryStore, Release, Renewal, Timestamp};
+use tidegate::{FencingToken, FencingGuard, Locks, ManualClock, MemoryStore, Release, Renewal, Timestamp};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn locks() -> (Locks<ManualClock>, ManualClock) {
     let clock = ManualClock::at(Timestamp::from_nanos(1_700_000_000_000_000_000));
-    (Locks::over_with_clock(Arc::new(MemoryStore::bounded(1 << 20)), clock.clone()), clock)
+    (Locks::with_store_and_clock(Arc::new(MemoryStore::bounded(1 << 20)), clock.clone()), clock)
 }
 
 #[test]
 fn eight_threads_count_as_one() {
     const THREADS: u64 = 8;
-    const TURNS: u64 = 200;
+    const LOCKS_PER_THREAD: u64 = 200;
     let locks = Locks::new();
     let counter = Mutex::new(0_u64);
-    let highest = Mutex::new(Fence::default());
+    let highest = Mutex::new(FencingToken::default());
     let barrier = Barrier::new(8);
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 barrier.wait();
-                for _ in 0..TURNS {
+                for _ in 0..LOCKS_PER_THREAD {
                     let held = locks.lock_blocking("counter", 3_600 * SECOND).unwrap();
                     // In two steps: two holders at once would lose a count.
                     let seen = *counter.lock().unwrap();
                     std::thread::yield_now();
                     *counter.lock().unwrap() = seen + 1;
-                    let before = std::mem::replace(&mut *highest.lock().unwrap(), held.fence());
-                    assert!(before < held.fence());
+                    let before = std::mem::replace(&mut *highest.lock().unwrap(), held.fencing_token());
+                    assert!(before < held.fencing_token());
                 }
             });
         }
     });
-    assert_eq!(counter.into_inner().unwrap(), THREADS * TURNS);
+    assert_eq!(counter.into_inner().unwrap(), THREADS * LOCKS_PER_THREAD);
 }
 
 #[test]
-fn a_paused_holder_is_refused_by_its_old_number() {
+fn a_paused_holder_is_refused_by_its_stale_fencing_token() {
     let (locks, clock) = locks();
-    let file = FenceGate::default();
+    let file = FencingGuard::default();
     let mut paused = locks.try_lock("file", 10 * SECOND).unwrap();
-    assert_eq!(file.admit(paused.fence()), Ok(()));
-    assert_eq!(file.admit(paused.fence()), Ok(()));
+    assert_eq!(file.admit(paused.fencing_token()), Ok(()));
+    assert_eq!(file.admit(paused.fencing_token()), Ok(()));
     clock.advance(10 * SECOND);
     let other = locks.try_lock("file", 10 * SECOND).unwrap();
     // Until the other one has been there, the file cannot know.
-    assert_eq!(file.admit(paused.fence()), Ok(()));
-    assert_eq!(file.admit(other.fence()), Ok(()));
-    let stale = file.admit(paused.fence()).unwrap_err();
-    assert_eq!((stale.shown, stale.highest), (paused.fence(), other.fence()));
-    assert!(stale.to_string().contains(&paused.fence().to_string()));
+    assert_eq!(file.admit(paused.fencing_token()), Ok(()));
+    assert_eq!(file.admit(other.fencing_token()), Ok(()));
+    let stale = file.admit(paused.fencing_token()).unwrap_err();
+    assert_eq!((stale.presented, stale.highest), (paused.fencing_token(), other.fencing_token()));
+    assert!(stale.to_string().contains(&paused.fencing_token().to_string()));
     assert_eq!(paused.renew(), Renewal::Expired);
     assert_eq!(paused.release(), Release::Expired);
-    assert_eq!(file.admit(other.fence()), Ok(()));
-    assert_eq!(file.highest(), other.fence());
+    assert_eq!(file.admit(other.fencing_token()), Ok(()));
+    assert_eq!(file.highest(), other.fencing_token());
     // A gate that comes back knows what it has kept.
-    let again = FenceGate::starting_at(file.highest());
-    assert_eq!(again.admit(stale.shown), Err(stale));
-    assert_eq!(again.admit(other.fence()), Ok(()));
+    let again = FencingGuard::with_highest(file.highest());
+    assert_eq!(again.admit(stale.presented), Err(stale));
+    assert_eq!(again.admit(other.fencing_token()), Ok(()));
 }
 
 #[test]
-fn each_lock_lasts_as_long_as_it_says() {
+fn each_lock_lasts_for_its_ttl() {
     let (locks, clock) = locks();
     let short = locks.try_lock("short", SECOND).unwrap();
     let long = locks.try_lock("long", 100 * SECOND).unwrap();
@@ -79,7 +79,7 @@ fn each_lock_lasts_as_long_as_it_says() {
 }
 
 #[test]
-fn a_clock_that_is_behind_does_not_let_two_in() {
+fn a_clock_that_is_behind_does_not_admit_two_holders() {
     let (locks, clock) = locks();
     drop(locks.try_lock("file", 10 * SECOND).unwrap());
     clock.set(Timestamp::from_nanos(1_699_999_000_000_000_000));
@@ -102,7 +102,7 @@ fn a_peek_at_a_lock_changes_nothing_and_is_right() {
 }
 
 #[test]
-fn a_lock_is_leased_to_somebody_else_for_as_long_as_it_says() {
+fn a_lock_lease_for_another_holder_lasts_for_its_ttl() {
     let (locks, clock) = locks();
     let lease = locks.lease("file", 10 * SECOND).1.unwrap();
     assert_eq!(locks.lease("file", 10 * SECOND).1, None);
@@ -119,7 +119,7 @@ fn a_lock_is_leased_to_somebody_else_for_as_long_as_it_says() {
 }
 
 #[test]
-fn a_lock_for_no_time_keeps_others_out_for_the_least() {
+fn a_lock_with_a_zero_ttl_lasts_for_the_minimum_ttl() {
     let (locks, clock) = locks();
     let held = locks.try_lock("file", Duration::ZERO).unwrap();
     assert!(locks.try_lock("file", Duration::ZERO).is_err());

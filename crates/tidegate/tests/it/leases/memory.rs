@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{Fence, Limiter, ManualClock, MemoryStore, Release, Timestamp};
+use tidegate::{FencingToken, Limiter, ManualClock, MemoryStore, Release, Timestamp};
 
 const MEMORY_MAX: u64 = 1 << 20;
 
@@ -14,7 +14,7 @@ fn limiter(limit: &str) -> (Limiter<ManualClock>, ManualClock) {
 }
 
 #[test]
-fn many_keys_stay_within_bounds_and_what_is_given_up_is_counted() {
+fn many_keys_stay_within_the_bound_and_evictions_are_counted() {
     let (limiter, _) = limiter("{algorithm: concurrency, limit: 2, ttl: 1h}");
     for key in 0..50_000_u64 {
         assert!(limiter.lease(key.to_le_bytes(), 1, None).1.is_some());
@@ -24,7 +24,7 @@ fn many_keys_stay_within_bounds_and_what_is_given_up_is_counted() {
 }
 
 #[test]
-fn leases_that_are_over_make_room_by_themselves() {
+fn expired_leases_free_memory() {
     let (limiter, clock) = limiter("{algorithm: concurrency, limit: 2, ttl: 1s}");
     for key in 0..100_000_u64 {
         assert!(limiter.lease(key.to_le_bytes(), 1, None).1.is_some());
@@ -37,7 +37,7 @@ fn leases_that_are_over_make_room_by_themselves() {
 }
 
 #[test]
-fn leases_that_are_given_back_make_room_too() {
+fn released_leases_free_memory() {
     let (limiter, clock) = limiter("{algorithm: concurrency, limit: 2, ttl: 1h}");
     for key in 0..100_000_u64 {
         let held = limiter.try_acquire(key.to_le_bytes(), 2).unwrap();
@@ -49,16 +49,16 @@ fn leases_that_are_given_back_make_room_too() {
 
 /// A key whose state was given up or forgotten hands out higher numbers than before, even in the same microsecond.
 #[test]
-fn numbers_grow_over_the_loss_of_a_state() {
+fn fencing_tokens_grow_after_an_eviction() {
     let (limiter, clock) = limiter("{algorithm: concurrency, limit: 1, ttl: 1h}");
-    let mut last = Fence::default();
+    let mut last = FencingToken::default();
     let mut flood = 0_u64;
     for round in 0..20 {
         // Several in one microsecond, so that numbers are ahead of the time.
         for _ in 0..5 {
             let held = limiter.try_acquire("key", 1).unwrap();
-            assert!(held.fence() > last, "round {round}: {} after {last}", held.fence());
-            last = held.fence();
+            assert!(held.fencing_token() > last, "round {round}: {} after {last}", held.fencing_token());
+            last = held.fencing_token();
         }
         let lost = limiter.stats().live_evictions + 4_000;
         while limiter.stats().live_evictions < lost {
@@ -72,13 +72,13 @@ fn numbers_grow_over_the_loss_of_a_state() {
 }
 
 #[test]
-fn a_key_that_was_idle_hands_out_higher_numbers() {
+fn an_idle_key_issues_higher_fencing_tokens() {
     let (limiter, clock) = limiter("{algorithm: concurrency, limit: 1, ttl: 1ms}");
-    let mut last = Fence::default();
+    let mut last = FencingToken::default();
     for round in 0..2_000_u64 {
         let held = limiter.try_acquire("key", 1).unwrap();
-        assert!(held.fence() > last, "round {round}");
-        last = held.fence();
+        assert!(held.fencing_token() > last, "round {round}");
+        last = held.fencing_token();
         drop(held);
         clock.advance(Duration::from_nanos(round * 7 % 3_000));
         // Others come and sweep what is idle.

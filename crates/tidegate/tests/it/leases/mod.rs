@@ -1,9 +1,9 @@
 //! Leases and locks: who holds what, until when, and what they hear who hold it no more.
 
-mod answers;
+mod operations;
 mod as_log;
-mod holding;
+mod guards;
 mod locks;
 mod memory;
 mod model;
-mod together;
+mod several_limits;

@@ -4,27 +4,27 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate::{
-    Clock, Decision, Fence, Lease, LeaseToken, Limiter, ManualClock, Nanos, Release, Renewal, Timestamp, Wait,
+    Clock, Decision, FencingToken, Lease, LeaseToken, Limiter, ManualClock, Nanos, Release, Renewal, Timestamp, Wait,
 };
 
 const KEY: &str = "key";
 const LIMIT: u64 = 5;
 const TTL_NS: u64 = 3_000_000;
 /// The least that a lease lasts.
-const LEAST_NS: u64 = 1_000_000;
+const TTL_NS_MIN: u64 = 1_000_000;
 
 /// One lease that was handed out, and all tokens there are of it.
-struct Held {
+struct ModelLease {
     units: u64,
     expires_ns: u64,
     is_released: bool,
-    fence: Fence,
+    fence: FencingToken,
     tokens: Vec<LeaseToken>,
 }
 
 #[derive(Default)]
 struct Model {
-    leases: Vec<Held>,
+    leases: Vec<ModelLease>,
     /// Leases that nobody has a token of: units and end.
     checked: Vec<(u64, u64)>,
     last_fence: u64,
@@ -90,21 +90,21 @@ impl Model {
     fn grants(&mut self, units: u64, ttl_ns: u64, lease: &Lease) -> Result<(), TestCaseError> {
         let expires_ns = self.instant_ns() + ttl_ns;
         prop_assert_eq!(lease.expires.as_nanos(), expires_ns);
-        prop_assert_eq!(lease.fence, Fence::new(self.last_fence));
+        prop_assert_eq!(lease.fence, FencingToken::new(self.last_fence));
         prop_assert!(lease.fence.get() >= self.instant_ns() / 1_000);
         let tokens = vec![lease.token];
-        self.leases.push(Held { units, expires_ns, is_released: false, fence: lease.fence, tokens });
+        self.leases.push(ModelLease { units, expires_ns, is_released: false, fence: lease.fence, tokens });
         Ok(())
     }
 
     /// Why a lease that is not there is not, going by the token that was shown.
-    fn missing(&self, shown_expires_ns: u64) -> Release {
+    fn expected_release(&self, shown_expires_ns: u64) -> Release {
         if shown_expires_ns <= self.instant_ns() { Release::Expired } else { Release::AlreadyReleased }
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Shown {
+enum PresentedToken {
     Newest,
     Oldest,
     OnAnotherKey,
@@ -112,47 +112,47 @@ enum Shown {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Op {
+enum ModelOp {
     Acquire(u64),
     AcquireFor(u64, u64),
     Check(u64),
-    Renew(prop::sample::Index, Shown),
-    Release(prop::sample::Index, Shown),
+    Renew(prop::sample::Index, PresentedToken),
+    Release(prop::sample::Index, PresentedToken),
     Ahead(u64),
     Back(u64),
     Reset,
 }
 
-fn op() -> impl Strategy<Value = Op> {
+fn op() -> impl Strategy<Value = ModelOp> {
     let shown = || {
         prop_oneof![
-            6 => Just(Shown::Newest),
-            2 => Just(Shown::Oldest),
-            1 => Just(Shown::OnAnotherKey),
-            1 => (0_usize..64).prop_map(Shown::Garbled),
+            6 => Just(PresentedToken::Newest),
+            2 => Just(PresentedToken::Oldest),
+            1 => Just(PresentedToken::OnAnotherKey),
+            1 => (0_usize..64).prop_map(PresentedToken::Garbled),
         ]
     };
     let index = any::<prop::sample::Index>;
     prop_oneof![
-        6 => (0_u64..=LIMIT + 1).prop_map(Op::Acquire),
-        3 => (1_u64..=LIMIT, 1_u64..2 * TTL_NS).prop_map(|(units, ttl_ns)| Op::AcquireFor(units, ttl_ns)),
-        2 => (0_u64..=LIMIT + 1).prop_map(Op::Check),
-        4 => (index(), shown()).prop_map(|(lease, shown)| Op::Renew(lease, shown)),
-        4 => (index(), shown()).prop_map(|(lease, shown)| Op::Release(lease, shown)),
-        4 => prop_oneof![0_u64..2_000, 0..TTL_NS, Just(TTL_NS)].prop_map(Op::Ahead),
-        1 => (0..TTL_NS).prop_map(Op::Back),
-        1 => Just(Op::Reset),
+        6 => (0_u64..=LIMIT + 1).prop_map(ModelOp::Acquire),
+        3 => (1_u64..=LIMIT, 1_u64..2 * TTL_NS).prop_map(|(units, ttl_ns)| ModelOp::AcquireFor(units, ttl_ns)),
+        2 => (0_u64..=LIMIT + 1).prop_map(ModelOp::Check),
+        4 => (index(), shown()).prop_map(|(lease, shown)| ModelOp::Renew(lease, shown)),
+        4 => (index(), shown()).prop_map(|(lease, shown)| ModelOp::Release(lease, shown)),
+        4 => prop_oneof![0_u64..2_000, 0..TTL_NS, Just(TTL_NS)].prop_map(ModelOp::Ahead),
+        1 => (0..TTL_NS).prop_map(ModelOp::Back),
+        1 => Just(ModelOp::Reset),
     ]
 }
 
 /// The key and the token that are shown, and whether the store has to know them.
-fn show(held: &Held, shown: Shown) -> (&'static str, LeaseToken, bool) {
+fn present(held: &ModelLease, shown: PresentedToken) -> (&'static str, LeaseToken, bool) {
     let newest = *held.tokens.last().unwrap();
     match shown {
-        Shown::Newest => (KEY, newest, true),
-        Shown::Oldest => (KEY, held.tokens[0], true),
-        Shown::OnAnotherKey => ("another key", newest, false),
-        Shown::Garbled(digit) => (KEY, garbled(newest, digit), false),
+        PresentedToken::Newest => (KEY, newest, true),
+        PresentedToken::Oldest => (KEY, held.tokens[0], true),
+        PresentedToken::OnAnotherKey => ("another key", newest, false),
+        PresentedToken::Garbled(digit) => (KEY, garbled(newest, digit), false),
     }
 }
 
@@ -167,13 +167,13 @@ fn expires_ns(token: LeaseToken) -> u64 {
     u64::from_str_radix(&token.to_string()[..16], 16).unwrap()
 }
 
-struct World {
+struct ModelTest {
     limiter: Limiter<ManualClock>,
     clock: ManualClock,
     model: Model,
 }
 
-impl World {
+impl ModelTest {
     fn acquire(&mut self, units: u64) -> Result<(), TestCaseError> {
         let peek = self.limiter.peek(KEY, units);
         let (decision, lease) = self.limiter.lease(KEY, units, None);
@@ -188,7 +188,7 @@ impl World {
         match acquired {
             Ok(holding) => {
                 prop_assert!(self.model.decides(units, holding.decision())?);
-                self.model.grants(units, ttl_ns.clamp(LEAST_NS, TTL_NS), holding.lease().unwrap())?;
+                self.model.grants(units, ttl_ns.clamp(TTL_NS_MIN, TTL_NS), holding.lease().unwrap())?;
                 // Not to be given back: its token is shown later.
                 std::mem::forget(holding);
             }
@@ -197,8 +197,8 @@ impl World {
         Ok(())
     }
 
-    fn renew(&mut self, lease: usize, shown: Shown) -> Result<(), TestCaseError> {
-        let (key, token, is_ours) = show(&self.model.leases[lease], shown);
+    fn renew(&mut self, lease: usize, shown: PresentedToken) -> Result<(), TestCaseError> {
+        let (key, token, is_ours) = present(&self.model.leases[lease], shown);
         let renewal = self.limiter.renew(key, &token, None);
         if !is_ours {
             prop_assert_eq!(renewal, Renewal::WrongOwner);
@@ -209,7 +209,7 @@ impl World {
             self.model.write();
         }
         if !is_live {
-            let expected = match self.model.missing(expires_ns(token)) {
+            let expected = match self.model.expected_release(expires_ns(token)) {
                 Release::Expired => Renewal::Expired,
                 _ => Renewal::AlreadyReleased,
             };
@@ -228,8 +228,8 @@ impl World {
         Ok(())
     }
 
-    fn release(&mut self, lease: usize, shown: Shown) -> Result<(), TestCaseError> {
-        let (key, token, is_ours) = show(&self.model.leases[lease], shown);
+    fn release(&mut self, lease: usize, shown: PresentedToken) -> Result<(), TestCaseError> {
+        let (key, token, is_ours) = present(&self.model.leases[lease], shown);
         let release = self.limiter.release(key, &token);
         if !is_ours {
             prop_assert_eq!(release, Release::WrongOwner);
@@ -239,7 +239,7 @@ impl World {
         if self.model.written_ns.is_some() {
             self.model.write();
         }
-        let expected = if is_live { Release::Released } else { self.model.missing(expires_ns(token)) };
+        let expected = if is_live { Release::Released } else { self.model.expected_release(expires_ns(token)) };
         prop_assert_eq!(release, expected);
         self.model.leases[lease].is_released |= is_live;
         Ok(())
@@ -250,23 +250,23 @@ impl World {
         !held.is_released && held.expires_ns > self.model.instant_ns()
     }
 
-    fn apply(&mut self, op: Op) -> Result<(), TestCaseError> {
+    fn apply(&mut self, op: ModelOp) -> Result<(), TestCaseError> {
         let leases = self.model.leases.len();
         match op {
-            Op::Acquire(units) => self.acquire(units)?,
-            Op::AcquireFor(units, ttl_ns) => self.acquire_for(units, ttl_ns)?,
-            Op::Check(units) => {
+            ModelOp::Acquire(units) => self.acquire(units)?,
+            ModelOp::AcquireFor(units, ttl_ns) => self.acquire_for(units, ttl_ns)?,
+            ModelOp::Check(units) => {
                 let decision = self.limiter.check(KEY, units);
                 if self.model.decides(units, &decision)? && units > 0 {
                     self.model.checked.push((units, self.model.instant_ns() + TTL_NS));
                 }
             }
-            Op::Renew(lease, shown) if leases > 0 => self.renew(lease.index(leases), shown)?,
-            Op::Release(lease, shown) if leases > 0 => self.release(lease.index(leases), shown)?,
-            Op::Renew(..) | Op::Release(..) => {}
-            Op::Ahead(ns) => self.move_to(self.model.now_ns + ns),
-            Op::Back(ns) => self.move_to(self.model.now_ns - ns),
-            Op::Reset => {
+            ModelOp::Renew(lease, shown) if leases > 0 => self.renew(lease.index(leases), shown)?,
+            ModelOp::Release(lease, shown) if leases > 0 => self.release(lease.index(leases), shown)?,
+            ModelOp::Renew(..) | ModelOp::Release(..) => {}
+            ModelOp::Ahead(ns) => self.move_to(self.model.now_ns + ns),
+            ModelOp::Back(ns) => self.move_to(self.model.now_ns - ns),
+            ModelOp::Reset => {
                 self.limiter.reset(KEY);
                 self.model.leases.iter_mut().for_each(|held| held.is_released = true);
                 self.model.checked.clear();
@@ -285,15 +285,15 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(tidegate_testing::cases(150))]
+    #![proptest_config(tidegate_testing::proptest_config(150))]
 
     #[test]
-    fn leases_are_as_a_list_of_them_would_be(ops in prop::collection::vec(op(), 1..120)) {
+    fn leases_agree_with_a_list_model(ops in prop::collection::vec(op(), 1..120)) {
         let clock = ManualClock::at(Timestamp::from_nanos(1_700_000_000_000_000_123));
         let limit = "{algorithm: concurrency, limit: 5, ttl: 3ms}";
         let limiter = Limiter::builder().limit(limit).clock(clock.clone()).build().unwrap();
         let model = Model { now_ns: clock.now().as_nanos(), ..Model::default() };
-        let mut world = World { limiter, clock, model };
+        let mut world = ModelTest { limiter, clock, model };
         for op in ops {
             world.apply(op)?;
         }

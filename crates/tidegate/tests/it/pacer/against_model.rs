@@ -10,11 +10,11 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tidegate::{Clock, ColdFactor, ManualClock, Pacer, PacerBuilder, Timestamp};
 
-use crate::pacer::model::{Form, Fractions, Model, PerSecond};
+use crate::pacer::model::{ModelShape, Fractions, Model, PerSecond};
 use crate::pacer::polling::Task;
-use crate::pacer::{Acquired, cases};
+use crate::pacer::{Acquired, proptest_config};
 
-use super::{PermitsRefused, Waits as _};
+use super::{PermitsRefused, PacerTestExt as _};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -46,12 +46,12 @@ impl Tenths {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Shape {
+enum TestShape {
     Bursty { burst_ms: u64 },
     WarmingUp { warm_up_ms: u64, cold_factor: ColdFactor },
 }
 
-impl Shape {
+impl TestShape {
     fn builder(self) -> PacerBuilder {
         match self {
             Self::Bursty { burst_ms } => Pacer::builder().max_burst(Duration::from_millis(burst_ms)),
@@ -61,12 +61,12 @@ impl Shape {
         }
     }
 
-    fn form(self) -> Form {
+    fn model_shape(self) -> ModelShape {
         match self {
-            Self::Bursty { burst_ms } => Form::Bursty { max_burst_seconds: burst_ms as f64 / 1_000.0 },
+            Self::Bursty { burst_ms } => ModelShape::Bursty { max_burst_seconds: burst_ms as f64 / 1_000.0 },
             Self::WarmingUp { warm_up_ms, cold_factor: ColdFactor { numerator, denominator } } => {
                 let cold_factor = f64::from(numerator) / f64::from(denominator);
-                Form::WarmingUp { warm_up_us: warm_up_ms as f64 * 1_000.0, cold_factor }
+                ModelShape::WarmingUp { warm_up_us: warm_up_ms as f64 * 1_000.0, cold_factor }
             }
         }
     }
@@ -76,13 +76,13 @@ fn rates() -> impl Strategy<Value = Tenths> {
     prop_oneof![1..100_u64, 1..10_000_u64].prop_map(Tenths)
 }
 
-fn shapes() -> impl Strategy<Value = Shape> {
+fn shapes() -> impl Strategy<Value = TestShape> {
     let factor = |(denominator, more): (u32, u32)| ColdFactor { numerator: denominator + more, denominator };
     let cold_factor = prop_oneof![Just(ColdFactor::from(3)), (1..20_u32, 0..100_u32).prop_map(factor)];
     prop_oneof![
-        (0..12_000_u64).prop_map(|burst_ms| Shape::Bursty { burst_ms }),
+        (0..12_000_u64).prop_map(|burst_ms| TestShape::Bursty { burst_ms }),
         (1..60_000_u64, cold_factor)
-            .prop_map(|(warm_up_ms, cold_factor)| Shape::WarmingUp { warm_up_ms, cold_factor }),
+            .prop_map(|(warm_up_ms, cold_factor)| TestShape::WarmingUp { warm_up_ms, cold_factor }),
     ]
 }
 
@@ -100,7 +100,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// A pacer on its clock, beside the model.
-struct Pair<'a> {
+struct PacerAndModel<'a> {
     pacer: &'a Pacer<ManualClock>,
     clock: ManualClock,
     model: Model,
@@ -121,16 +121,16 @@ struct Expected {
     short_us_max: f64,
 }
 
-impl<'a> Pair<'a> {
-    fn take(&mut self, step: Step) -> Result<(), TestCaseError> {
+impl<'a> PacerAndModel<'a> {
+    fn apply(&mut self, step: Step) -> Result<(), TestCaseError> {
         let now_us = self.clock.now().as_nanos() as f64 / 1_000.0;
         let pacer = self.pacer;
         match step {
             Step::Pass(micros) => {
                 let end_ns = self.clock.now().as_nanos() + micros * 1_000;
-                self.go_on_until(Some(Timestamp::from_nanos(end_ns)))
+                self.run_until(Some(Timestamp::from_nanos(end_ns)))
             }
-            Step::Finish => self.go_on_until(None),
+            Step::Finish => self.run_until(None),
             Step::SetRate(rate) => {
                 pacer.set_rate(rate.text()).unwrap();
                 self.model.set_rate(rate.per_second(), now_us);
@@ -177,7 +177,7 @@ impl<'a> Pair<'a> {
     }
 
     /// From one sleeper to the next, until there is none or there is none before the end.
-    fn go_on_until(&mut self, end: Option<Timestamp>) -> Result<(), TestCaseError> {
+    fn run_until(&mut self, end: Option<Timestamp>) -> Result<(), TestCaseError> {
         while let Some(wake) = self.clock.next_wake().filter(|wake| end.is_none_or(|end| *wake <= end)) {
             self.clock.set(wake);
             self.poll_all()?;
@@ -212,32 +212,32 @@ impl Expected {
 const SAME_US: f64 = 0.01;
 const CLOSE_US: f64 = 1_000.0;
 
-fn run(shape: Shape, fractions: Fractions, rate: Tenths, steps: &[Step]) -> Result<(), TestCaseError> {
+fn run(shape: TestShape, fractions: Fractions, rate: Tenths, steps: &[Step]) -> Result<(), TestCaseError> {
     let clock = ManualClock::default();
     let pacer = shape.builder().rate(rate.text()).clock(clock.clone()).build().unwrap();
-    let model = Model::new(shape.form(), fractions, rate.per_second());
-    let mut pair = Pair { pacer: &pacer, clock, model, waiting: Vec::new(), costs: 0, fractions };
+    let model = Model::new(shape.model_shape(), fractions, rate.per_second());
+    let mut pair = PacerAndModel { pacer: &pacer, clock, model, waiting: Vec::new(), costs: 0, fractions };
     for step in steps {
-        pair.take(*step)?;
+        pair.apply(*step)?;
     }
-    pair.take(Step::Finish)
+    pair.apply(Step::Finish)
 }
 
 proptest! {
-    #![proptest_config(cases(500))]
+    #![proptest_config(proptest_config(500))]
 
     #[test]
-    fn every_wait_is_the_formulas(shape in shapes(), rate in rates(), steps in steps()) {
+    fn every_wait_matches_the_formulas(shape in shapes(), rate in rates(), steps in steps()) {
         run(shape, Fractions::Kept, rate, &steps)?;
     }
 
     /// Guava itself gets ahead by the fractions of a microsecond that it drops, one for each call.
     #[test]
-    fn every_wait_is_guavas_but_for_dropped_fractions(
+    fn every_wait_matches_guava_except_for_dropped_fractions(
         burst_ms in 0..12_000_u64,
         rate in rates(),
         steps in steps(),
     ) {
-        run(Shape::Bursty { burst_ms }, Fractions::Dropped, rate, &steps)?;
+        run(TestShape::Bursty { burst_ms }, Fractions::Dropped, rate, &steps)?;
     }
 }

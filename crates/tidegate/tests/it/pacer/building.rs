@@ -56,7 +56,7 @@ fn a_rate_is_text_or_a_rate() {
 }
 
 #[test]
-fn the_source_of_an_error_is_the_rates() {
+fn the_error_source_is_the_rate_error() {
     let error = Pacer::new("5 per fortnight").unwrap_err();
     assert!(std::error::Error::source(&error).is_some());
     assert!(std::error::Error::source(&Pacer::new("0/s").unwrap_err()).is_none());

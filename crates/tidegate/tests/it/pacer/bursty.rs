@@ -56,7 +56,7 @@ fn a_large_request_goes_at_once_and_the_next_pays() {
 
 /// After ten seconds ten are kept. Three of them leave seven; ten more are those seven and three new ones.
 #[test]
-fn kept_permits_go_first_and_new_ones_are_paid_for() {
+fn stored_permits_are_used_first() {
     check(
         Pacer::builder().rate("1/s").max_burst_seconds(10),
         "
@@ -69,7 +69,7 @@ fn kept_permits_go_first_and_new_ones_are_paid_for() {
 }
 
 #[test]
-fn one_second_is_kept_by_default() {
+fn one_second_of_permits_is_stored_by_default() {
     check(
         Pacer::builder().rate("5/s"),
         "
@@ -87,7 +87,7 @@ fn one_second_is_kept_by_default() {
 }
 
 #[test]
-fn ten_seconds_are_kept_if_asked_for() {
+fn ten_seconds_of_permits_can_be_stored() {
     check(
         Pacer::builder().rate("2/s").max_burst_seconds(10),
         "
@@ -103,7 +103,7 @@ fn ten_seconds_are_kept_if_asked_for() {
 }
 
 #[test]
-fn part_of_a_permit_is_kept_too() {
+fn fractions_of_permits_are_stored() {
     check(
         Pacer::builder().rate("5/s"),
         "
@@ -117,7 +117,7 @@ fn part_of_a_permit_is_kept_too() {
 }
 
 #[test]
-fn keeping_begins_when_the_pacer_is_made() {
+fn storing_starts_when_the_pacer_is_built() {
     check(
         Pacer::builder().rate("4/s"),
         "
@@ -129,7 +129,7 @@ fn keeping_begins_when_the_pacer_is_made() {
 }
 
 #[test]
-fn a_burst_of_nothing_keeps_nothing() {
+fn a_burst_of_zero_stores_no_permits() {
     check(
         Pacer::builder().rate("5/s").max_burst_seconds(0),
         "
@@ -155,7 +155,7 @@ fn a_burst_may_be_any_span() {
 }
 
 #[test]
-fn who_comes_later_waits_for_the_rest() {
+fn a_later_caller_waits_for_the_remainder() {
     check(
         Pacer::builder().rate("5/s"),
         "
@@ -171,7 +171,7 @@ fn who_comes_later_waits_for_the_rest() {
 
 /// In between and at any time: they have no effect on anyone.
 #[test]
-fn no_permits_wait_for_nothing_and_take_nothing() {
+fn zero_permits_neither_wait_nor_take() {
     check(
         Pacer::builder().rate("5/s"),
         "

@@ -7,10 +7,10 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tidegate::{ManualClock, Pacer, Timestamp};
 
-use crate::pacer::cases;
+use crate::pacer::proptest_config;
 use crate::pacer::polling::{Task, nanos};
 
-use super::Waits as _;
+use super::PacerTestExt as _;
 
 /// Permits that were handed out, and when.
 #[derive(Clone, Copy, Debug)]
@@ -20,12 +20,12 @@ struct Grant {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Ask {
+struct PermitRequest {
     pause_ns: u64,
     permits: u64,
 }
 
-fn asks() -> impl Strategy<Value = Vec<Ask>> {
+fn permit_requests() -> impl Strategy<Value = Vec<PermitRequest>> {
     let pause_ns = prop_oneof![
         3 => Just(0),
         3 => 0..1_000_u64,
@@ -33,11 +33,11 @@ fn asks() -> impl Strategy<Value = Vec<Ask>> {
         1 => 0..100_000_000_000_u64,
     ];
     let permits = prop_oneof![3 => 1..5_u64, 1 => 1..500_u64];
-    vec((pause_ns, permits).prop_map(|(pause_ns, permits)| Ask { pause_ns, permits }), 2..80)
+    vec((pause_ns, permits).prop_map(|(pause_ns, permits)| PermitRequest { pause_ns, permits }), 2..80)
 }
 
 /// Asks without waiting for the answers, which come in order.
-fn grants(pacer: &Pacer<ManualClock>, clock: &ManualClock, asks: &[Ask]) -> Vec<Grant> {
+fn grants(pacer: &Pacer<ManualClock>, clock: &ManualClock, asks: &[PermitRequest]) -> Vec<Grant> {
     let mut waiting = Vec::new();
     let mut grants = Vec::new();
     let mut collect = |waiting: &mut Vec<(Task<'_, Duration>, u64)>| {
@@ -90,14 +90,14 @@ fn check(grants: &[Grant], bound: Bound) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(cases(125))]
+    #![proptest_config(proptest_config(125))]
 
     #[test]
     fn a_bursty_pacer_adds_what_it_kept(
         limit in 1..2_000_u64,
         window_ms in 1..5_000_u64,
         burst_ms in 0..10_000_u64,
-        asks in asks(),
+        asks in permit_requests(),
     ) {
         let clock = ManualClock::default();
         let builder = Pacer::builder().rate(format!("{limit} per {window_ms}ms"));
@@ -116,7 +116,7 @@ proptest! {
         window_ms in 1..5_000_u64,
         warm_up_ms in 1..10_000_u64,
         cold_factor in 1..20_u32,
-        asks in asks(),
+        asks in permit_requests(),
     ) {
         let clock = ManualClock::default();
         let builder = Pacer::builder().rate(format!("{limit} per {window_ms}ms")).cold_factor(cold_factor);

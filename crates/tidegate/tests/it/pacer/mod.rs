@@ -13,7 +13,7 @@
 mod against_model;
 mod building;
 mod bursty;
-mod changed_rate;
+mod set_rate;
 mod long_run;
 mod model;
 mod polling;
@@ -26,9 +26,9 @@ mod warming_up;
 
 use std::time::Duration;
 
-use tidegate::pacer::Paced;
+use tidegate::pacer::Permits;
 use tidegate::{Pacer, Refused, Timer};
-use tidegate_testing::cases;
+use tidegate_testing::proptest_config;
 
 /// What a call that may be refused comes to: how long it waited.
 type Acquired = Result<Duration, PermitsRefused>;
@@ -41,13 +41,13 @@ struct PermitsRefused {
 }
 
 /// The verbs of a pacer, with waits as plain values.
-trait Waits {
+trait PacerTestExt {
     fn wait_for(&self, permits: u64) -> impl Future<Output = Duration>;
     fn wait_within(&self, permits: u64, max_wait: Duration) -> impl Future<Output = Acquired>;
     fn try_now(&self, permits: u64) -> Acquired;
 }
 
-impl<C: Timer> Waits for Pacer<C> {
+impl<C: Timer> PacerTestExt for Pacer<C> {
     async fn wait_for(&self, permits: u64) -> Duration {
         self.acquire(permits).await.expect("a pacer that may wait refuses nothing").waited()
     }
@@ -61,7 +61,7 @@ impl<C: Timer> Waits for Pacer<C> {
     }
 }
 
-fn acquired(paced: Result<Paced, Refused>) -> Acquired {
+fn acquired(paced: Result<Permits, Refused>) -> Acquired {
     match paced {
         Ok(paced) => Ok(paced.waited()),
         Err(Refused::TooLong { wait: Some(wait) }) => Err(PermitsRefused { would_wait: wait.as_duration() }),

@@ -5,7 +5,7 @@
 
 /// How Guava makes one.
 #[derive(Clone, Copy, Debug)]
-pub enum Form {
+pub enum ModelShape {
     Bursty { max_burst_seconds: f64 },
     WarmingUp { warm_up_us: f64, cold_factor: f64 },
 }
@@ -21,7 +21,7 @@ pub enum Fractions {
 pub struct PerSecond(pub f64);
 
 pub struct Model {
-    form: Form,
+    form: ModelShape,
     fractions: Fractions,
     stored_permits: f64,
     max_permits: f64,
@@ -30,7 +30,7 @@ pub struct Model {
 }
 
 impl Model {
-    pub fn new(form: Form, fractions: Fractions, rate: PerSecond) -> Self {
+    pub fn new(form: ModelShape, fractions: Fractions, rate: PerSecond) -> Self {
         let mut model = Self {
             form,
             fractions,
@@ -39,8 +39,8 @@ impl Model {
             stable_interval_us: 0.0,
             next_free_ticket_us: 0.0,
         };
-        model.adopt(rate);
-        if let Form::WarmingUp { .. } = form {
+        model.apply_rate(rate);
+        if let ModelShape::WarmingUp { .. } = form {
             model.stored_permits = model.max_permits;
         }
         model
@@ -66,16 +66,16 @@ impl Model {
     pub fn set_rate(&mut self, rate: PerSecond, now_us: f64) {
         self.resync(now_us);
         let old_max = self.max_permits;
-        self.adopt(rate);
+        self.apply_rate(rate);
         self.stored_permits =
             if old_max == 0.0 { 0.0 } else { self.stored_permits * self.max_permits / old_max };
     }
 
-    fn adopt(&mut self, PerSecond(permits_per_second): PerSecond) {
+    fn apply_rate(&mut self, PerSecond(permits_per_second): PerSecond) {
         self.stable_interval_us = 1_000_000.0 / permits_per_second;
         self.max_permits = match self.form {
-            Form::Bursty { max_burst_seconds } => max_burst_seconds * permits_per_second,
-            Form::WarmingUp { warm_up_us, cold_factor } => {
+            ModelShape::Bursty { max_burst_seconds } => max_burst_seconds * permits_per_second,
+            ModelShape::WarmingUp { warm_up_us, cold_factor } => {
                 let cold_interval_us = self.stable_interval_us * cold_factor;
                 self.threshold_permits() + 2.0 * warm_up_us / (self.stable_interval_us + cold_interval_us)
             }
@@ -84,8 +84,8 @@ impl Model {
 
     fn threshold_permits(&self) -> f64 {
         match self.form {
-            Form::Bursty { .. } => 0.0,
-            Form::WarmingUp { warm_up_us, .. } => 0.5 * warm_up_us / self.stable_interval_us,
+            ModelShape::Bursty { .. } => 0.0,
+            ModelShape::WarmingUp { warm_up_us, .. } => 0.5 * warm_up_us / self.stable_interval_us,
         }
     }
 
@@ -94,8 +94,8 @@ impl Model {
             return;
         }
         let cool_down_interval_us = match self.form {
-            Form::Bursty { .. } => self.stable_interval_us,
-            Form::WarmingUp { warm_up_us, .. } => warm_up_us / self.max_permits,
+            ModelShape::Bursty { .. } => self.stable_interval_us,
+            ModelShape::WarmingUp { warm_up_us, .. } => warm_up_us / self.max_permits,
         };
         let new_permits = (now_us - self.next_free_ticket_us) / cool_down_interval_us;
         self.stored_permits = (self.stored_permits + new_permits).min(self.max_permits);
@@ -104,7 +104,7 @@ impl Model {
 
     /// The area under the line from what is stored, to the left.
     fn cost_of_stored(&self, taken: f64) -> f64 {
-        let Form::WarmingUp { cold_factor, .. } = self.form else { return 0.0 };
+        let ModelShape::WarmingUp { cold_factor, .. } = self.form else { return 0.0 };
         let stable_us = self.stable_interval_us;
         let threshold = self.threshold_permits();
         let slope = (cold_factor - 1.0) * stable_us / (self.max_permits - threshold);

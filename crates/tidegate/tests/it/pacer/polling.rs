@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use tidegate::{Clock, ManualClock, Pacer, Timestamp};
 
-use super::Waits as _;
+use super::PacerTestExt as _;
 
 /// A future, what came of it if it has begun, and how often it was woken.
 pub struct Task<'a, T> {
     future: Pin<Box<dyn Future<Output = T> + Send + 'a>>,
     begun: Option<Poll<T>>,
-    wakes: Arc<Wakes>,
+    wakes: Arc<WakeCounter>,
 }
 
 #[derive(Default)]
-struct Wakes(AtomicUsize);
+struct WakeCounter(AtomicUsize);
 
-impl Wake for Wakes {
+impl Wake for WakeCounter {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -38,7 +38,7 @@ impl<'a, T> Task<'a, T> {
     }
 
     /// Polls once and keeps what came of it for [`finish`](Self::finish).
-    pub fn begun(mut self) -> Self {
+    pub fn polled_once(mut self) -> Self {
         self.begun = Some(self.poll());
         self
     }
@@ -66,7 +66,7 @@ impl<'a, T> Task<'a, T> {
 }
 
 /// Permits that come without a wait. A blocking call that has to wait would hang a test that is alone.
-pub fn take_at_once(pacer: &Pacer<ManualClock>, permits: u64) {
+pub fn take_now(pacer: &Pacer<ManualClock>, permits: u64) {
     assert_eq!(Task::new(pacer.wait_for(permits)).poll(), Poll::Ready(Duration::ZERO), "{permits} permits");
 }
 

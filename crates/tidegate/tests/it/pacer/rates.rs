@@ -8,7 +8,7 @@ use tidegate::{Clock, ColdFactor, ManualClock, Pacer, Timestamp};
 use crate::pacer::polling::{Task, nanos};
 use crate::pacer::table::check;
 
-use super::{PermitsRefused, Waits as _};
+use super::{PermitsRefused, PacerTestExt as _};
 
 const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 86_400);
 
@@ -90,7 +90,7 @@ fn odd_rates_do_not_drift() {
         let clock = ManualClock::default();
         let pacer = Pacer::builder().rate(&rate).clock(clock.clone()).build().unwrap();
         let due = |number: u64| (number * 1_000_000_000).div_ceil(limit);
-        let tasks: Vec<_> = (0..1_000).map(|_| Task::new(pacer.wait_for(1)).begun()).collect();
+        let tasks: Vec<_> = (0..1_000).map(|_| Task::new(pacer.wait_for(1)).polled_once()).collect();
         for (number, task) in (0..).zip(tasks) {
             assert_eq!(task.finish(&clock), Duration::from_nanos(due(number)), "permit {number} at {rate}");
         }
@@ -139,7 +139,7 @@ fn the_longest_warm_up_at_the_oddest_rates() {
 }
 
 #[test]
-fn nothing_is_too_large() {
+fn the_largest_values_do_not_overflow() {
     for rate in ["1 per 3650d", "1_099_511_627_775 per 1ms"] {
         let shapes = [
             Pacer::builder().rate(rate),
@@ -151,7 +151,7 @@ fn nothing_is_too_large() {
             let clock = ManualClock::default();
             let pacer = builder.clock(clock.clone()).build().unwrap();
             clock.set(Timestamp::from_nanos(u64::MAX));
-            let _waiting = [(); 3].map(|()| Task::new(pacer.wait_for(u64::MAX)).begun());
+            let _waiting = [(); 3].map(|()| Task::new(pacer.wait_for(u64::MAX)).polled_once());
             pacer.set_rate("7 per 1ms").unwrap();
             let _ = Task::new(pacer.wait_within(1, Duration::MAX)).poll();
             pacer.set_rate(rate).unwrap();

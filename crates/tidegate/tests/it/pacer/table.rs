@@ -19,7 +19,7 @@ use tidegate::{Clock, ManualClock, Pacer, PacerBuilder, Timestamp};
 use crate::pacer::Acquired;
 use crate::pacer::polling::Task;
 
-use super::{PermitsRefused, Waits as _};
+use super::{PermitsRefused, PacerTestExt as _};
 
 /// Makes all calls of the table and compares.
 pub fn check(builder: PacerBuilder, table: &str) {
@@ -30,10 +30,10 @@ pub fn check(builder: PacerBuilder, table: &str) {
         let mut cells = line.split('|').map(str::trim);
         let mut cell = || cells.next().unwrap_or_else(|| panic!("a cell is missing in `{line}`"));
         let (at, call, answer) = (cell(), cell(), cell());
-        calls.go_to(at);
-        calls.make(call, Expected { line: line.to_owned(), answer: answer.to_owned() });
+        calls.advance_to(at);
+        calls.start_call(call, Expected { line: line.to_owned(), answer: answer.to_owned() });
     }
-    calls.go_on_until(None);
+    calls.run_until(None);
     assert!(calls.waiting.is_empty(), "not all waits came to an end");
 }
 
@@ -56,7 +56,7 @@ struct Expected {
 }
 
 impl<'a> Calls<'a> {
-    fn go_to(&mut self, at: &str) {
+    fn advance_to(&mut self, at: &str) {
         let at = match at.strip_prefix('+') {
             _ if at == "next" => None,
             Some(later) => {
@@ -67,17 +67,17 @@ impl<'a> Calls<'a> {
         };
         match at {
             None => self.finish_last(),
-            Some(at_ns) => self.go_on_until(Some(Timestamp::from_nanos(at_ns))),
+            Some(at_ns) => self.run_until(Some(Timestamp::from_nanos(at_ns))),
         }
     }
 
     /// The last call waits for the longest: calls are served in order.
     fn finish_last(&mut self) {
-        self.go_on_until(None);
+        self.run_until(None);
     }
 
     /// Moves the clock from one sleeper to the next, and polls them all each time.
-    fn go_on_until(&mut self, end: Option<Timestamp>) {
+    fn run_until(&mut self, end: Option<Timestamp>) {
         while let Some(wake) = self.clock.next_wake().filter(|wake| end.is_none_or(|end| *wake <= end)) {
             self.clock.set(wake);
             self.poll_all();
@@ -88,7 +88,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    fn make(&mut self, call: &str, expected: Expected) {
+    fn start_call(&mut self, call: &str, expected: Expected) {
         let words: Vec<&str> = call.split_whitespace().collect();
         let (pacer, since) = (self.pacer, self.clock.now());
         let task = match words[..] {

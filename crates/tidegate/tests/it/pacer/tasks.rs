@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tidegate::{Clock, ManualClock, Pacer, PacerBuilder};
 
-use crate::pacer::polling::{Task, micros, take_at_once};
+use crate::pacer::polling::{Task, micros, take_now};
 
-use super::{PermitsRefused, Waits as _};
+use super::{PermitsRefused, PacerTestExt as _};
 
 fn on_manual_clock(builder: PacerBuilder) -> (ManualClock, Pacer<ManualClock>) {
     let clock = ManualClock::default();
@@ -32,7 +32,7 @@ const MS: Duration = Duration::from_millis(1);
 #[test]
 fn a_task_is_woken_when_its_time_has_come_and_not_before() {
     let (clock, pacer) = five_a_second();
-    take_at_once(&pacer, 1);
+    take_now(&pacer, 1);
     let mut second = Task::new(pacer.wait_for(1));
     assert!(second.is_pending());
     assert_eq!((clock.sleepers(), clock.next_wake()), (1, Some(micros(200_000))));
@@ -50,7 +50,7 @@ fn permits_are_taken_at_the_first_poll() {
     let (clock, pacer) = five_a_second();
     let (mut made_first, mut polled_first) = (Task::new(pacer.wait_for(1)), Task::new(pacer.wait_for(1)));
     clock.advance(1_000 * MS);
-    take_at_once(&pacer, 6);
+    take_now(&pacer, 6);
     assert!(polled_first.is_pending());
     assert!(made_first.is_pending());
     assert_eq!(polled_first.finish(&clock), 200 * MS);
@@ -61,13 +61,13 @@ fn permits_are_taken_at_the_first_poll() {
 fn a_future_that_is_never_polled_takes_nothing() {
     let (_clock, pacer) = five_a_second();
     drop(pacer.wait_for(1_000));
-    take_at_once(&pacer, 1);
+    take_now(&pacer, 1);
 }
 
 #[test]
-fn who_gives_up_last_gives_back_exactly() {
+fn dropping_the_last_waiter_returns_its_permits() {
     let (clock, pacer) = five_a_second();
-    take_at_once(&pacer, 1);
+    take_now(&pacer, 1);
     let mut first = Task::new(pacer.wait_for(10));
     let mut second = Task::new(pacer.wait_for(100));
     assert!(first.is_pending() && second.is_pending());
@@ -80,9 +80,9 @@ fn who_gives_up_last_gives_back_exactly() {
 }
 
 #[test]
-fn who_gives_up_with_others_behind_has_spent_its_permits() {
+fn dropping_a_waiter_before_later_waiters_spends_its_permits() {
     let (clock, pacer) = five_a_second();
-    take_at_once(&pacer, 1);
+    take_now(&pacer, 1);
     let mut first = Task::new(pacer.wait_for(10));
     let mut second = Task::new(pacer.wait_for(1));
     assert!(first.is_pending() && second.is_pending());
@@ -93,9 +93,9 @@ fn who_gives_up_with_others_behind_has_spent_its_permits() {
 
 /// Who came after it gave up, too; then others came. It has nothing to give back any more.
 #[test]
-fn a_turn_that_others_took_is_not_given_back() {
+fn a_reservation_with_later_reservations_is_not_undone() {
     let (clock, pacer) = five_a_second();
-    take_at_once(&pacer, 1);
+    take_now(&pacer, 1);
     let mut first = Task::new(pacer.wait_for(10));
     let mut second = Task::new(pacer.wait_for(1));
     assert!(first.is_pending() && second.is_pending());
@@ -107,9 +107,9 @@ fn a_turn_that_others_took_is_not_given_back() {
 }
 
 #[test]
-fn permits_that_were_used_are_not_given_back() {
+fn used_permits_are_not_returned() {
     let (clock, pacer) = five_a_second();
-    take_at_once(&pacer, 1);
+    take_now(&pacer, 1);
     let mut task = Task::new(pacer.wait_for(10));
     assert!(task.is_pending());
     clock.advance(200 * MS);
@@ -119,9 +119,9 @@ fn permits_that_were_used_are_not_given_back() {
 }
 
 #[test]
-fn who_gives_up_after_a_change_of_rate_has_spent_its_permits() {
+fn dropping_a_waiter_after_set_rate_spends_its_permits() {
     let (_clock, pacer) = five_a_second();
-    take_at_once(&pacer, 1);
+    take_now(&pacer, 1);
     let mut task = Task::new(pacer.wait_for(10));
     assert!(task.is_pending());
     pacer.set_rate("10/s").unwrap();
@@ -130,23 +130,23 @@ fn who_gives_up_after_a_change_of_rate_has_spent_its_permits() {
 }
 
 #[test]
-fn giving_up_late_is_giving_up() {
+fn dropping_a_waiter_late_returns_its_permits() {
     let (clock, pacer) = on_manual_clock(Pacer::builder().rate("5/s").max_burst_seconds(10));
-    take_at_once(&pacer, 1);
+    take_now(&pacer, 1);
     let mut task = Task::new(pacer.wait_for(10));
     assert!(task.is_pending());
     clock.advance(1_200 * MS);
     // Its time came a second ago, but nobody looked.
     drop(task);
-    take_at_once(&pacer, 5);
-    take_at_once(&pacer, 1);
+    take_now(&pacer, 5);
+    take_now(&pacer, 1);
     assert_eq!(wait_now(&pacer), 200 * MS);
 }
 
 #[test]
 fn a_pacer_that_warms_up_takes_back_cold_permits() {
     let (clock, pacer) = on_manual_clock(Pacer::builder().rate("2/s").warm_up(4_000 * MS));
-    take_at_once(&pacer, 1);
+    take_now(&pacer, 1);
     let mut task = Task::new(pacer.wait_for(3));
     assert!(task.is_pending());
     drop(task);
@@ -157,7 +157,7 @@ fn a_pacer_that_warms_up_takes_back_cold_permits() {
 #[test]
 fn a_try_waits_like_an_acquire() {
     let (clock, pacer) = five_a_second();
-    take_at_once(&pacer, 1);
+    take_now(&pacer, 1);
     let mut task = Task::new(pacer.wait_within(1, 200 * MS));
     assert!(task.is_pending());
     clock.advance(200 * MS);
@@ -171,7 +171,7 @@ fn a_try_waits_like_an_acquire() {
 fn a_clock_that_steps_back() {
     let clock = ManualClock::at(micros(10_000_000));
     let pacer = Pacer::builder().rate("5/s").clock(clock.clone()).build().unwrap();
-    take_at_once(&pacer, 1);
+    take_now(&pacer, 1);
     clock.set(micros(9_000_000));
     assert_eq!(wait_now(&pacer), 1_200 * MS);
     assert_eq!(Task::new(pacer.wait_for(1)).finish(&clock), 1_200 * MS);

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tidegate::{Clock, ManualClock, Pacer, SystemClock, Timestamp};
 
-use crate::pacer::polling::{Task, nanos, take_at_once};
+use crate::pacer::polling::{Task, nanos, take_now};
 
-use super::{PermitsRefused, Waits as _, acquired};
+use super::{PermitsRefused, PacerTestExt as _, acquired};
 
 const THREADS: usize = 16;
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -19,10 +19,10 @@ fn five_a_second(clock: &ManualClock) -> Pacer<ManualClock> {
 /// They have no other way on than to sleep on the clock. Should they find one, the test fails: all are let go, for
 /// a test that hangs tells nothing.
 fn until(clock: &ManualClock, condition: impl Fn() -> bool) {
-    const PATIENCE_NS: u64 = 60_000_000_000;
+    const TIMEOUT_NS: u64 = 60_000_000_000;
     let patience = SystemClock::new();
     let began_ns = patience.now().as_nanos();
-    while patience.now().as_nanos() - began_ns < PATIENCE_NS {
+    while patience.now().as_nanos() - began_ns < TIMEOUT_NS {
         if condition() {
             return;
         }
@@ -40,7 +40,7 @@ fn until_asleep(clock: &ManualClock, sleepers: usize) {
 fn a_thread_waits_until_the_clock_is_there() {
     let clock = ManualClock::default();
     let pacer = five_a_second(&clock);
-    take_at_once(&pacer, 1);
+    take_now(&pacer, 1);
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| (pacer.acquire_blocking(1).unwrap().waited(), nanos(&clock)));
         until_asleep(&clock, 1);
@@ -106,7 +106,7 @@ fn many_threads_and_many_calls_take_exactly_what_they_ask_for() {
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                let tasks: Vec<_> = (0..CALLS).map(|_| Task::new(pacer.wait_for(1)).begun()).collect();
+                let tasks: Vec<_> = (0..CALLS).map(|_| Task::new(pacer.wait_for(1)).polled_once()).collect();
                 all_tasks.lock().unwrap().extend(tasks);
             });
         }
@@ -124,7 +124,7 @@ fn many_threads_and_many_calls_take_exactly_what_they_ask_for() {
 
 /// No time is asserted but that on the machine's clock the wait was really waited.
 #[test]
-fn on_the_machines_clock() {
+fn on_the_system_clock() {
     let pacer = Pacer::new("1000/s").unwrap();
     let clock = SystemClock::new();
     let before = clock.now();

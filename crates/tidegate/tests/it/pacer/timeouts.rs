@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tidegate::{ManualClock, Pacer};
 
-use crate::pacer::polling::{Task, take_at_once};
+use crate::pacer::polling::{Task, take_now};
 use crate::pacer::table::check;
 
-use super::{PermitsRefused, Waits as _};
+use super::{PermitsRefused, PacerTestExt as _};
 
 #[test]
-fn timeouts_of_none_of_enough_and_of_too_little() {
+fn zero_sufficient_and_insufficient_timeouts() {
     check(
         Pacer::builder().rate("5/s"),
         "
@@ -45,7 +45,7 @@ fn a_refusal_takes_nothing() {
 }
 
 #[test]
-fn what_is_kept_can_be_had_without_a_wait() {
+fn stored_permits_need_no_wait() {
     check(
         Pacer::builder().rate("5/s"),
         "
@@ -78,7 +78,7 @@ fn a_pacer_that_warms_up() {
 #[test]
 fn timeouts_are_compared_exactly() {
     let pacer = Pacer::builder().rate("3/s").clock(ManualClock::default()).build().unwrap();
-    take_at_once(&pacer, 1);
+    take_now(&pacer, 1);
     let would_wait = Duration::from_nanos(333_333_334);
     let mut just_too_short = Task::new(pacer.wait_within(1, Duration::from_nanos(333_333_333)));
     assert_eq!(just_too_short.poll(), Poll::Ready(Err(PermitsRefused { would_wait })));

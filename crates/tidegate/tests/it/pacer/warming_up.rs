@@ -67,7 +67,7 @@ fn a_short_pause_cools_down_in_part() {
 
 /// The warm-up period for the cold half and half of it for the warm one.
 #[test]
-fn all_that_is_kept_takes_one_and_a_half_warm_ups() {
+fn all_stored_permits_take_one_and_a_half_warm_ups() {
     check(
         two_a_second(),
         "

@@ -25,7 +25,7 @@ impl RedisCluster {
         assert!(status.success());
         for server in &servers {
             wait_until(async || {
-                let info: String = server.ask("CLUSTER INFO").await;
+                let info: String = server.run_command("CLUSTER INFO").await;
                 info.contains("cluster_state:ok").then_some(())
             })
             .await;
@@ -39,9 +39,9 @@ impl RedisCluster {
     }
 
     /// The server that holds a key with this in its name.
-    pub async fn holder_of(&self, part: &str) -> &RedisServer {
+    pub async fn server_of(&self, part: &str) -> &RedisServer {
         for server in &self.servers {
-            let names: Vec<String> = server.ask(&format!("KEYS *{part}*")).await;
+            let names: Vec<String> = server.run_command(&format!("KEYS *{part}*")).await;
             if !names.is_empty() {
                 return server;
             }

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::server::RedisServer;
-use super::setup::{Cacheable, SharedStore, charge, counter, decision, plan, store};
+use super::setup::{Cacheable, StoreExt, charge, counter, decision, plan, store};
 
 #[tokio::test]
-async fn identical_plans_share_a_call_and_are_told_apart_exactly() {
+async fn identical_plans_share_a_call_and_are_decided_exactly() {
     let server = RedisServer::start();
     let (store, counter) = (store(&server.url()).await, counter("hot", "100 per 1000d"));
     let asked: Vec<_> =
@@ -20,7 +20,7 @@ async fn identical_plans_share_a_call_and_are_told_apart_exactly() {
     }
     assert_eq!(left, (0..100).rev().collect::<Vec<u64>>());
     let stats = store.stats();
-    assert_eq!(stats.orders, 300);
+    assert_eq!(stats.plans, 300);
     assert!(stats.calls < 10, "{stats:?}");
     assert!(stats.coalesced > 250, "{stats:?}");
 }
@@ -44,7 +44,7 @@ async fn plans_of_one_key_with_different_costs_are_decided_in_order() {
 }
 
 #[tokio::test]
-async fn more_orders_than_fit_in_a_call_are_all_answered() {
+async fn more_plans_than_fit_in_a_call_all_get_replies() {
     let server = RedisServer::start();
     let (store, counter) = (store(&server.url()).await, counter("many", "1 per 1000d"));
     let keys: Vec<String> = (0..5_000).map(|number| format!("user:{number}")).collect();
@@ -57,5 +57,5 @@ async fn more_orders_than_fit_in_a_call_are_all_answered() {
         }
         assert_eq!(answers, BTreeSet::from([expected]));
     }
-    assert_eq!(store.stats().orders, 10_000);
+    assert_eq!(store.stats().plans, 10_000);
 }

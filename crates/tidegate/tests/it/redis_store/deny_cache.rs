@@ -2,22 +2,22 @@
 
 use tidegate::redis::RedisStore;
 use tidegate::store::{Counter, Role};
-use tidegate::{Nanos, StoreFailure, Timestamp, Wait};
+use tidegate::{Nanos, StoreError, Timestamp, Wait};
 
 use super::server::{RedisServer, wait_until};
 use super::setup::{
-    Cacheable, Settled, SharedStore, charge, check, check_cached, counter, decision, plan, store, stores,
+    Cacheable, CheckReply, StoreExt, charge, check, check_cached, counter, decision, plan, store, stores,
 };
 
 /// The first instant at which it would be admitted, by the store's time, or the end of all time; none if it was.
-fn retry_at(settled: &Settled) -> Option<Timestamp> {
+fn retry_at(settled: &CheckReply) -> Option<Timestamp> {
     let wait = decision(Ok(settled.clone())).retry_after;
     let never = Nanos::new(u128::MAX);
     (wait != Wait::NONE).then(|| settled.at.saturating_add(wait.span().unwrap_or(never)))
 }
 
 /// A check, and whether it was answered from memory.
-async fn asked(store: &RedisStore, key: &str, counter: &Counter, cost: u64) -> (Settled, bool) {
+async fn check_and_hit(store: &RedisStore, key: &str, counter: &Counter, cost: u64) -> (CheckReply, bool) {
     let hits = store.stats().deny_cache_hits;
     let settled = store.check(&plan(&[charge(key, counter, cost)]), Cacheable::ALL).await.unwrap();
     (settled, store.stats().deny_cache_hits > hits)
@@ -36,9 +36,9 @@ const LIMITS: [&str; 8] = [
 ];
 
 /// A small generator of numbers that are the same in every run.
-struct Numbers(u64);
+struct XorShift(u64);
 
-impl Numbers {
+impl XorShift {
     fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -50,10 +50,10 @@ impl Numbers {
 /// Nobody else uses the keys, so a denial from memory and what Redis says right after it name the same instant from which on
 /// the request would be admitted, to the nanosecond; and Redis does not admit it before.
 #[tokio::test]
-async fn a_denial_from_memory_ends_when_that_of_redis_does() {
+async fn a_cached_denial_ends_when_the_denial_of_redis_ends() {
     let server = RedisServer::start();
     let store = store(&server.url()).await;
-    let mut numbers = Numbers(0x5eed_0001);
+    let mut numbers = XorShift(0x5eed_0001);
     let mut from_memory = 0;
     for text in LIMITS {
         let counter = counter(text, text);
@@ -61,7 +61,7 @@ async fn a_denial_from_memory_ends_when_that_of_redis_does() {
             let key = ["a", "b"][usize::try_from(numbers.below(2)).unwrap()];
             let cost = 1 + numbers.below(4);
             let before = store.peek(&plan(&[charge(key, &counter, cost)])).await.unwrap();
-            let (settled, is_from_memory) = asked(&store, key, &counter, cost).await;
+            let (settled, is_from_memory) = check_and_hit(&store, key, &counter, cost).await;
             if !is_from_memory {
                 continue;
             }
@@ -79,19 +79,19 @@ async fn a_denial_from_memory_ends_when_that_of_redis_does() {
 }
 
 #[tokio::test]
-async fn a_smaller_cost_is_asked_for() {
+async fn a_smaller_cost_is_sent_to_redis() {
     let server = RedisServer::start();
     let (store, counter) = (store(&server.url()).await, counter("costs", "10 per 1000d"));
     assert!(check_cached(&store, "key", &counter, 6).await.is_allowed());
     assert!(!check_cached(&store, "key", &counter, 5).await.is_allowed());
-    let (_, is_from_memory) = asked(&store, "key", &counter, 7).await;
+    let (_, is_from_memory) = check_and_hit(&store, "key", &counter, 7).await;
     assert!(is_from_memory);
-    let (settled, is_from_memory) = asked(&store, "key", &counter, 4).await;
+    let (settled, is_from_memory) = check_and_hit(&store, "key", &counter, 4).await;
     assert!(!is_from_memory && decision(Ok(settled)).is_allowed());
 }
 
 #[tokio::test]
-async fn a_raised_limit_is_not_denied_from_memory() {
+async fn a_raised_limit_is_not_denied_from_the_cache() {
     let server = RedisServer::start();
     let store = store(&server.url()).await;
     let text = |limit| format!("{{algorithm: fixed_window, limit: {limit}, per: 1000d, align: first_hit}}");
@@ -103,7 +103,7 @@ async fn a_raised_limit_is_not_denied_from_memory() {
 }
 
 #[tokio::test]
-async fn attempts_that_count_and_leases_are_never_denied_from_memory() {
+async fn counted_attempts_and_leases_are_never_denied_from_the_cache() {
     let server = RedisServer::start();
     let store = store(&server.url()).await;
     let texts = [
@@ -127,7 +127,7 @@ async fn attempts_that_count_and_leases_are_never_denied_from_memory() {
 }
 
 #[tokio::test]
-async fn only_charges_that_may_be_are_denied_from_memory() {
+async fn only_cacheable_charges_are_denied_from_the_cache() {
     let server = RedisServer::start();
     let store = store(&server.url()).await;
     let (over, wide) = (counter("over", "1 per 1000d"), counter("wide", "100 per 1000d"));
@@ -143,7 +143,7 @@ async fn only_charges_that_may_be_are_denied_from_memory() {
 }
 
 #[tokio::test]
-async fn a_limit_that_looks_on_denies_nobody_from_memory() {
+async fn an_observed_limit_denies_nothing_from_the_cache() {
     let server = RedisServer::start();
     let store = store(&server.url()).await;
     let (over, looker) = (counter("over", "1 per 1000d"), counter("looker", "1 per 1000d"));
@@ -156,19 +156,19 @@ async fn a_limit_that_looks_on_denies_nobody_from_memory() {
     assert!(!decision(store.check(&plan(&[observed]), Cacheable::ALL).await).is_allowed());
     let fresh = charge("other", &over, 1);
     let settled = store.check(&plan(&[fresh, observed]), Cacheable::ALL).await.unwrap();
-    assert_eq!(settled.outcomes[0].verdict, tidegate::Verdict::Allowed);
+    assert_eq!(settled.outcomes[0].kind, tidegate::OutcomeKind::Allowed);
     assert_eq!(settled.outcomes[0].retry_after, Wait::NONE);
 }
 
 /// What another process gave back is seen: at most a second later, by a clock that has nothing to do with this one.
 #[tokio::test]
-async fn what_others_gave_back_is_seen_within_a_second() -> Result<(), StoreFailure> {
+async fn refunds_of_other_nodes_are_seen_within_a_second() -> Result<(), StoreError> {
     let server = RedisServer::start();
     let stores = stores(&server.url(), 2).await;
     let counter = counter("elsewhere", "5 per 1000d");
     let _ = check(&stores[0], "key", &counter, 5).await;
     assert!(!check_cached(&stores[0], "key", &counter, 1).await.is_allowed());
-    let (denied, is_from_memory) = asked(&stores[0], "key", &counter, 1).await;
+    let (denied, is_from_memory) = check_and_hit(&stores[0], "key", &counter, 1).await;
     assert!(is_from_memory);
     stores[1].refund(&plan(&[charge("key", &counter, 1)])).await?;
     let admitted = wait_until(async || {
@@ -189,7 +189,7 @@ async fn what_others_gave_back_is_seen_within_a_second() -> Result<(), StoreFail
 }
 
 #[tokio::test]
-async fn a_flood_of_denied_keys_keeps_the_cache_within_its_bounds() {
+async fn a_flood_of_denied_keys_does_not_exceed_the_cache_bounds() {
     let server = RedisServer::start();
     let (store, counter) =
         (store(&server.url()).await, counter("flood", "{algorithm: gcra, limit: 0, per: 1h}"));

@@ -9,29 +9,29 @@ use tidegate::{Engine, MemoryStore, SystemClock};
 
 const RULES: &str = "domain: api\nrules:\n  - name: one\n    key: [user]\n    limits: [5 per day]\n";
 
-pub struct Shared(Engine<SystemClock, Fallback<RedisStore>>);
+pub struct RedisEngine(Engine<SystemClock, Fallback<RedisStore>>);
 
 /// What came of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decided {
+pub struct EngineDecision {
     pub passes: bool,
     pub degraded: bool,
 }
 
-impl Shared {
-    pub fn over(store: RedisStore) -> Self {
+impl RedisEngine {
+    pub fn new(store: RedisStore) -> Self {
         let domains = rules::parse("rules.yaml", RULES).unwrap_or_else(|report| panic!("{report}")).domains;
         let memory = Arc::new(MemoryStore::bounded(1 << 20));
         let store = Fallback::new(store, memory);
-        Self(Engine::over(domains, store, SystemClock::default()).unwrap())
+        Self(Engine::with_store(domains, store, SystemClock::default()).unwrap())
     }
 
     /// One request of one user, without a runtime.
-    pub fn decide_blocking(&self) -> Decided {
+    pub fn decide_blocking(&self) -> EngineDecision {
         let entries = [Entry { key: "user", value: "ann" }];
         let descriptors = [Descriptor::new(&entries, 1)];
         let request = Request { domain: "api", descriptors: &descriptors };
         let answer = self.0.decide_blocking(&request).unwrap().answer;
-        Decided { passes: answer.fate.passes(), degraded: answer.degraded }
+        EngineDecision { passes: answer.kind.passes(), degraded: answer.degraded }
     }
 }

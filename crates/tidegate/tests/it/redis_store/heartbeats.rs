@@ -10,7 +10,7 @@ use super::server::{RedisServer, wait_until};
 use super::setup::{LONG, store_with, stores};
 
 #[tokio::test]
-async fn every_store_knows_how_many_there_are_and_when_one_is_gone() {
+async fn every_store_counts_live_nodes() {
     let server = RedisServer::start();
     let mut all = stores(&server.url(), 3).await;
     let knows = async |store: &tidegate::redis::RedisStore, count: u32| {
@@ -24,31 +24,31 @@ async fn every_store_knows_how_many_there_are_and_when_one_is_gone() {
     for store in &all {
         knows(store, 2).await;
     }
-    let ttl_ms: i64 = server.ask("PTTL tg:1nodes").await;
+    let ttl_ms: i64 = server.run_command("PTTL tg:1nodes").await;
     assert!(ttl_ms > 0 && ttl_ms <= 20_000, "{ttl_ms}");
 }
 
 #[tokio::test]
-async fn what_was_known_last_stays_while_redis_does_not_answer() {
+async fn the_last_count_stays_while_redis_is_down() {
     let server = RedisServer::start();
     let timeout = Duration::from_secs(3);
     let (one, _other) = (store_with(&server.url(), timeout).await, store_with(&server.url(), timeout).await);
     wait_until(async || (one.live_nodes().get() == 2).then_some(())).await;
     let failures = one.stats().servers.total.failures;
-    server.stop();
+    server.pause();
     // Heartbeats are all that is sent.
     wait_until(async || (one.stats().servers.total.failures > failures).then_some(())).await;
     assert_eq!(one.live_nodes().get(), 2);
-    server.go_on();
+    server.resume();
 }
 
 #[tokio::test]
-async fn a_redis_that_has_lost_who_there_is_makes_nobody_think_to_be_alone() {
+async fn a_redis_that_lost_its_data_does_not_reset_the_count() {
     let server = RedisServer::start();
     let all = stores(&server.url(), 3).await;
     let knows_all = |store: &tidegate::redis::RedisStore| store.live_nodes().get() == 3;
     wait_until(async || all.iter().all(knows_all).then_some(())).await;
-    server.ask::<()>("FLUSHALL").await;
+    server.run_command::<()>("FLUSHALL").await;
     // All beat again, one after the other, and the first to do so hears that there is one.
     let mut connection = server.connection().await;
     wait_until(async || {
@@ -61,7 +61,7 @@ async fn a_redis_that_has_lost_who_there_is_makes_nobody_think_to_be_alone() {
 }
 
 #[tokio::test]
-async fn a_store_whose_clock_is_the_callers_beats_when_that_says_so() {
+async fn a_store_with_caller_ticks_sends_heartbeats_on_tick() {
     let server = RedisServer::start();
     let mut settings = RedisSettings::new(server.url().parse().unwrap());
     settings.timeout = LONG;

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tidegate::redis::RedisStore;
 use tidegate::store::{Counter, Plan};
-use tidegate::{Fence, Lease, Nanos, Release, Renewal, StoreFailure};
+use tidegate::{FencingToken, Lease, Nanos, Release, Renewal, StoreError};
 
 use super::cluster::RedisCluster;
 use super::server::{RedisServer, wait_until};
 use super::setup::{
-    Cacheable, LONG, SharedStore, charge, counter, decision, plan, remaining, store_with, stores,
+    Cacheable, LONG, StoreExt, charge, counter, decision, plan, remaining, store_with, stores,
 };
 
 async fn acquire(store: &RedisStore, plan: &Plan<'_>) -> Option<Lease> {
@@ -46,7 +46,7 @@ async fn one_process_acquires_and_another_renews_and_releases() {
 }
 
 #[tokio::test]
-async fn a_token_with_another_fence_is_the_same_lease_and_changes_none() {
+async fn a_token_with_another_fence_is_the_same_lease() {
     let server = RedisServer::start();
     let (stores, lock) = (stores(&server.url(), 1).await, lock());
     let door = plan(&[charge("door", &lock, 1)]);
@@ -58,11 +58,11 @@ async fn a_token_with_another_fence_is_the_same_lease_and_changes_none() {
     };
     assert_eq!(renewed.fence, lease.fence);
     assert_eq!(stores[0].release(&door, &forged).await.unwrap(), Release::Released);
-    assert!(acquire(&stores[0], &door).await.unwrap().fence < Fence::new(u64::MAX >> 12));
+    assert!(acquire(&stores[0], &door).await.unwrap().fence < FencingToken::new(u64::MAX >> 12));
 }
 
 #[tokio::test]
-async fn a_lease_whose_time_is_over_is_free_again() {
+async fn an_expired_lease_is_free_again() {
     let server = RedisServer::start();
     let (stores, lock) = (stores(&server.url(), 1).await, lock());
     let door = plan(&[charge("door", &lock, 1)]);
@@ -89,12 +89,12 @@ async fn a_plan_without_leases_is_decided_and_holds_nothing() {
 /// Two locks in different places of a cluster, taken together and alone, by many at once. Each key's fences grow from one
 /// holder to the next, and nobody holds one of them beside somebody else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_in_several_places_is_one_with_the_highest_fence() {
+async fn a_split_lease_has_the_highest_fence() {
     let cluster = RedisCluster::start().await;
     let stores = stores(&cluster.url(), 3).await;
     let lock: &'static Counter = Box::leak(Box::new(lock()));
     let (a, b) = (charge("a", lock, 1), charge("b", lock, 1));
-    let last: &'static [std::sync::Mutex<Fence>; 2] = Box::leak(Box::default());
+    let last: &'static [std::sync::Mutex<FencingToken>; 2] = Box::leak(Box::default());
     let mut tasks = tokio::task::JoinSet::new();
     for (number, store) in stores.iter().cycle().take(6).cloned().enumerate() {
         tasks.spawn(async move {
@@ -133,7 +133,7 @@ async fn a_lease_in_several_places_is_one_with_the_highest_fence() {
 }
 
 #[tokio::test]
-async fn a_check_that_holds_something_in_one_place_and_is_denied_in_another_gives_it_back() {
+async fn a_split_check_that_is_denied_releases_its_lease() {
     let cluster = RedisCluster::start().await;
     let (stores, lock) = (stores(&cluster.url(), 1).await, lock());
     let over = counter("over", "{algorithm: gcra, limit: 0, per: 1h}");
@@ -144,42 +144,42 @@ async fn a_check_that_holds_something_in_one_place_and_is_denied_in_another_give
 
 /// Who asked has stopped listening: the client went away, or the reply came too late.
 #[tokio::test]
-async fn a_lease_that_nobody_waits_for_is_given_back() {
+async fn an_abandoned_lease_is_released() {
     let server = RedisServer::start();
     let (stores, lock) = (stores(&server.url(), 2).await, lock());
     let impatient = store_with(&server.url(), Duration::from_millis(300)).await;
     let door = plan(&[charge("door", &lock, 1)]);
     let is_free = async || (remaining(&stores[1], "door", &lock).await == 1).then_some(());
-    let held_once = async |fence: Fence| {
+    let held_once = async |fence: FencingToken| {
         wait_until(is_free).await;
         let lease = acquire(&stores[1], &door).await.unwrap();
         assert!(lease.fence > fence);
         assert_eq!(stores[1].release(&door, &lease.token).await.unwrap(), Release::Released);
         lease.fence
     };
-    let fence = held_once(Fence::new(0)).await;
+    let fence = held_once(FencingToken::new(0)).await;
     drop(stores[0].acquire(&door, None));
-    stores[0].settled(LONG).await;
+    stores[0].wait_for_refunds(LONG).await;
     // It was acquired and is free again: a fence has been handed out in between.
     let fence = held_once(fence).await;
     // Redis stands still while it is asked, and does what it was asked when it goes on.
     wait_until(async || impatient.peek(&door).await.ok()).await;
-    server.stop();
+    server.pause();
     let asked = impatient.acquire(&door, None);
-    assert!(matches!(asked.await.unwrap_err(), StoreFailure::TimedOut | StoreFailure::Away));
-    server.go_on();
-    assert_eq!(impatient.settled(LONG).await, 0);
+    assert!(matches!(asked.await.unwrap_err(), StoreError::TimedOut | StoreError::BreakerOpen));
+    server.resume();
+    assert_eq!(impatient.wait_for_refunds(LONG).await, 0);
     held_once(fence).await;
 }
 
 #[tokio::test]
-async fn a_lease_in_several_places_that_nobody_waits_for_is_given_back() {
+async fn an_abandoned_split_lease_is_released() {
     let cluster = RedisCluster::start().await;
     let (stores, lock) = (stores(&cluster.url(), 1).await, lock());
     let both = plan(&[charge("a", &lock, 1), charge("b", &lock, 1)]);
     for _ in 0..10 {
         drop(stores[0].acquire(&both, None));
-        assert_eq!(stores[0].settled(LONG).await, 0);
+        assert_eq!(stores[0].wait_for_refunds(LONG).await, 0);
         for key in ["a", "b"] {
             assert_eq!(remaining(&stores[0], key, &lock).await, 1);
         }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tidegate::redis::{RedisLimiter, RedisSettings, RedisStore};
-use tidegate::{Limiter, OnStoreFailure, Refused, StoreFailure};
+use tidegate::{Limiter, OnStoreFailure, Refused, StoreError};
 
-use super::anywhere::{block_on, runtime};
+use super::without_runtime::{block_on, runtime};
 use super::server::{RedisServer, wait_until};
 use super::setup::{store, store_with, stores};
 
@@ -36,7 +36,7 @@ async fn three_limiters_admit_exactly_the_limit() {
 }
 
 #[tokio::test]
-async fn the_words_of_a_limiter_work_over_redis() {
+async fn limiter_operations_work_over_redis() {
     let server = RedisServer::start();
     let limiter = limiter("5 per 1000d", store(&server.url()).await);
     assert_eq!(limiter.check("key", 2).await.remaining, 3);
@@ -57,7 +57,7 @@ async fn the_words_of_a_limiter_work_over_redis() {
 }
 
 #[tokio::test]
-async fn leases_are_shared_and_given_back() {
+async fn leases_are_shared_and_released() {
     let server = RedisServer::start();
     let limiters: Vec<RedisLimiter> = stores(&server.url(), 2)
         .await
@@ -66,7 +66,7 @@ async fn leases_are_shared_and_given_back() {
         .collect();
     let mut first = limiters[0].try_acquire("key", 1).await.unwrap();
     let second = limiters[1].try_acquire("key", 1).await.unwrap();
-    assert!(second.fence() > first.fence());
+    assert!(second.fencing_token() > first.fencing_token());
     assert!(limiters[0].try_acquire("key", 1).await.is_err());
     assert_eq!(first.renew().await.unwrap().as_str(), "renewed");
     assert_eq!(first.release().await.unwrap().as_str(), "released");
@@ -79,7 +79,7 @@ async fn leases_are_shared_and_given_back() {
 }
 
 #[tokio::test]
-async fn while_redis_is_away_a_share_is_enforced_or_nothing_passes() {
+async fn while_redis_is_down_a_share_is_enforced_or_nothing_passes() {
     let server = RedisServer::start();
     let store = store_with(&server.url(), SHORT).await;
     let local = limiter("10 per 1000d", store.clone());
@@ -89,7 +89,7 @@ async fn while_redis_is_away_a_share_is_enforced_or_nothing_passes() {
     assert!(
         wait_until(async || Some(local.check("key", 1).await).filter(|one| !one.degraded)).await.is_allowed()
     );
-    server.stop();
+    server.pause();
     let mut admitted = 0;
     for _ in 0..12 {
         let decision = local.check("key", 1).await;
@@ -102,10 +102,10 @@ async fn while_redis_is_away_a_share_is_enforced_or_nothing_passes() {
         assert!(denied.degraded && !denied.is_allowed());
         assert_eq!(denied.retry_after.as_duration(), Some(Duration::from_secs(1)));
         let refused = limiter.try_acquire("key", 1).await.unwrap_err();
-        assert!(matches!(refused, Refused::Store(StoreFailure::Away | StoreFailure::TimedOut)), "{refused}");
+        assert!(matches!(refused, Refused::Store(StoreError::BreakerOpen | StoreError::TimedOut)), "{refused}");
     }
     assert!(local.peek("key", 1).await.is_err());
-    server.go_on();
+    server.resume();
     let _ = wait_until(async || Some(deny.check("key", 1).await).filter(|one| !one.degraded)).await;
 }
 
@@ -119,12 +119,12 @@ fn a_limiter_outlives_the_runtime_of_its_store() {
     drop(reservation);
     let decision = block_on(limiter.check("key", 1));
     assert!(decision.is_allowed() && decision.degraded);
-    assert_eq!(block_on(limiter.peek("key", 1)), Err(StoreFailure::RuntimeGone));
-    assert_eq!(block_on(limiter.reset("key")), Err(StoreFailure::RuntimeGone));
+    assert_eq!(block_on(limiter.peek("key", 1)), Err(StoreError::RuntimeGone));
+    assert_eq!(block_on(limiter.reset("key")), Err(StoreError::RuntimeGone));
 }
 
 #[tokio::test]
-async fn a_limiter_starts_while_redis_is_away() {
+async fn a_limiter_starts_while_redis_is_down() {
     let mut settings = RedisSettings::new("redis://127.0.0.1:1".parse().unwrap());
     settings.timeout = SHORT;
     let limiter = limiter("1 per 1000d", RedisStore::connect_lazy(settings).unwrap());

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tidegate::redis::{RedisLockGuard, RedisLocks};
-use tidegate::{Locks, ManualClock, Refused, StoreFailure};
+use tidegate::{Locks, ManualClock, Refused, StoreError};
 
-use super::anywhere::{block_on, runtime};
+use super::without_runtime::{block_on, runtime};
 use super::server::{RedisServer, wait_until};
 use super::setup::{store, store_with, stores};
 
@@ -14,25 +14,25 @@ const LONG: Duration = Duration::from_secs(600);
 /// Short enough to be renewed often, long enough for a machine that has other things to do.
 const SHORT: Duration = Duration::from_secs(3);
 
-async fn two(server: &RedisServer) -> [RedisLocks; 2] {
+async fn two_nodes(server: &RedisServer) -> [RedisLocks; 2] {
     let [one, other] = stores(&server.url(), 2).await.try_into().unwrap();
-    [Locks::over(one), Locks::over(other)]
+    [Locks::with_store(one), Locks::with_store(other)]
 }
 
 #[tokio::test]
 async fn one_process_holds_a_lock_at_a_time() {
     let server = RedisServer::start();
-    let [one, other] = two(&server).await;
+    let [one, other] = two_nodes(&server).await;
     let first = one.lock("invoice", LONG).await.unwrap();
     assert!(first.is_held());
     assert!(matches!(other.try_lock("invoice", LONG).await, Err(Refused::OverLimit(_))));
     let refused = other.lock_within("invoice", LONG, Duration::from_millis(50)).await.unwrap_err();
     assert_eq!(refused, Refused::TooLong { wait: None });
-    let fence = first.fence();
+    let fence = first.fencing_token();
     let waits = other.lock("invoice", LONG);
     drop(first);
     let second = waits.await.unwrap();
-    assert!(second.fence() > fence);
+    assert!(second.fencing_token() > fence);
     assert_eq!(second.release().await.unwrap().as_str(), "released");
     assert!(wait_until(async || one.try_lock("invoice", LONG).await.ok()).await.is_held());
 }
@@ -40,7 +40,7 @@ async fn one_process_holds_a_lock_at_a_time() {
 #[tokio::test]
 async fn a_lock_is_held_beyond_its_ttl() {
     let server = RedisServer::start();
-    let [one, other] = two(&server).await;
+    let [one, other] = two_nodes(&server).await;
     let guard = one.lock("invoice", SHORT).await.unwrap();
     let first_end = guard.lease().expires;
     // Renewed until the first lease would be over: in Redis it is held on.
@@ -54,53 +54,53 @@ async fn a_lock_is_held_beyond_its_ttl() {
 #[tokio::test]
 async fn a_lost_lock_is_noticed() {
     let server = RedisServer::start();
-    let [one, other] = two(&server).await;
+    let [one, other] = two_nodes(&server).await;
     let guard = one.lock("invoice", SHORT).await.unwrap();
-    server.ask::<()>("FLUSHALL").await;
-    tokio::time::timeout(super::server::PATIENCE, guard.lost()).await.expect("a renewal finds it gone");
+    server.run_command::<()>("FLUSHALL").await;
+    tokio::time::timeout(super::server::WAIT_TIMEOUT, guard.lost()).await.expect("a renewal finds it gone");
     assert!(!guard.is_held());
     let second = other.try_lock("invoice", LONG).await.unwrap();
-    assert!(second.fence() > guard.fence());
+    assert!(second.fencing_token() > guard.fencing_token());
     drop(guard);
     assert!(second.is_held());
     assert!(one.try_lock("invoice", LONG).await.is_err(), "a lost guard releases nothing");
 }
 
 #[tokio::test]
-async fn a_lock_is_lost_when_redis_stays_away() {
+async fn a_lock_is_lost_when_redis_stays_down() {
     let server = RedisServer::start();
-    let locks = Locks::over(store_with(&server.url(), Duration::from_millis(200)).await);
+    let locks = Locks::with_store(store_with(&server.url(), Duration::from_millis(200)).await);
     let guard = wait_until(async || locks.try_lock("invoice", SHORT).await.ok()).await;
-    server.stop();
-    tokio::time::timeout(super::server::PATIENCE, guard.lost()).await.expect("its time is over");
+    server.pause();
+    tokio::time::timeout(super::server::WAIT_TIMEOUT, guard.lost()).await.expect("its time is over");
     assert!(!guard.is_held());
     let refused = locks.try_lock("invoice", SHORT).await.unwrap_err();
     assert!(matches!(refused, Refused::Store(_)), "{refused}");
-    server.go_on();
+    server.resume();
 }
 
 #[test]
 fn guards_need_no_runtime_of_the_caller() {
     let (server, runtime) = (RedisServer::start(), runtime());
-    let [one, other] = runtime.block_on(two(&server));
+    let [one, other] = runtime.block_on(two_nodes(&server));
     let guard: RedisLockGuard = one.lock_blocking("invoice", LONG).unwrap();
     assert!(matches!(block_on(other.try_lock("invoice", LONG)), Err(Refused::OverLimit(_))));
     drop(guard);
     let guard = runtime.block_on(wait_until(async || other.try_lock("invoice", LONG).await.ok()));
     drop(runtime);
     assert!(guard.is_held(), "its lease lasts");
-    assert_eq!(block_on(guard.renew()), Err(StoreFailure::RuntimeGone));
+    assert_eq!(block_on(guard.renew()), Err(StoreError::RuntimeGone));
     drop(guard);
     assert_eq!(
         block_on(one.try_lock("invoice", LONG)).unwrap_err(),
-        Refused::Store(StoreFailure::RuntimeGone)
+        Refused::Store(StoreError::RuntimeGone)
     );
 }
 
 #[test]
 fn a_lock_whose_runtime_is_gone_is_lost() {
     let (server, runtime) = (RedisServer::start(), runtime());
-    let locks = Locks::over(runtime.block_on(store(&server.url())));
+    let locks = Locks::with_store(runtime.block_on(store(&server.url())));
     let guard = locks.lock_blocking("invoice", SHORT).unwrap();
     drop(runtime);
     block_on(guard.lost());
@@ -112,12 +112,12 @@ fn a_lock_whose_runtime_is_gone_is_lost() {
 async fn a_release_on_one_node_wakes_a_request_that_waits_on_another() {
     let server = RedisServer::start();
     let [one, other] = stores(&server.url(), 2).await.try_into().unwrap();
-    let (holder, waiter) = (Locks::over(one), Locks::over_with_clock(other, ManualClock::default()));
+    let (holder, waiter) = (Locks::with_store(one), Locks::with_store_and_clock(other, ManualClock::default()));
     let guard = holder.lock("invoice", LONG).await.unwrap();
     let waits = tokio::spawn(waiter.lock("invoice", LONG));
-    wait_until(async || (server.ask::<Vec<String>>("PUBSUB CHANNELS").await.len() == 1).then_some(())).await;
-    let fence = guard.fence();
+    wait_until(async || (server.run_command::<Vec<String>>("PUBSUB CHANNELS").await.len() == 1).then_some(())).await;
+    let fence = guard.fencing_token();
     drop(guard);
-    let waits = tokio::time::timeout(super::server::PATIENCE, waits).await.expect("it is woken");
-    assert!(waits.unwrap().unwrap().fence() > fence);
+    let waits = tokio::time::timeout(super::server::WAIT_TIMEOUT, waits).await.expect("it is woken");
+    assert!(waits.unwrap().unwrap().fencing_token() > fence);
 }

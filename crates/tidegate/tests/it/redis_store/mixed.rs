@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use tidegate::redis::RedisStore;
-use tidegate::store::{Charge, Counter, Fallback, Mode, Policy, Store};
-use tidegate::{MemoryStore, Verdict};
+use tidegate::store::{Charge, Counter, Fallback, Mode, StorePolicy, Store};
+use tidegate::{MemoryStore, OutcomeKind};
 
 use super::server::{RedisServer, wait_until};
-use super::setup::{Cacheable, SharedStore, charge, counter, plan, remaining, store};
+use super::setup::{Cacheable, StoreExt, charge, counter, plan, remaining, store};
 
-impl SharedStore for Fallback<RedisStore> {}
+impl StoreExt for Fallback<RedisStore> {}
 
 fn local<'a>(key: &'a str, counter: &'a Counter, cost: u64) -> Charge<'a> {
-    Charge { policy: Policy { mode: Mode::Local, ..Policy::DEFAULT }, ..charge(key, counter, cost) }
+    Charge { policy: StorePolicy { mode: Mode::Local, ..StorePolicy::DEFAULT }, ..charge(key, counter, cost) }
 }
 
 async fn mixed(server: &RedisServer) -> Fallback<RedisStore> {
@@ -20,12 +20,12 @@ async fn mixed(server: &RedisServer) -> Fallback<RedisStore> {
 }
 
 /// What is left of a local limit.
-async fn left(store: &Fallback<RedisStore>, key: &str, counter: &Counter) -> u64 {
+async fn local_remaining(store: &Fallback<RedisStore>, key: &str, counter: &Counter) -> u64 {
     store.peek(&plan(&[local(key, counter, 0)])).await.unwrap().outcomes[0].remaining
 }
 
 #[tokio::test]
-async fn a_plan_is_charged_in_both_places_or_in_none() {
+async fn a_plan_is_charged_in_both_stores_or_in_neither() {
     let server = RedisServer::start();
     let store = mixed(&server).await;
     let (own, all) = (counter("own", "20 per 1000d"), counter("all", "10 per 1000d"));
@@ -34,13 +34,13 @@ async fn a_plan_is_charged_in_both_places_or_in_none() {
     let remains: Vec<u64> = admitted.outcomes.iter().map(|outcome| outcome.remaining).collect();
     assert_eq!(remains, [8, 17]);
     for (own_cost, all_cost, verdicts) in
-        [(18, 1, [Verdict::Allowed, Verdict::Denied]), (1, 9, [Verdict::Denied, Verdict::Allowed])]
+        [(18, 1, [OutcomeKind::Allowed, OutcomeKind::Denied]), (1, 9, [OutcomeKind::Denied, OutcomeKind::Allowed])]
     {
         let denied = store.check(&both(own_cost, all_cost), Cacheable::NONE).await.unwrap();
-        let said: Vec<Verdict> = denied.outcomes.iter().map(|outcome| outcome.verdict).collect();
+        let said: Vec<OutcomeKind> = denied.outcomes.iter().map(|outcome| outcome.kind).collect();
         let remains: Vec<u64> = denied.outcomes.iter().map(|outcome| outcome.remaining).collect();
         assert_eq!((said, remains), (verdicts.to_vec(), vec![8, 17]));
-        assert_eq!(left(&store, "key", &own).await, 17);
+        assert_eq!(local_remaining(&store, "key", &own).await, 17);
         assert_eq!(remaining(store.shared(), "key", &all).await, 8);
     }
 }
@@ -66,33 +66,33 @@ async fn a_denied_attempt_counts_in_redis_where_this_process_denies() {
 
 /// The reply is dropped before Redis has answered.
 #[tokio::test]
-async fn a_part_that_nobody_waits_for_is_given_back() {
+async fn an_abandoned_part_is_refunded() {
     let server = RedisServer::start();
     let store = mixed(&server).await;
     let (own, none) =
         (counter("own", "20 per 1000d"), counter("none", "{algorithm: gcra, limit: 0, per: 1h}"));
     let both = plan(&[local("key", &own, 5), charge("key", &none, 1)]);
     drop(store.check(&both, Cacheable::NONE));
-    wait_until(async || (left(&store, "key", &own).await == 20).then_some(())).await;
+    wait_until(async || (local_remaining(&store, "key", &own).await == 20).then_some(())).await;
     // What Redis admits stays charged in both places.
     let all = counter("all", "10 per 1000d");
     drop(store.check(&plan(&[local("key", &own, 5), charge("key", &all, 1)]), Cacheable::NONE));
     wait_until(async || (remaining(store.shared(), "key", &all).await == 9).then_some(())).await;
-    assert_eq!(left(&store, "key", &own).await, 15);
+    assert_eq!(local_remaining(&store, "key", &own).await, 15);
     assert!(store.spawner().is_some());
 }
 
 #[tokio::test]
-async fn a_local_lease_that_nobody_takes_is_released() {
+async fn an_abandoned_local_lease_is_released() {
     let server = RedisServer::start();
     let store = mixed(&server).await;
     let lock = counter("lock", "{algorithm: concurrency, limit: 1, ttl: 1000s}");
     let all = counter("all", "10 per 1000d");
     let both = plan(&[local("key", &lock, 1), charge("key", &all, 1)]);
     drop(store.acquire(&both, None));
-    wait_until(async || (left(&store, "key", &lock).await == 1).then_some(())).await;
+    wait_until(async || (local_remaining(&store, "key", &lock).await == 1).then_some(())).await;
     let held = store.acquire(&both, None).await.unwrap().lease.unwrap();
-    assert_eq!(left(&store, "key", &lock).await, 0);
+    assert_eq!(local_remaining(&store, "key", &lock).await, 0);
     let _ = store.release(&both, &held.token).await.unwrap();
-    assert_eq!(left(&store, "key", &lock).await, 1);
+    assert_eq!(local_remaining(&store, "key", &lock).await, 1);
 }

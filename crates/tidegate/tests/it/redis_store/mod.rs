@@ -1,16 +1,16 @@
 //! The store on Redis, on real servers that the tests start and stop: what many processes share, what happens when Redis
 //! does not answer, and where a plan's keys are in several places.
 
-mod anywhere;
+mod without_runtime;
 mod cluster;
 mod coalescing;
 mod deny_cache;
 #[cfg(feature = "rules")]
 mod engine;
-mod exact;
+mod exact_limits;
 mod failures;
 mod heartbeats;
-mod lazy;
+mod lazy_connect;
 mod leases;
 mod limiters;
 mod locks;
@@ -20,4 +20,4 @@ mod runtime;
 mod server;
 mod setup;
 mod split;
-mod watching;
+mod watch;

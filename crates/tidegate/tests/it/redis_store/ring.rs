@@ -3,10 +3,10 @@
 use tidegate::store::Counter;
 
 use super::server::{RedisServer, wait_until};
-use super::setup::{Cacheable, SharedStore, charge, counter, decision, plan, remaining, store, stores};
+use super::setup::{Cacheable, StoreExt, charge, counter, decision, plan, remaining, store, stores};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn plans_across_a_ring_pass_exactly_as_often_as_the_narrow_limit_lets() {
+async fn plans_across_a_ring_are_limited_exactly() {
     let servers: Vec<RedisServer> = (0..3).map(|_| RedisServer::start()).collect();
     let addresses: Vec<String> = servers.iter().map(|server| server.address()).collect();
     let url = format!("redis+ring://{}", addresses.join(","));

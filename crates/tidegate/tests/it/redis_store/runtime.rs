@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use tidegate::StoreFailure;
+use tidegate::StoreError;
 use tidegate::redis::{ConnectError, ConnectErrorKind, RedisSettings, RedisStore, StoreRuntime};
 use tokio::runtime::{Builder, Runtime};
 
-use super::anywhere::{block_on, runtime};
+use super::without_runtime::{block_on, runtime};
 #[cfg(feature = "rules")]
-use super::engine::{Decided, Shared};
+use super::engine::{EngineDecision, RedisEngine};
 use super::server::{RedisServer, wait_until};
-use super::setup::{Cacheable, SharedStore, charge, counter, decision, plan, remaining, store, store_with};
+use super::setup::{Cacheable, StoreExt, charge, counter, decision, plan, remaining, store, store_with};
 
 /// Short enough to wait for, long enough to connect with.
 const SHORT: Duration = Duration::from_millis(200);
@@ -39,11 +39,11 @@ fn a_runtime_that_is_not_driven_delays_no_answer_beyond_its_deadline() {
     let plan = plan(&[charge("key", &counter, 1)]);
     let check = || store.check(&plan, Cacheable::ALL);
     // Without a runtime, on another one, and on a thread that keeps the store's own runtime from running.
-    assert_eq!(block_on(check()).unwrap_err(), StoreFailure::TimedOut);
-    assert_eq!(other.block_on(check()).unwrap_err(), StoreFailure::TimedOut);
-    assert_eq!(undriven.block_on(async { block_on(check()) }).unwrap_err(), StoreFailure::TimedOut);
-    assert_eq!(block_on(store.acquire(&plan, None)).unwrap_err(), StoreFailure::TimedOut);
-    assert_eq!(block_on(store.refund(&plan)).unwrap_err(), StoreFailure::TimedOut);
+    assert_eq!(block_on(check()).unwrap_err(), StoreError::TimedOut);
+    assert_eq!(other.block_on(check()).unwrap_err(), StoreError::TimedOut);
+    assert_eq!(undriven.block_on(async { block_on(check()) }).unwrap_err(), StoreError::TimedOut);
+    assert_eq!(block_on(store.acquire(&plan, None)).unwrap_err(), StoreError::TimedOut);
+    assert_eq!(block_on(store.refund(&plan)).unwrap_err(), StoreError::TimedOut);
     assert_eq!(store.stats().failures.timed_out, 5);
     // When it is driven again, Redis is asked again. What came too late is not charged.
     let nothing = super::setup::plan(&[charge("key", &counter, 0)]);
@@ -55,9 +55,9 @@ fn a_runtime_that_is_not_driven_delays_no_answer_beyond_its_deadline() {
 #[test]
 fn an_engine_decides_without_a_store_whose_runtime_is_not_driven() {
     let (server, undriven) = (RedisServer::start(), current_thread());
-    let engine = Shared::over(undriven.block_on(store_with(&server.url(), SHORT)));
+    let engine = RedisEngine::new(undriven.block_on(store_with(&server.url(), SHORT)));
     for passes in [true, true, true, true, true, false] {
-        assert_eq!(engine.decide_blocking(), Decided { passes, degraded: true });
+        assert_eq!(engine.decide_blocking(), EngineDecision { passes, degraded: true });
     }
 }
 
@@ -72,14 +72,14 @@ fn a_runtime_that_was_dropped_is_an_error_of_its_own() {
         drop(runtime);
         // On a runtime with threads, this one may have been answered before.
         if let Err(failure) = block_on(asked) {
-            assert_eq!(failure, StoreFailure::RuntimeGone);
+            assert_eq!(failure, StoreError::RuntimeGone);
         }
-        assert_eq!(block_on(check()).unwrap_err(), StoreFailure::RuntimeGone);
-        assert_eq!(block_on(store.settled(SHORT)), 0);
+        assert_eq!(block_on(check()).unwrap_err(), StoreError::RuntimeGone);
+        assert_eq!(block_on(store.wait_for_refunds(SHORT)), 0);
         let failures = store.stats().failures;
         assert!(failures.runtime_gone >= 1 && failures.total() == failures.runtime_gone, "{failures:?}");
         assert!(failures.by_reason().contains(&("runtime_gone", failures.runtime_gone)));
-        assert!(StoreFailure::RuntimeGone.to_string().contains("hint: "));
+        assert!(StoreError::RuntimeGone.to_string().contains("hint: "));
     }
 }
 
@@ -100,7 +100,7 @@ fn a_store_with_a_runtime_of_its_own_needs_no_other() {
     // What it started ends with it.
     drop((connected, lazy));
     asking.block_on(wait_until(async || {
-        let clients: String = server.ask("CLIENT LIST TYPE normal").await;
+        let clients: String = server.run_command("CLIENT LIST TYPE normal").await;
         (clients.lines().count() == 1).then_some(())
     }));
 }

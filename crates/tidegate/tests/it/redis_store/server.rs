@@ -8,7 +8,7 @@ use redis::aio::MultiplexedConnection;
 use tidegate_testing::redis_server as common;
 
 /// How long anything that has to happen may take on a machine that has other things to do.
-pub const PATIENCE: Duration = Duration::from_secs(90);
+pub const WAIT_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A server that runs.
 pub struct RedisServer {
@@ -28,13 +28,13 @@ impl RedisServer {
     pub async fn connection(&self) -> MultiplexedConnection {
         let client = redis::Client::open(self.url()).unwrap();
         let config = redis::AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(PATIENCE))
-            .set_response_timeout(Some(PATIENCE));
+            .set_connection_timeout(Some(WAIT_TIMEOUT))
+            .set_response_timeout(Some(WAIT_TIMEOUT));
         client.get_multiplexed_async_connection_with_config(&config).await.unwrap()
     }
 
     /// What the server says to a command; a word for each argument.
-    pub async fn ask<T: redis::FromRedisValue>(&self, command: &str) -> T {
+    pub async fn run_command<T: redis::FromRedisValue>(&self, command: &str) -> T {
         let mut words = command.split(' ');
         let mut asked = redis::cmd(words.next().unwrap());
         words.for_each(|word| {
@@ -69,5 +69,5 @@ pub async fn wait_until<T>(mut question: impl AsyncFnMut() -> Option<T>) -> T {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, asking).await.expect("it comes about in time")
+    tokio::time::timeout(WAIT_TIMEOUT, asking).await.expect("it comes about in time")
 }

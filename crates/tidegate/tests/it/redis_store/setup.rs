@@ -4,9 +4,9 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use tidegate::redis::{RedisSettings, RedisStore};
-use tidegate::store::{Ask, Charge, Counter, DenyCache, Op, Outcomes, Plan, Policy, Reply, Store};
+use tidegate::store::{Ask, Charge, Counter, DenyCache, Op, Outcomes, Plan, StorePolicy, Reply, Store};
 use tidegate::{
-    Clock as _, Decision, IntoLimit, Lease, LeaseToken, Limit, Nanos, Release, Renewal, StoreFailure,
+    Clock as _, Decision, IntoLimit, Lease, LeaseToken, Limit, Nanos, Release, Renewal, StoreError,
     SystemClock, Timestamp,
 };
 
@@ -66,7 +66,7 @@ pub async fn remaining(store: &RedisStore, key: &str, counter: &Counter) -> u64 
     decision(store.peek(&plan(&[charge(key, counter, 0)])).await).remaining
 }
 
-pub fn decision(settled: Result<Settled, StoreFailure>) -> Decision {
+pub fn decision(settled: Result<CheckReply, StoreError>) -> Decision {
     Decision::merge(&settled.unwrap().outcomes)
 }
 
@@ -85,37 +85,37 @@ impl Cacheable {
 
 /// What a store decided.
 #[derive(Clone, Debug)]
-pub struct Settled {
+pub struct CheckReply {
     pub outcomes: Outcomes,
     pub at: Timestamp,
     pub lease: Option<Lease>,
 }
 
-type Later<T> = Pin<Box<dyn Future<Output = Result<T, StoreFailure>> + Send>>;
+type Later<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
 /// A store, asked in short. The operation starts when it is asked for.
-pub trait SharedStore: Store {
+pub trait StoreExt: Store {
     fn start<T: 'static>(&self, op: Op, plan: &Plan<'_>, read: fn(Reply) -> T) -> Later<T> {
         let response = self.ask(&Ask { op, plan, now: SystemClock::new().now(), deadline: None });
         Box::pin(async move { response.reply().await.map(read) })
     }
 
-    fn check(&self, plan: &Plan<'_>, cacheable: Cacheable) -> Later<Settled> {
+    fn check(&self, plan: &Plan<'_>, cacheable: Cacheable) -> Later<CheckReply> {
         let mut cached = Plan::new();
         for (position, charge) in plan.charges().iter().enumerate() {
             let is_cached = cacheable.0 >> position & 1 == 1;
             let deny_cache = if is_cached { DenyCache::On } else { DenyCache::Off };
-            cached.add(Charge { policy: Policy { deny_cache, ..charge.policy }, ..*charge }).unwrap();
+            cached.add(Charge { policy: StorePolicy { deny_cache, ..charge.policy }, ..*charge }).unwrap();
         }
-        self.start(Op::Check, &cached, settled)
+        self.start(Op::Check, &cached, into_check_reply)
     }
 
-    fn peek(&self, plan: &Plan<'_>) -> Later<Settled> {
-        self.start(Op::Peek, plan, settled)
+    fn peek(&self, plan: &Plan<'_>) -> Later<CheckReply> {
+        self.start(Op::Peek, plan, into_check_reply)
     }
 
-    fn acquire(&self, plan: &Plan<'_>, ttl: Option<Nanos>) -> Later<Settled> {
-        self.start(Op::Acquire { ttl }, plan, settled)
+    fn acquire(&self, plan: &Plan<'_>, ttl: Option<Nanos>) -> Later<CheckReply> {
+        self.start(Op::Acquire { ttl }, plan, into_check_reply)
     }
 
     fn renew(&self, plan: &Plan<'_>, token: &LeaseToken, ttl: Option<Nanos>) -> Later<Renewal> {
@@ -135,8 +135,8 @@ pub trait SharedStore: Store {
     }
 }
 
-impl SharedStore for RedisStore {}
+impl StoreExt for RedisStore {}
 
-fn settled(reply: Reply) -> Settled {
-    Settled { outcomes: reply.outcomes, at: reply.at, lease: reply.lease.held() }
+fn into_check_reply(reply: Reply) -> CheckReply {
+    CheckReply { outcomes: reply.outcomes, at: reply.at, lease: reply.lease.into_lease() }
 }

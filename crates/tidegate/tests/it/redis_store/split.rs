@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tidegate::redis::RedisStore;
 use tidegate::store::Counter;
-use tidegate::{StoreFailure, Verdict};
+use tidegate::{StoreError, OutcomeKind};
 
 use super::cluster::RedisCluster;
 use super::server::wait_until;
 use super::setup::{
-    Cacheable, LONG, Settled, SharedStore, charge, check, counter, decision, plan, remaining, store,
+    Cacheable, LONG, CheckReply, StoreExt, charge, check, counter, decision, plan, remaining, store,
     store_with, stores,
 };
 
@@ -25,13 +25,13 @@ fn narrow() -> Counter {
     counter("narrow", "40 per 1000d")
 }
 
-async fn comes_to(store: &RedisStore, key: &str, counter: &Counter, left: u64) {
+async fn wait_until_remaining(store: &RedisStore, key: &str, counter: &Counter, left: u64) {
     let seen = async || (remaining(store, key, counter).await == left).then_some(());
     wait_until(seen).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_at_once_exactly_as_many_pass_as_the_narrow_limit_lets() {
+async fn concurrent_split_plans_are_limited_exactly() {
     let cluster = RedisCluster::start().await;
     let stores = stores(&cluster.url(), 4).await;
     let (wide, narrow): (&'static _, &'static _) =
@@ -56,28 +56,28 @@ async fn of_many_at_once_exactly_as_many_pass_as_the_narrow_limit_lets() {
     }
     assert_eq!(admitted, 40);
     // What was charged to the wide limit for nothing has come back, and nothing more.
-    comes_to(&stores[0], A, wide, 960).await;
+    wait_until_remaining(&stores[0], A, wide, 960).await;
     let lost: u64 = stores.iter().map(|store| store.stats().split_refunds_lost).sum();
     assert_eq!(lost, 0);
 }
 
 #[tokio::test]
-async fn outcomes_are_in_the_order_of_the_plan_and_those_of_the_fate_of_all() {
+async fn outcomes_are_in_plan_order_and_match_the_decision() {
     let cluster = RedisCluster::start().await;
     let store = store(&cluster.url()).await;
     let (wide, narrow) = (wide(), narrow());
     let three = |cost| plan(&[charge(A, &wide, 1), charge(B, &narrow, cost), charge("c", &wide, 2)]);
-    let left = |settled: &Settled| -> Vec<u64> {
+    let left = |settled: &CheckReply| -> Vec<u64> {
         settled.outcomes.iter().map(|outcome| outcome.remaining).collect()
     };
     assert_eq!(left(&store.peek(&three(30)).await.unwrap()), [999, 10, 998]);
     assert_eq!(left(&store.check(&three(30), Cacheable::NONE).await.unwrap()), [999, 10, 998]);
     let denied = store.check(&three(11), Cacheable::NONE).await.unwrap();
     assert_eq!(left(&denied), [999, 10, 998]);
-    let verdicts: Vec<Verdict> = denied.outcomes.iter().map(|outcome| outcome.verdict).collect();
-    assert_eq!(verdicts, [Verdict::Allowed, Verdict::Denied, Verdict::Allowed]);
+    let verdicts: Vec<OutcomeKind> = denied.outcomes.iter().map(|outcome| outcome.kind).collect();
+    assert_eq!(verdicts, [OutcomeKind::Allowed, OutcomeKind::Denied, OutcomeKind::Allowed]);
     assert_eq!(left(&store.peek(&three(11)).await.unwrap()), [999, 10, 998]);
-    comes_to(&store, A, &wide, 999).await;
+    wait_until_remaining(&store, A, &wide, 999).await;
     store.refund(&three(30)).await.unwrap();
     for (key, counter, all) in [(A, &wide, 1000), (B, &narrow, 40), ("c", &wide, 1000)] {
         assert_eq!(remaining(&store, key, counter).await, all);
@@ -90,7 +90,7 @@ async fn outcomes_are_in_the_order_of_the_plan_and_those_of_the_fate_of_all() {
 }
 
 #[tokio::test]
-async fn attempts_that_count_stay_counted_where_another_part_denies() {
+async fn counted_attempts_stay_counted_when_another_part_denies() {
     let cluster = RedisCluster::start().await;
     let store = store(&cluster.url()).await;
     let counting = counter("counting", "{algorithm: sliding_log, limit: 10, per: 1000d, count_denied: true}");
@@ -104,7 +104,7 @@ async fn attempts_that_count_stay_counted_where_another_part_denies() {
 }
 
 #[tokio::test]
-async fn a_denied_plan_in_several_places_is_denied_from_memory() {
+async fn a_denied_split_plan_is_denied_from_the_cache() {
     let cluster = RedisCluster::start().await;
     let store = store(&cluster.url()).await;
     let (wide, narrow) = (wide(), narrow());
@@ -114,11 +114,11 @@ async fn a_denied_plan_in_several_places_is_denied_from_memory() {
         assert_eq!((denied.outcomes[0].remaining, denied.outcomes[1].remaining), (1000, 40));
     }
     assert_eq!(store.stats().deny_cache_hits, 2);
-    comes_to(&store, A, &wide, 1000).await;
+    wait_until_remaining(&store, A, &wide, 1000).await;
 }
 
 /// A store that does not wait long, after each of these was used once.
-async fn used_once(cluster: &RedisCluster, all: &[(&str, &Counter)]) -> RedisStore {
+async fn store_after_use(cluster: &RedisCluster, all: &[(&str, &Counter)]) -> RedisStore {
     let store = store_with(&cluster.url(), Duration::from_millis(700)).await;
     for (key, counter) in all {
         wait_until(async || store.check(&plan(&[charge(key, counter, 1)]), Cacheable::NONE).await.ok()).await;
@@ -128,21 +128,21 @@ async fn used_once(cluster: &RedisCluster, all: &[(&str, &Counter)]) -> RedisSto
 
 /// One of two servers stands still after the other one has charged its part.
 #[tokio::test]
-async fn a_part_that_is_not_answered_lets_the_others_be_given_back() {
+async fn the_other_parts_are_refunded_when_one_gets_no_reply() {
     let (cluster, wide, narrow) = (RedisCluster::start().await, wide(), narrow());
-    let store = used_once(&cluster, &[(A, &wide), (B, &narrow)]).await;
-    let holder = cluster.holder_of("{b}").await;
-    holder.stop();
+    let store = store_after_use(&cluster, &[(A, &wide), (B, &narrow)]).await;
+    let holder = cluster.server_of("{b}").await;
+    holder.pause();
     let both = plan(&[charge(A, &wide, 10), charge(B, &narrow, 10)]);
     let failure = store.check(&both, Cacheable::NONE).await.unwrap_err();
-    assert!(matches!(failure, StoreFailure::TimedOut | StoreFailure::Away), "{failure}");
+    assert!(matches!(failure, StoreError::TimedOut | StoreError::BreakerOpen), "{failure}");
     let left = wait_until(async || {
         let settled = store.peek(&plan(&[charge(A, &wide, 0)])).await.ok()?;
         (settled.outcomes[0].remaining == 999).then_some(999)
     })
     .await;
     assert_eq!(left, 999);
-    holder.go_on();
+    holder.resume();
     // The part that was not answered may have been charged: fewer may pass than the limit says, never more.
     let left = wait_until(async || {
         let settled = store.peek(&plan(&[charge(B, &narrow, 0)])).await.ok()?;
@@ -154,24 +154,24 @@ async fn a_part_that_is_not_answered_lets_the_others_be_given_back() {
 
 /// One part is denied, and another is not answered: nothing was charged that could be given back.
 #[tokio::test]
-async fn a_part_that_was_denied_is_not_given_back() {
+async fn a_denied_part_is_not_refunded() {
     let (cluster, wide, narrow) = (RedisCluster::start().await, wide(), narrow());
-    let store = used_once(&cluster, &[(A, &wide), (B, &narrow)]).await;
-    let holder = cluster.holder_of("{b}").await;
-    holder.stop();
+    let store = store_after_use(&cluster, &[(A, &wide), (B, &narrow)]).await;
+    let holder = cluster.server_of("{b}").await;
+    holder.pause();
     let all = plan(&[charge(A, &wide, 10), charge(A, &narrow, 41), charge(B, &narrow, 1)]);
     for _ in 0..3 {
         store.check(&all, Cacheable::NONE).await.unwrap_err();
     }
-    store.settled(Duration::from_secs(60)).await;
+    store.wait_for_refunds(Duration::from_secs(60)).await;
     assert_eq!(store.stats().split_refunds, 0);
-    comes_to(&store, A, &wide, 999).await;
-    holder.go_on();
+    wait_until_remaining(&store, A, &wide, 999).await;
+    holder.resume();
 }
 
 /// A process ends after one part was charged and before it is given back: the window that is documented.
 #[test]
-fn a_process_that_ends_in_between_leaves_its_part_charged_and_admits_nothing() {
+fn a_process_that_ends_before_the_refund_leaves_its_part_charged() {
     let runtime =
         || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (outside, inside) = (runtime(), runtime());
@@ -182,15 +182,15 @@ fn a_process_that_ends_in_between_leaves_its_part_charged_and_admits_nothing() {
         let _ = check(&other, B, &narrow, 1).await;
         (cluster, other)
     });
-    let holder = outside.block_on(cluster.holder_of("{b}"));
+    let holder = outside.block_on(cluster.server_of("{b}"));
     let doomed = inside.block_on(store_with(&cluster.url(), Duration::from_secs(60)));
-    holder.stop();
+    holder.pause();
     drop(doomed.check(&plan(&[charge(A, &wide, 7), charge(B, &narrow, 1)]), Cacheable::NONE));
-    outside.block_on(comes_to(&other, A, &wide, 993));
+    outside.block_on(wait_until_remaining(&other, A, &wide, 993));
     // The process ends: nothing of it runs any more.
     inside.shutdown_timeout(Duration::from_secs(30));
     drop(doomed);
-    holder.go_on();
+    holder.resume();
     outside.block_on(async {
         let both = || plan(&[charge(A, &wide, 1), charge(B, &narrow, 1)]);
         let first = wait_until(async || other.check(&both(), Cacheable::NONE).await.ok()).await;
@@ -198,7 +198,7 @@ fn a_process_that_ends_in_between_leaves_its_part_charged_and_admits_nothing() {
         let mut admitted = 1;
         loop {
             match other.check(&both(), Cacheable::NONE).await {
-                Ok(settled) if settled.outcomes[1].verdict == Verdict::Allowed => admitted += 1,
+                Ok(settled) if settled.outcomes[1].kind == OutcomeKind::Allowed => admitted += 1,
                 Ok(_) => break,
                 Err(failure) => panic!("{failure}"),
             }
@@ -210,17 +210,17 @@ fn a_process_that_ends_in_between_leaves_its_part_charged_and_admits_nothing() {
 
 /// Whoever ends the runtime waits for what is on its way back, and not for ever.
 #[tokio::test]
-async fn what_is_on_its_way_back_can_be_waited_for() {
+async fn pending_refunds_can_be_waited_for() {
     let (cluster, wide, narrow) = (RedisCluster::start().await, wide(), narrow());
-    let store = used_once(&cluster, &[(A, &wide), (B, &narrow)]).await;
-    assert_eq!(store.settled(LONG).await, 0);
-    let holder = cluster.holder_of("{b}").await;
-    holder.stop();
+    let store = store_after_use(&cluster, &[(A, &wide), (B, &narrow)]).await;
+    assert_eq!(store.wait_for_refunds(LONG).await, 0);
+    let holder = cluster.server_of("{b}").await;
+    holder.pause();
     drop(store.check(&plan(&[charge(A, &wide, 10), charge(B, &narrow, 10)]), Cacheable::NONE));
     // One part is not answered, so nothing is over yet.
-    assert_eq!(store.settled(Duration::ZERO).await, 1);
-    assert_eq!(store.settled(LONG).await, 0);
+    assert_eq!(store.wait_for_refunds(Duration::ZERO).await, 1);
+    assert_eq!(store.wait_for_refunds(LONG).await, 0);
     let left = wait_until(async || store.peek(&plan(&[charge(A, &wide, 0)])).await.ok()).await;
     assert_eq!(left.outcomes[0].remaining, 999);
-    holder.go_on();
+    holder.resume();
 }

@@ -2,9 +2,9 @@
 //! none.
 #![cfg(all(feature = "calendar", feature = "rules"))]
 
-mod met;
-mod refused;
-mod unmet;
+mod passing;
+mod invalid;
+mod failing;
 
 use tidegate::rules::{self, RuleTests, TestResults};
 
@@ -21,7 +21,7 @@ fn run(rules_lines: &[&str], steps: &[&str]) -> TestResults {
 }
 
 #[track_caller]
-fn assert_met(rules: &[&str], steps: &[&str]) {
+fn assert_passes(rules: &[&str], steps: &[&str]) {
     let results = run(rules, steps);
     assert_eq!((results.passed(), results.failed()), (1, 0), "{}", results.report());
     assert_eq!(results.report().errors(), 0);
@@ -29,7 +29,7 @@ fn assert_met(rules: &[&str], steps: &[&str]) {
 
 /// What is said of the first step that does not come as expected.
 #[track_caller]
-fn unmet(rules: &[&str], steps: &[&str]) -> Vec<String> {
+fn failures(rules: &[&str], steps: &[&str]) -> Vec<String> {
     let results = run(rules, steps);
     assert_eq!((results.passed(), results.failed()), (0, 1));
     results.report().diagnostics().iter().map(|found| found.message.clone()).collect()

@@ -5,7 +5,7 @@ use std::path::Path;
 use tidegate::rules::envoy::convert;
 use tidegate::rules::parse;
 
-use super::{domain, found, limits, name};
+use super::{domain, matching_rule, limits, matching_rule_name};
 
 fn example(file: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/rules").join(file);
@@ -13,7 +13,7 @@ fn example(file: &str) -> String {
 }
 
 #[test]
-fn examples_have_no_warnings_and_neither_has_what_they_become() {
+fn examples_and_their_conversions_have_no_warnings() {
     for file in ["envoy.yaml", "envoy-extended.yaml"] {
         let converted = convert(file, &example(file)).unwrap_or_else(|report| panic!("{report}"));
         assert_eq!(converted.report.warnings(), 0, "{}", converted.report);
@@ -25,7 +25,7 @@ fn examples_have_no_warnings_and_neither_has_what_they_become() {
 }
 
 #[test]
-fn the_first_example_says_what_its_comments_say() {
+fn the_first_example_matches_its_comments() {
     let domain = domain(&example("envoy.yaml"));
     let cases: [(&[(&str, &str)], &str); 10] = [
         (&[("remote_address", "203.0.113.7")], "remote_address"),
@@ -40,9 +40,9 @@ fn the_first_example_says_what_its_comments_say() {
         (&[("customer_plan", "enterprise")], "customer_plan_enterprise"),
     ];
     for (descriptor, rule) in cases {
-        assert_eq!(name(&domain, descriptor), rule, "{descriptor:?}");
+        assert_eq!(matching_rule_name(&domain, descriptor), rule, "{descriptor:?}");
     }
-    let enterprise = found(&domain, &[("customer_plan", "enterprise")]).unwrap();
+    let enterprise = matching_rule(&domain, &[("customer_plan", "enterprise")]).unwrap();
     assert_eq!(enterprise.replaces, [Box::<str>::from("customer")]);
     assert!(limits(enterprise).is_empty());
 }

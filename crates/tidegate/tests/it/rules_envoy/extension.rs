@@ -1,12 +1,12 @@
 //! What `tidegate` adds to a descriptor.
 
 use tidegate_core::Nanos;
-use tidegate_core::rules::{Action, Attribute, CostFrom, DenyCache, KeyPart, LimitId, OnStoreFailure};
+use tidegate_core::rules::{Action, Attribute, CostSource, DenyCache, KeyPart, LimitId, OnStoreFailure};
 
-use super::{domain, found, key_places, limit_texts, limits, rule};
+use super::{domain, matching_rule, key_indexes, limit_texts, limits, rule};
 
 /// The limits of the one descriptor that has these fields.
-fn texts(fields: &str) -> Vec<String> {
+fn limit_texts_with(fields: &str) -> Vec<String> {
     let domain = domain(&format!("domain: d\ndescriptors: [ {{ key: k, {fields} }} ]"));
     limit_texts(rule(&domain, "k"))
 }
@@ -53,7 +53,7 @@ fn options_change_the_limit() {
         let fields = format!(
             "rate_limit: {{ requests_per_unit: 9, {of_rate_limit} }}, tidegate: {{ {of_extension} }}"
         );
-        assert_eq!(texts(&fields), [expected], "{fields}");
+        assert_eq!(limit_texts_with(&fields), [expected], "{fields}");
     }
 }
 
@@ -73,7 +73,7 @@ descriptors:
             - { limit: 1000, per: day, algorithm: sliding_window, name: daily, key: [ entry.1 ] }
 ",
     );
-    let user = found(&domain, &[("tenant", "t"), ("user", "u")]).unwrap();
+    let user = matching_rule(&domain, &[("tenant", "t"), ("user", "u")]).unwrap();
     assert_eq!(
         limit_texts(user),
         [
@@ -82,26 +82,26 @@ descriptors:
             "{algorithm: sliding_window, limit: 1000, per: 1d, name: daily}",
         ]
     );
-    let keys: Vec<_> = limits(user).iter().map(key_places).collect();
+    let keys: Vec<_> = limits(user).iter().map(key_indexes).collect();
     assert_eq!(keys, [vec![0, 1], vec![0, 1], vec![0]]);
-    assert_eq!(limits(user)[0].was, Some(LimitId::Place(0)));
+    assert_eq!(limits(user)[0].was, Some(LimitId::Position(0)));
     assert_eq!(limits(user)[1].was, None);
 }
 
 #[test]
 fn limits_need_no_rate_limit() {
     assert_eq!(
-        texts("tidegate: { limits: [ 5 per second, 90 per minute burst 10 ] }"),
+        limit_texts_with("tidegate: { limits: [ 5 per second, 90 per minute burst 10 ] }"),
         ["{algorithm: gcra, limit: 5, per: 1s}", "{algorithm: gcra, limit: 90, per: 1m, burst: 10}"]
     );
     assert_eq!(
-        texts("rate_limit: ~, tidegate: { limits: 5 per second }"),
+        limit_texts_with("rate_limit: ~, tidegate: { limits: 5 per second }"),
         ["{algorithm: gcra, limit: 5, per: 1s}"]
     );
 }
 
 #[test]
-fn terms_are_those_of_all_limits() {
+fn settings_apply_to_all_limits() {
     let domain = domain(
         "
 domain: d
@@ -121,19 +121,19 @@ descriptors:
     tidegate: { key: [] }
 ",
     );
-    let tokens = CostFrom::Attribute { attribute: Attribute::named("tokens"), default: 7 };
+    let tokens = CostSource::Attribute { attribute: Attribute::from_name("tokens"), default: 7 };
     let delay = Action::Delay { max_wait: Nanos::new(2_000_000_000) };
     let [first, second, third] = limits(rule(&domain, "k")) else { panic!() };
     assert_eq!((&first.cost, &first.action), (&tokens, &delay));
     assert_eq!((&second.cost, &second.action), (&tokens, &delay));
-    assert_eq!((&third.cost, &third.action), (&CostFrom::Fixed(2), &Action::Shadow));
+    assert_eq!((&third.cost, &third.action), (&CostSource::Fixed(2), &Action::Shadow));
     let actions: Vec<_> = limits(rule(&domain, "shadow")).iter().map(|limit| limit.action.clone()).collect();
     assert_eq!(actions, [Action::Shadow, Action::Shadow, Action::Reject]);
     assert_eq!(limits(rule(&domain, "keyed"))[0].key.parts(), &[] as &[KeyPart]);
 }
 
 #[test]
-fn a_descriptor_says_what_becomes_of_it_without_the_shared_store() {
+fn a_descriptor_sets_on_store_failure() {
     let domain = domain(
         "
 domain: d

@@ -11,17 +11,17 @@
 //! | `decisions` | the same, decided: as the plainest model says, and as the native file does |
 #![cfg(all(feature = "calendar", feature = "rules"))]
 
-mod converted;
+mod convert;
 mod decisions;
 mod examples;
 mod extension;
-mod meaning;
-mod random;
+mod semantics;
+mod generators;
 mod refused;
 mod same_answers;
 
-use tidegate::rules::{Loaded, Report, parse};
-use tidegate_core::rules::{Descriptor, Domain, Entry, KeyPart, Levels, Limits, Rule, RuleLimit};
+use tidegate::rules::{LoadedRules, Report, parse};
+use tidegate_core::rules::{Descriptor, Domain, Entry, KeyPart, DescriptorTree, RuleLimits, Rule, RuleLimit};
 
 /// The domain of a file that has no errors.
 fn domain(text: &str) -> Domain {
@@ -30,7 +30,7 @@ fn domain(text: &str) -> Domain {
     domain
 }
 
-fn load(text: &str) -> Result<Loaded, Report> {
+fn load(text: &str) -> Result<LoadedRules, Report> {
     parse("envoy.yaml", text)
 }
 
@@ -39,15 +39,15 @@ fn entries<'a>(descriptor: &[(&'a str, &'a str)]) -> Vec<Entry<'a>> {
 }
 
 /// The rule that a descriptor finds level by level.
-fn found<'d>(domain: &'d Domain, descriptor: &[(&str, &str)]) -> Option<&'d Rule> {
+fn matching_rule<'d>(domain: &'d Domain, descriptor: &[(&str, &str)]) -> Option<&'d Rule> {
     let entries = entries(descriptor);
-    let at = Levels::new(&domain.rules).find(&Descriptor::new(&entries, 1))?;
+    let at = DescriptorTree::new(&domain.rules).find(&Descriptor::new(&entries, 1))?;
     Some(&domain.rules[at as usize])
 }
 
 /// The name of that rule, or nothing.
-fn name<'d>(domain: &'d Domain, descriptor: &[(&str, &str)]) -> &'d str {
-    found(domain, descriptor).map_or("", |rule| &rule.name)
+fn matching_rule_name<'d>(domain: &'d Domain, descriptor: &[(&str, &str)]) -> &'d str {
+    matching_rule(domain, descriptor).map_or("", |rule| &rule.name)
 }
 
 fn rule<'d>(domain: &'d Domain, name: &str) -> &'d Rule {
@@ -56,8 +56,8 @@ fn rule<'d>(domain: &'d Domain, name: &str) -> &'d Rule {
 
 fn limits(rule: &Rule) -> &[RuleLimit] {
     match &rule.limits {
-        Limits::Same(limits) => limits,
-        Limits::Tiers(_) => panic!("descriptors have no plans"),
+        RuleLimits::Same(limits) => limits,
+        RuleLimits::Tiers(_) => panic!("descriptors have no plans"),
     }
 }
 
@@ -67,7 +67,7 @@ fn limit_texts(rule: &Rule) -> Vec<String> {
 }
 
 /// The places of the entries that a limit's key is made of.
-fn key_places(limit: &RuleLimit) -> Vec<usize> {
+fn key_indexes(limit: &RuleLimit) -> Vec<usize> {
     let place = |part: &KeyPart| match part {
         KeyPart::Entry(place) => *place,
         other => panic!("{other} is not an entry"),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::load;
 
 #[test]
-fn every_answer_is_as_it_is_written_down() {
+fn every_report_matches_the_expected_text() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/rules_envoy/refused");
     let write = std::env::var_os("TIDEGATE_WRITE").is_some();
     let mut files: Vec<PathBuf> =

@@ -7,14 +7,14 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use tidegate::rules::envoy::convert;
-use tidegate_core::rules::{Apply, Descriptor, Domain, Entry, KeyPart, Levels, Pattern, Rule};
+use tidegate_core::rules::{Apply, Descriptor, Domain, Entry, KeyPart, DescriptorTree, Pattern, Rule};
 
-use super::random::{Request, file, request, text_of};
+use super::generators::{Request, file, request, file_text};
 use super::{domain, limits};
 
 /// What is charged for a descriptor, and what is not for it. Nothing: no limit applies.
 #[derive(Debug, PartialEq)]
-struct Answer {
+struct RuleAnswer {
     charges: Vec<Charge>,
     replaces: BTreeSet<String>,
 }
@@ -27,13 +27,13 @@ struct Charge {
     key: BTreeSet<(usize, String)>,
 }
 
-fn answer(rule: &Rule, descriptor: &[Entry<'_>]) -> Option<Answer> {
-    let patterns = &rule.entries.as_ref().unwrap().each;
+fn answer(rule: &Rule, descriptor: &[Entry<'_>]) -> Option<RuleAnswer> {
+    let patterns = &rule.entries.as_ref().unwrap().patterns;
     let charges = limits(rule).iter().map(|limit| {
         let place = |part: &KeyPart| match part {
             KeyPart::Entry(place) => *place,
             KeyPart::Attribute(attribute) => {
-                descriptor.iter().position(|entry| attribute.is_named(entry.key)).unwrap()
+                descriptor.iter().position(|entry| attribute.matches_key(entry.key)).unwrap()
             }
             other => panic!("{other}"),
         };
@@ -46,17 +46,17 @@ fn answer(rule: &Rule, descriptor: &[Entry<'_>]) -> Option<Answer> {
         }
     });
     let replaces = rule.replaces.iter().map(|name| name.to_string()).collect();
-    let answer = Answer { charges: charges.collect(), replaces };
+    let answer = RuleAnswer { charges: charges.collect(), replaces };
     (!answer.charges.is_empty() || !answer.replaces.is_empty()).then_some(answer)
 }
 
 /// By levels, as envoyproxy/ratelimit does.
-fn by_levels<'d>(domain: &'d Domain, descriptor: &Descriptor<'_>) -> Option<&'d Rule> {
-    Some(&domain.rules[Levels::new(&domain.rules).find(descriptor)? as usize])
+fn find_by_levels<'d>(domain: &'d Domain, descriptor: &Descriptor<'_>) -> Option<&'d Rule> {
+    Some(&domain.rules[DescriptorTree::new(&domain.rules).find(descriptor)? as usize])
 }
 
 /// The first that matches.
-fn by_list<'d>(domain: &'d Domain, descriptor: &Descriptor<'_>) -> Option<&'d Rule> {
+fn find_in_list<'d>(domain: &'d Domain, descriptor: &Descriptor<'_>) -> Option<&'d Rule> {
     assert_eq!(domain.apply, Apply::First);
     domain.rules.iter().find(|rule| rule.mismatch(descriptor).is_none())
 }
@@ -66,42 +66,42 @@ fn entries(request: &Request) -> Vec<Entry<'_>> {
 }
 
 proptest! {
-    #![proptest_config(tidegate_testing::cases(64))]
+    #![proptest_config(tidegate_testing::proptest_config(64))]
     #[test]
-    fn the_native_file_answers_as_the_first_one(file in file(), requests in vec(request(), 1..30)) {
-        let text = text_of(&file, |number| number);
+    fn the_converted_file_gives_the_same_answers(file in file(), requests in vec(request(), 1..30)) {
+        let text = file_text(&file, |number| number);
         let envoy = domain(&text);
         let native = convert("envoy.yaml", &text).unwrap_or_else(|report| panic!("{text}\n{report}"));
         let native_domain = domain(&native.text);
         for request in requests {
             let entries = entries(&request);
             let descriptor = Descriptor::new(&entries, 1);
-            let expected = by_levels(&envoy, &descriptor).and_then(|rule| answer(rule, &entries));
-            let answered = by_list(&native_domain, &descriptor).and_then(|rule| answer(rule, &entries));
+            let expected = find_by_levels(&envoy, &descriptor).and_then(|rule| answer(rule, &entries));
+            let answered = find_in_list(&native_domain, &descriptor).and_then(|rule| answer(rule, &entries));
             prop_assert_eq!(answered, expected, "{:?}\n{}\n{}", request, text, native.text);
         }
     }
 }
 
 #[test]
-fn a_fair_share_of_the_requests_finds_something() {
+fn many_random_requests_match_a_rule() {
     let mut runner = TestRunner::deterministic();
     let strategy = (file(), request());
     let (mut found, mut deep, mut shared, mut ended, mut replacing) = (0, 0, 0, 0, 0);
     for _ in 0..1000 {
         let (file, request) = strategy.new_tree(&mut runner).unwrap().current();
-        let text = text_of(&file, |number| number);
+        let text = file_text(&file, |number| number);
         let envoy = domain(&text);
         let entries = entries(&request);
         let descriptor = Descriptor::new(&entries, 1);
-        if let Some(rule) = by_levels(&envoy, &descriptor).filter(|rule| answer(rule, &entries).is_some()) {
+        if let Some(rule) = find_by_levels(&envoy, &descriptor).filter(|rule| answer(rule, &entries).is_some()) {
             found += 1;
             deep += usize::from(entries.len() > 1);
             shared += usize::from(limits(rule).iter().any(|limit| limit.key.parts().len() < entries.len()));
             replacing += usize::from(!rule.replaces.is_empty());
         }
         let native = domain(&convert("envoy.yaml", &text).unwrap().text);
-        ended += usize::from(by_list(&native, &descriptor).is_some_and(|rule| rule.name.ends_with("/...")));
+        ended += usize::from(find_in_list(&native, &descriptor).is_some_and(|rule| rule.name.ends_with("/...")));
     }
     let counts = format!("{found} found, {deep} deep, {shared} shared, {ended} ended, {replacing} replacing");
     assert!(found > 200 && deep > 50 && shared > 30 && ended > 30 && replacing > 30, "{counts}");

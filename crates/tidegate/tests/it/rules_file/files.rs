@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use tidegate::rules::{self, FILE_BYTES_MAX, FILES_MAX, Report};
 
 /// A directory of its own, gone when the test is over.
-struct Scratch(PathBuf);
+struct TestDirectory(PathBuf);
 
-impl Scratch {
+impl TestDirectory {
     fn new(name: &str) -> Self {
         let path =
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("rules-{name}-{}", std::process::id()));
@@ -25,19 +25,19 @@ impl Scratch {
     }
 
     /// What is said, with the directory left out.
-    fn said(&self, report: &Report) -> String {
+    fn report_text(&self, report: &Report) -> String {
         report
             .to_string()
             .replace(&format!("{}/", self.0.display()), "")
             .replace(&*self.0.to_string_lossy(), ".")
     }
 
-    fn refused(&self, paths: &[PathBuf]) -> String {
-        self.said(&rules::load(paths).expect_err("an error"))
+    fn load_errors(&self, paths: &[PathBuf]) -> String {
+        self.report_text(&rules::load(paths).expect_err("an error"))
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -56,8 +56,8 @@ fn names(paths: &[PathBuf]) -> Vec<String> {
 }
 
 #[test]
-fn a_directory_is_its_files_by_name() {
-    let scratch = Scratch::new("directory");
+fn files_of_a_directory_are_loaded_by_name() {
+    let scratch = TestDirectory::new("directory");
     scratch.write("b.yml", rule("one", "second"));
     scratch.write("a.yaml", rule("one", "first"));
     scratch.write("c.yaml", rule("two", "third"));
@@ -73,7 +73,7 @@ fn a_directory_is_its_files_by_name() {
 #[test]
 fn the_links_of_a_config_map_are_files() {
     use std::os::unix::fs::symlink;
-    let scratch = Scratch::new("config-map");
+    let scratch = TestDirectory::new("config-map");
     scratch.write("..2026_11_16/rules.yaml", rule("api", "linked"));
     symlink("..2026_11_16", scratch.0.join("..data")).expect("a link");
     symlink("..data/rules.yaml", scratch.0.join("rules.yaml")).expect("a link");
@@ -81,14 +81,14 @@ fn the_links_of_a_config_map_are_files() {
     symlink("..data/gone.yaml", scratch.0.join("gone.yaml")).expect("a link");
     assert!(
         scratch
-            .refused(std::slice::from_ref(&scratch.0))
+            .load_errors(std::slice::from_ref(&scratch.0))
             .contains("error[unreadable]: it cannot be looked at: ")
     );
 }
 
 #[test]
-fn paths_that_are_no_files_are_refused_together() {
-    let scratch = Scratch::new("no-files");
+fn all_bad_paths_are_reported_together() {
+    let scratch = TestDirectory::new("no-files");
     fs::create_dir_all(scratch.0.join("empty")).expect("a directory");
     let paths = [scratch.0.join("gone.yaml"), scratch.0.join("empty"), PathBuf::from("/dev/null")];
     let expected = "\
@@ -106,14 +106,14 @@ error[not-a-file]: it is neither a file nor a directory
 
 3 errors, 0 warnings
 ";
-    assert_eq!(scratch.refused(&paths), expected);
+    assert_eq!(scratch.load_errors(&paths), expected);
     let nothing = rules::load(&[]).expect_err("nothing to read");
     assert!(nothing.to_string().starts_with("error[no-files]: there are no files to read"), "{nothing}");
 }
 
 #[test]
-fn what_is_no_text_is_refused_with_its_place() {
-    let scratch = Scratch::new("bytes");
+fn invalid_utf_8_is_refused_with_its_offset() {
+    let scratch = TestDirectory::new("bytes");
     let path = scratch.write("latin.yaml", b"domain: caf\xe9\n");
     let expected = "\
 error[not-utf-8]: the file is not UTF-8: byte 11 (0xe9) is not
@@ -122,9 +122,9 @@ error[not-utf-8]: the file is not UTF-8: byte 11 (0xe9) is not
 
 1 error, 0 warnings
 ";
-    assert_eq!(scratch.refused(&[path]), expected);
+    assert_eq!(scratch.load_errors(&[path]), expected);
     let path = scratch.write("large.yaml", vec![b' '; FILE_BYTES_MAX + 1]);
-    let said = scratch.refused(&[path]);
+    let said = scratch.load_errors(&[path]);
     assert!(
         said.starts_with("error[file-too-large]: the file has more than 16777216 bytes\n--> large.yaml\n"),
         "{said}"
@@ -133,18 +133,18 @@ error[not-utf-8]: the file is not UTF-8: byte 11 (0xe9) is not
 
 #[test]
 fn files_are_bounded_in_number() {
-    let scratch = Scratch::new("many");
+    let scratch = TestDirectory::new("many");
     for number in 0..FILES_MAX {
         scratch.write(&format!("{number:05}.yaml"), rule(&format!("domain{number}"), "all"));
     }
     assert_eq!(names(std::slice::from_ref(&scratch.0)).len(), FILES_MAX);
     scratch.write("one-more.yaml", rule("more", "all"));
-    let said = scratch.refused(std::slice::from_ref(&scratch.0));
+    let said = scratch.load_errors(std::slice::from_ref(&scratch.0));
     assert!(said.starts_with("error[too-many-files]: there are more than 4096 files"), "{said}");
 }
 
 #[test]
-fn a_mark_at_the_beginning_is_not_part_of_the_text() {
+fn a_byte_order_mark_and_crlf_are_accepted() {
     let loaded =
         rules::parse("bom.yaml", &format!("\u{feff}{}", rule("api", "all"))).expect("a byte order mark");
     assert_eq!(&*loaded.domains[0].name, "api");

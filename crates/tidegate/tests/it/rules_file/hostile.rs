@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use tidegate::rules::{self, DIAGNOSTICS_MAX, Report};
 
-fn refused(text: &str) -> Report {
+fn parse_errors(text: &str) -> Report {
     rules::parse("hostile.yaml", text).expect_err("an error")
 }
 
 /// No report is longer than what it keeps, whatever the file was.
-fn bounded(report: &Report) -> String {
+fn assert_bounded(report: &Report) -> String {
     let shown = report.to_string();
     assert!(shown.len() < 200_000, "{} bytes", shown.len());
     assert!(report.to_json().len() < 200_000);
@@ -24,7 +24,7 @@ fn aliases_that_multiply_are_counted() {
         let below = format!("*a{}, ", level - 1).repeat(10);
         let _ = writeln!(text, "a{level}: &a{level} [{below}]");
     }
-    let said = bounded(&refused(&text));
+    let said = assert_bounded(&parse_errors(&text));
     assert!(said.starts_with("error[too-many-values]: the file has more than 2000000 values"), "{said}");
     assert!(said.contains("what aliases (`*name`) stand for counts each time"), "{said}");
 }
@@ -38,18 +38,18 @@ fn a_megabyte_of_aliases_is_read() {
         number += 1;
         let _ = writeln!(text, "    k{number}: *x");
     }
-    let report = refused(&text);
-    let said = bounded(&report);
+    let report = parse_errors(&text);
+    let said = assert_bounded(&report);
     assert!(said.contains("names of metadata are too many"), "{said}");
 }
 
 #[test]
-fn an_alias_goes_only_as_deep_as_anything() {
+fn nesting_through_aliases_is_bounded() {
     let mut text = "a0: &a0 [x]\n".to_owned();
     for level in 1..200 {
         let _ = writeln!(text, "a{level}: &a{level} [*a{}]", level - 1);
     }
-    let said = bounded(&refused(&text));
+    let said = assert_bounded(&parse_errors(&text));
     assert!(said.starts_with("error[too-deep]: lists and mappings are nested more than 64 deep"), "{said}");
 }
 
@@ -64,13 +64,13 @@ fn nesting_is_bounded() {
     }
     let list = "- ".repeat(LEVELS);
     for text in [flow, open, block, list] {
-        let said = bounded(&refused(&text));
+        let said = assert_bounded(&parse_errors(&text));
         assert!(said.starts_with("error[too-deep]"), "{said}");
     }
     let just = format!("domain: d\nrules: []\nx: {}{}\n", "[".repeat(63), "]".repeat(63));
-    assert!(bounded(&refused(&just)).starts_with("error[unknown-field]"));
+    assert!(assert_bounded(&parse_errors(&just)).starts_with("error[unknown-field]"));
     let over = format!("domain: d\nrules: []\nx: {}{}\n", "[".repeat(64), "]".repeat(64));
-    assert!(bounded(&refused(&over)).starts_with("error[too-deep]"));
+    assert!(assert_bounded(&parse_errors(&over)).starts_with("error[too-deep]"));
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_hundred_thousand_rules_are_read() {
     let loaded = rules::parse("behind.yaml", &behind).unwrap_or_else(|report| panic!("{report}"));
     assert_eq!(loaded.report.warnings(), 100_000);
     assert_eq!(loaded.report.diagnostics().len(), DIAGNOSTICS_MAX);
-    bounded(&loaded.report);
+    assert_bounded(&loaded.report);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_set_of_ten_thousand_values_is_read() {
 #[test]
 fn too_many_values_without_aliases_are_refused() {
     let text = format!("domain: d\nrules: [{}]\n", "1,".repeat(2_000_001));
-    let said = bounded(&refused(&text));
+    let said = assert_bounded(&parse_errors(&text));
     assert!(said.starts_with("error[too-many-values]"), "{said}");
     assert!(said.contains("split it into several files"), "{said}");
 }
@@ -112,7 +112,7 @@ fn too_many_values_without_aliases_are_refused() {
 fn too_many_pools_are_refused() {
     let pools: Vec<String> = (0..1_001).map(|number| format!("p{number}: 5 per second")).collect();
     let text = format!("domain: d\nrules: []\npools: {{ {} }}\n", pools.join(", "));
-    let said = bounded(&refused(&text));
+    let said = assert_bounded(&parse_errors(&text));
     assert!(said.contains("1001 pools are too many"), "{said}");
 }
 
@@ -123,7 +123,7 @@ fn a_long_line_is_cut() {
     let text = format!(
         "domain: long\nrules: [ {{ name: all, metadata: {{ a: \"{before}\" }}, limit: 5 per fortnight }} ]\n"
     );
-    let said = bounded(&refused(&text));
+    let said = assert_bounded(&parse_errors(&text));
     let column = text.lines().nth(1).expect("a line").find("5 per").expect("the limit") + 1;
     let expected = format!(
         "error[bad-limit]: unknown unit of time `fortnight`\n --> hostile.yaml:2:{column}\n  |\n2 | …{}\" }}, limit: 5 per fortnight }} ]\n",
@@ -131,7 +131,7 @@ fn a_long_line_is_cut() {
     );
     assert!(said.starts_with(&expected), "{said}");
     // And if all of it is wrong.
-    let said = bounded(&refused(&format!("domain: long\nrules: \"{before}\"\n")));
+    let said = assert_bounded(&parse_errors(&format!("domain: long\nrules: \"{before}\"\n")));
     assert!(said.starts_with("error[wrong-type]: expected a list, found text"), "{said}");
 }
 
@@ -141,18 +141,18 @@ fn ten_thousand_errors_are_counted_and_a_hundred_shown() {
     for number in 0..10_000 {
         let _ = writeln!(text, "- {{ name: r{number}, limit: 5 per second, replaces: gone{number} }}");
     }
-    let report = refused(&text);
+    let report = parse_errors(&text);
     assert_eq!(report.errors(), 10_000);
     assert_eq!(report.diagnostics().len(), DIAGNOSTICS_MAX);
-    let said = bounded(&report);
+    let said = assert_bounded(&report);
     assert!(said.ends_with("\n... and 9900 more errors\n\n10000 errors, 0 warnings\n"), "{said}");
     let duplicates = "domain: d\n".repeat(100_000);
-    let said = bounded(&refused(&duplicates));
+    let said = assert_bounded(&parse_errors(&duplicates));
     assert!(said.contains("... and 99900 more errors\n"), "{said}");
 }
 
 #[test]
-fn words_of_a_megabyte_are_quoted_in_part() {
+fn long_words_are_truncated_in_messages() {
     let long = "w".repeat(1 << 20);
     for text in [
         format!("domain: d\nrules: []\napply: {long}\n"),
@@ -179,6 +179,6 @@ fn words_of_a_megabyte_are_quoted_in_part() {
             "9".repeat(1 << 20)
         ),
     ] {
-        bounded(&refused(&text));
+        assert_bounded(&parse_errors(&text));
     }
 }

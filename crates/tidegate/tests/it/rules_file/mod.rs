@@ -12,5 +12,5 @@
 mod files;
 mod hostile;
 mod reports;
-mod useless;
+mod useless_limits;
 mod valid;

@@ -24,7 +24,7 @@ fn name_of(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).expect("a name in UTF-8")
 }
 
-fn read(path: &Path) -> Result<rules::Loaded, Report> {
+fn read(path: &Path) -> Result<rules::LoadedRules, Report> {
     let text = fs::read_to_string(path).expect("a file in UTF-8");
     rules::parse(name_of(path), &text)
 }
@@ -41,7 +41,7 @@ fn compare(path: &Path, report: &str) {
 }
 
 #[test]
-fn errors_are_said_like_this() {
+fn errors_match_the_expected_text() {
     for path in cases("errors", "yaml") {
         let report = read(&path).expect_err(name_of(&path));
         assert!(report.errors() > 0);
@@ -50,7 +50,7 @@ fn errors_are_said_like_this() {
 }
 
 #[test]
-fn warnings_are_said_like_this() {
+fn warnings_match_the_expected_text() {
     for path in cases("warnings", "yaml") {
         let loaded = read(&path).unwrap_or_else(|report| panic!("{}", report));
         assert!(loaded.report.warnings() > 0, "{}", path.display());
@@ -59,7 +59,7 @@ fn warnings_are_said_like_this() {
 }
 
 #[test]
-fn several_files_are_said_like_this() {
+fn directories_match_the_expected_text() {
     for path in cases("directories", "") {
         let shown = |report: &Report| {
             report.to_string().replace(&format!("{}/", directory("directories").display()), "")
@@ -73,7 +73,7 @@ fn several_files_are_said_like_this() {
 }
 
 /// What came of several files, without all the detail.
-fn summary(loaded: &rules::Loaded) -> Vec<String> {
+fn summary(loaded: &rules::LoadedRules) -> Vec<String> {
     let names = |domain: &tidegate::rules::Domain| {
         let rules: Vec<&str> = domain.rules.iter().map(|rule| &*rule.name).collect();
         let pools: Vec<&str> = domain.pools.iter().map(|pool| &*pool.name).collect();
@@ -120,7 +120,7 @@ fn every_code_is_in_a_report() {
     assert!(missing.is_empty(), "no report shows these: {missing:?}");
 }
 
-const MAKERS: [&str; 7] = [
+const DIAGNOSTIC_CALLS: [&str; 7] = [
     "Diagnostic::error(\"",
     "Diagnostic::warning(\"",
     "Diagnostic::of_file(\"",
@@ -140,7 +140,7 @@ fn codes_in(module: &Path, codes: &mut BTreeSet<String>) {
             continue;
         }
         let source: String = fs::read_to_string(&path).expect("a source").split_whitespace().collect();
-        for maker in MAKERS {
+        for maker in DIAGNOSTIC_CALLS {
             for found in source.split(maker).skip(1) {
                 codes.extend(found.split('"').next().map(str::to_owned));
             }
@@ -150,7 +150,7 @@ fn codes_in(module: &Path, codes: &mut BTreeSet<String>) {
 
 /// The same that people read, for machines.
 #[test]
-fn json_says_the_same() {
+fn json_has_the_same_diagnostics() {
     for path in cases("errors", "yaml").into_iter().chain(cases("warnings", "yaml")) {
         let report = match read(&path) {
             Ok(loaded) => loaded.report,
@@ -177,7 +177,7 @@ fn json_says_the_same() {
 
 /// Columns count characters, from 1, and spans end after their last.
 #[test]
-fn positions_are_those_of_an_editor() {
+fn positions_count_from_one_in_characters() {
     let text = "domain: \"grüße\"\nrules:\n  - { name: \"日本\", limit: 5 per fortnight }\n";
     let report = rules::parse("u.yaml", text).expect_err("no such unit");
     let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();

@@ -9,14 +9,14 @@ use crate::rules_file::reports::cases;
 
 /// The domains as Rust writes them, which has every field, against the text beside the file.
 #[test]
-fn files_are_read_like_this() {
+fn valid_files_match_the_expected_text() {
     for path in cases("valid", "yaml") {
         let text = fs::read_to_string(&path).expect("a file");
         let loaded =
             rules::parse("valid.yaml", &text).unwrap_or_else(|report| panic!("{}: {report}", path.display()));
         assert_eq!(loaded.report.warnings(), 0, "{}: {}", path.display(), loaded.report);
         let beside = path.with_extension("txt");
-        let read = shown(&loaded.domains);
+        let read = domains_text(&loaded.domains);
         if std::env::var_os("TIDEGATE_WRITE_REPORTS").is_some_and(|value| value == "1") {
             fs::write(&beside, &read).expect("the domains can be written");
         }
@@ -27,7 +27,7 @@ fn files_are_read_like_this() {
 }
 
 /// Every part of every rule on a line of its own.
-fn shown(domains: &[Domain]) -> String {
+fn domains_text(domains: &[Domain]) -> String {
     let mut lines = Vec::new();
     for domain in domains {
         lines.push(format!("domain {:?} apply {:?} lookup {:?}", domain.name, domain.apply, domain.lookup));
@@ -39,20 +39,20 @@ fn shown(domains: &[Domain]) -> String {
             }
             lines.extend(rule.entries.iter().map(|entries| format!("    {entries:?}")));
             match &rule.limits {
-                rules::Limits::Same(limits) => {
-                    lines.extend(limits.iter().map(|limit| shown_limit("limit", limit)));
+                rules::RuleLimits::Same(limits) => {
+                    lines.extend(limits.iter().map(|limit| limit_text("limit", limit)));
                 }
-                rules::Limits::Tiers(tiers) => {
-                    lines.push(format!("    tiers by {}", tiers.by));
+                rules::RuleLimits::Tiers(tiers) => {
+                    lines.push(format!("    tiers by {}", tiers.attribute));
                     for (plan, limits) in &tiers.plans {
                         lines.push(format!("    plan {plan:?}"));
-                        lines.extend(limits.iter().map(|limit| shown_limit("limit", limit)));
+                        lines.extend(limits.iter().map(|limit| limit_text("limit", limit)));
                     }
                     lines.push("    default".to_owned());
-                    lines.extend(tiers.default.iter().map(|limit| shown_limit("limit", limit)));
+                    lines.extend(tiers.default.iter().map(|limit| limit_text("limit", limit)));
                 }
             }
-            lines.extend(rule.candidate.iter().map(|limit| shown_limit("candidate", limit)));
+            lines.extend(rule.candidate.iter().map(|limit| limit_text("candidate", limit)));
             if !rule.replaces.is_empty() || !rule.metadata.is_empty() {
                 lines.push(format!("    replaces {:?} metadata {:?}", rule.replaces, rule.metadata));
             }
@@ -68,7 +68,7 @@ fn shown(domains: &[Domain]) -> String {
     lines.join("\n") + "\n"
 }
 
-fn shown_limit(what: &str, limit: &rules::RuleLimit) -> String {
+fn limit_text(what: &str, limit: &rules::RuleLimit) -> String {
     format!(
         "    {what} {} was {:?}\n      key {:?} missing {:?}\n      cost {:?} action {:?}",
         limit.limit,
@@ -82,7 +82,7 @@ fn shown_limit(what: &str, limit: &rules::RuleLimit) -> String {
 
 /// What the documentation shows is a file that loads.
 #[test]
-fn the_reference_begins_with_a_file() {
+fn the_example_in_the_reference_loads() {
     let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rules.md"))
         .expect("the page");
     let block: Vec<&str> = page

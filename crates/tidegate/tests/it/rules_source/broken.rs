@@ -3,55 +3,55 @@
 use super::*;
 
 #[test]
-fn broken_then_repaired() {
-    let directory = Directory::new();
+fn invalid_then_repaired() {
+    let directory = RulesDirectory::new();
     let path = directory.write("api.yaml", rules("api", "5 per second"));
     let mut source = source([path]);
     assert_changed(&mut source, &["api 5"]);
     directory.write("api.yaml", rules("api", "5 per sekond"));
-    let report = assert_broken(&mut source, "bad-limit");
+    let report = assert_invalid(&mut source, "bad-limit");
     assert!(report.to_string().contains("did you mean `second`?"), "{report}");
     directory.write("api.yaml", rules("api", "6 per sekond"));
-    assert_broken(&mut source, "bad-limit");
+    assert_invalid(&mut source, "bad-limit");
     directory.write("api.yaml", rules("api", "6 per second"));
     assert_changed(&mut source, &["api 6"]);
 }
 
 #[test]
-fn as_it_was_before_it_broke() {
-    let directory = Directory::new();
+fn restored_to_the_last_valid_content() {
+    let directory = RulesDirectory::new();
     let path = directory.write("api.yaml", rules("api", "5 per second"));
     let mut source = source([path]);
     assert_changed(&mut source, &["api 5"]);
     directory.write("api.yaml", "domain: [");
-    assert_broken(&mut source, "yaml-syntax");
+    assert_invalid(&mut source, "yaml-syntax");
     directory.write("api.yaml", rules("api", "5 per second"));
     assert_changed(&mut source, &["api 5"]);
 }
 
 #[test]
 fn half_written() {
-    let directory = Directory::new();
+    let directory = RulesDirectory::new();
     let path = directory.write("api.yaml", rules("api", "5 per second"));
     let mut source = source([path]);
     assert_changed(&mut source, &["api 5"]);
     let whole = rules("api", "6 per second");
     directory.write("api.yaml", "");
-    assert_broken(&mut source, "empty-file");
+    assert_invalid(&mut source, "empty-file");
     directory.write("api.yaml", &whole[..whole.len() / 2]);
-    assert_broken(&mut source, "yaml-syntax");
+    assert_invalid(&mut source, "yaml-syntax");
     directory.write("api.yaml", whole);
     assert_changed(&mut source, &["api 6"]);
 }
 
 #[test]
-fn gone_and_back() {
-    let directory = Directory::new();
+fn removed_and_restored() {
+    let directory = RulesDirectory::new();
     let path = directory.write("api.yaml", rules("api", "5 per second"));
     let mut source = source([path]);
     assert_changed(&mut source, &["api 5"]);
     directory.remove("api.yaml");
-    let report = assert_broken(&mut source, "no-such-file");
+    let report = assert_invalid(&mut source, "no-such-file");
     assert!(report.to_string().contains("api.yaml"), "{report}");
     directory.write("api.yaml", rules("api", "5 per second"));
     assert_changed(&mut source, &["api 5"]);
@@ -59,66 +59,66 @@ fn gone_and_back() {
 
 #[test]
 fn a_directory_that_becomes_empty() {
-    let directory = Directory::new();
+    let directory = RulesDirectory::new();
     directory.write("api.yaml", rules("api", "5 per second"));
     let mut source = source([directory.path()]);
     assert_changed(&mut source, &["api 5"]);
     directory.remove("api.yaml");
-    assert_broken(&mut source, "empty-directory");
+    assert_invalid(&mut source, "empty-directory");
     directory.write("api.yaml", rules("api", "6 per second"));
     assert_changed(&mut source, &["api 6"]);
 }
 
 #[test]
-fn one_of_several_broken() {
-    let directory = Directory::new();
+fn one_of_several_invalid() {
+    let directory = RulesDirectory::new();
     directory.write("a.yaml", rules("a", "1 per second"));
     directory.write("b.yaml", rules("b", "1 per second"));
     let mut source = source([directory.path()]);
     assert_changed(&mut source, &["a 1", "b 1"]);
     directory.write("b.yaml", [0xff, 0xfe, 0]);
     directory.write("a.yaml", rules("a", "2 per second"));
-    assert_broken(&mut source, "not-utf-8");
+    assert_invalid(&mut source, "not-utf-8");
     directory.write("b.yaml", rules("b", "1 per second"));
     assert_changed(&mut source, &["a 2", "b 1"]);
 }
 
 #[test]
 fn unreadable() {
-    let directory = Directory::new();
+    let directory = RulesDirectory::new();
     // Whoever may read everything cannot read these either.
     directory.link("dangling.yaml", "nowhere");
-    assert_broken(&mut source([directory.path()]), "unreadable");
+    assert_invalid(&mut source([directory.path()]), "unreadable");
     directory.link("loop.yaml", "loop.yaml");
-    assert_broken(&mut source([directory.file("loop.yaml")]), "unreadable");
-    assert_broken(&mut source(["/dev/null".into()]), "not-a-file");
+    assert_invalid(&mut source([directory.file("loop.yaml")]), "unreadable");
+    assert_invalid(&mut source(["/dev/null".into()]), "not-a-file");
     let mut source = source([directory.file("dangling.yaml")]);
-    assert_broken(&mut source, "no-such-file");
+    assert_invalid(&mut source, "no-such-file");
     directory.write("nowhere", rules("api", "5 per second"));
     assert_changed(&mut source, &["api 5"]);
 }
 
 #[test]
-fn what_cannot_be_read_is_told_from_a_file_that_says_so() {
-    let directory = Directory::new();
+fn a_missing_file_differs_from_a_file_with_the_error_text() {
+    let directory = RulesDirectory::new();
     let path = directory.write("api.yaml", "unread");
     let mut source = source([path]);
-    assert_broken(&mut source, "wrong-type");
+    assert_invalid(&mut source, "wrong-type");
     directory.remove("api.yaml");
-    assert_broken(&mut source, "no-such-file");
+    assert_invalid(&mut source, "no-such-file");
     directory.write("api.yaml", "there is no such file or directory");
-    assert_broken(&mut source, "wrong-type");
+    assert_invalid(&mut source, "wrong-type");
 }
 
 #[test]
 fn too_large() {
-    let directory = Directory::new();
+    let directory = RulesDirectory::new();
     let large = "#".repeat(tidegate::rules::FILE_BYTES_MAX + 1);
     let path = directory.write("api.yaml", large);
-    assert_broken(&mut source([path]), "file-too-large");
+    assert_invalid(&mut source([path]), "file-too-large");
 }
 
 #[test]
 fn no_paths() {
-    assert_broken(&mut source([]), "no-files");
+    assert_invalid(&mut source([]), "no-files");
 }

@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn edited_in_place() {
-    let directory = Directory::new();
+    let directory = RulesDirectory::new();
     let path = directory.write("api.yaml", rules("api", "5 per second"));
     let mut source = source([path]);
     assert_changed(&mut source, &["api 5"]);
@@ -16,7 +16,7 @@ fn edited_in_place() {
 
 #[test]
 fn edited_in_place_with_the_same_length_and_time() {
-    let directory = Directory::new();
+    let directory = RulesDirectory::new();
     let path = directory.write("api.yaml", rules("api", "5 per second"));
     let written = fs::metadata(&path).unwrap().modified().unwrap();
     let mut source = source([path.clone()]);
@@ -28,7 +28,7 @@ fn edited_in_place_with_the_same_length_and_time() {
 
 #[test]
 fn touched_and_not_changed() {
-    let directory = Directory::new();
+    let directory = RulesDirectory::new();
     let path = directory.write("api.yaml", rules("api", "5 per second"));
     let mut source = source([path]);
     assert_changed(&mut source, &["api 5"]);
@@ -40,7 +40,7 @@ fn touched_and_not_changed() {
 
 #[test]
 fn replaced_by_a_rename() {
-    let directory = Directory::new();
+    let directory = RulesDirectory::new();
     let path = directory.write("api.yaml", rules("api", "5 per second"));
     let mut source = source([path]);
     assert_changed(&mut source, &["api 5"]);
@@ -50,7 +50,7 @@ fn replaced_by_a_rename() {
 
 #[test]
 fn a_config_map_is_swapped_as_a_whole() {
-    let directory = Directory::new();
+    let directory = RulesDirectory::new();
     directory.write("..2026_1/a.yaml", rules("a", "1 per second"));
     directory.write("..2026_1/b.yaml", rules("b", "1 per second"));
     directory.link("..data", "..2026_1");
@@ -76,7 +76,7 @@ fn a_config_map_is_swapped_as_a_whole() {
 
 #[test]
 fn files_come_and_go() {
-    let directory = Directory::new();
+    let directory = RulesDirectory::new();
     directory.write("b.yaml", rules("b", "1 per second"));
     let mut source = source([directory.path()]);
     assert_changed(&mut source, &["b 1"]);
@@ -93,7 +93,7 @@ fn files_come_and_go() {
 
 #[test]
 fn content_that_moves_from_one_file_to_another() {
-    let directory = Directory::new();
+    let directory = RulesDirectory::new();
     directory.write("a.yaml", rules("a", "1 per second"));
     directory.write("b.yaml", rules("b", "1 per second"));
     let mut source = source([directory.path()]);

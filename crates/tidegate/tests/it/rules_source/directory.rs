@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A directory of its own for each test, gone when it is dropped.
-pub struct Directory(PathBuf);
+pub struct RulesDirectory(PathBuf);
 
-impl Directory {
+impl RulesDirectory {
     pub fn new() -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -55,7 +55,7 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
+impl Drop for RulesDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }

@@ -7,9 +7,9 @@ mod reloading;
 
 use std::path::PathBuf;
 
-use tidegate::rules::{Loaded, Polled, Report, Source};
+use tidegate::rules::{LoadedRules, SourceUpdate, Report, Source};
 
-use directory::Directory;
+use directory::RulesDirectory;
 
 /// A file with one rule of this limit.
 fn rules(domain: &str, limit: &str) -> String {
@@ -21,11 +21,11 @@ fn source(paths: impl IntoIterator<Item = PathBuf>) -> Source {
 }
 
 /// The limits of all rules, as in `api 5 per second`.
-fn limits(loaded: &Loaded) -> Vec<String> {
+fn limits(loaded: &LoadedRules) -> Vec<String> {
     let mut found = Vec::new();
     for domain in &loaded.domains {
         for rule in &domain.rules {
-            let tidegate::rules::Limits::Same(limits) = &rule.limits else { panic!("no tiers here") };
+            let tidegate::rules::RuleLimits::Same(limits) = &rule.limits else { panic!("no tiers here") };
             found
                 .extend(limits.iter().map(|limit| format!("{} {}", domain.name, limit.limit.rate().limit())));
         }
@@ -36,7 +36,7 @@ fn limits(loaded: &Loaded) -> Vec<String> {
 #[track_caller]
 fn assert_changed(source: &mut Source, expected: &[&str]) {
     match source.poll() {
-        Polled::Changed(loaded) => assert_eq!(limits(&loaded), expected),
+        SourceUpdate::Changed(loaded) => assert_eq!(limits(&loaded), expected),
         other => panic!("expected a change, not {other:?}"),
     }
     assert_unchanged(source);
@@ -45,14 +45,14 @@ fn assert_changed(source: &mut Source, expected: &[&str]) {
 #[track_caller]
 fn assert_unchanged(source: &mut Source) {
     let polled = source.poll();
-    assert!(matches!(polled, Polled::Unchanged), "{polled:?}");
+    assert!(matches!(polled, SourceUpdate::Unchanged), "{polled:?}");
 }
 
 /// Broken, and said once.
 #[track_caller]
-fn assert_broken(source: &mut Source, code: &str) -> Report {
+fn assert_invalid(source: &mut Source, code: &str) -> Report {
     match source.poll() {
-        Polled::Broken(report) => {
+        SourceUpdate::Invalid(report) => {
             assert!(report.diagnostics().iter().any(|found| found.code == code), "{report}");
             assert_unchanged(source);
             report

@@ -14,19 +14,19 @@ fn remaining(engine: &Engine<ManualClock>, cost: u64) -> u64 {
 }
 
 #[test]
-fn the_last_good_rules_go_on() {
-    let directory = Directory::new();
+fn the_last_valid_rules_stay_active() {
+    let directory = RulesDirectory::new();
     let path = directory.write("api.yaml", rules("api", "5 per hour"));
     let mut source = source([path]);
-    let Polled::Changed(loaded) = source.poll() else { panic!("the file is new") };
+    let SourceUpdate::Changed(loaded) = source.poll() else { panic!("the file is new") };
     let store = Arc::new(MemoryStore::unbounded());
-    let engine = Engine::over(loaded.domains, store, ManualClock::default()).unwrap();
+    let engine = Engine::with_store(loaded.domains, store, ManualClock::default()).unwrap();
     let mut reloader = Reloader::new(engine.clone(), source);
     assert!(matches!(reloader.reload(), Reload::Unchanged));
     assert_eq!(remaining(&engine, 2), 3);
 
     directory.write("api.yaml", "domain: api\nrules: [ { name: all, limit: none at all } ]");
-    assert!(matches!(reloader.reload(), Reload::Kept(report) if report.errors() == 1));
+    assert!(matches!(reloader.reload(), Reload::Rejected(report) if report.errors() == 1));
     assert!(matches!(reloader.reload(), Reload::Unchanged));
     assert_eq!(remaining(&engine, 1), 2);
 
@@ -36,6 +36,6 @@ fn the_last_good_rules_go_on() {
     assert_eq!(remaining(reloader.engine(), 0), 4);
 
     directory.remove("api.yaml");
-    assert!(matches!(reloader.reload(), Reload::Kept(_)));
+    assert!(matches!(reloader.reload(), Reload::Rejected(_)));
     assert_eq!(remaining(&engine, 1), 3);
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tidegate::store::{Charge, Counter, Plan};
 use tidegate::{MemoryStore, Release, Renewal, Timestamp};
 
-use crate::snapshot::{Directory, LEDGER, MEMORY_MAX, NOW, PACKED, counter, restored, used};
+use crate::snapshot::{TestDirectory, LEDGER, MEMORY_MAX, NOW, PACKED, counter, restored, units_used};
 
 const THREADS: u64 = 4;
 const SNAPSHOTS: u64 = 8;
@@ -42,14 +42,14 @@ impl Keys {
     }
 }
 
-fn seen(counts: &[AtomicU64]) -> Vec<u64> {
+fn current_counts(counts: &[AtomicU64]) -> Vec<u64> {
     counts.iter().map(|count| count.load(Ordering::SeqCst)).collect()
 }
 
 /// Runs `work` on several threads over and over while snapshots are written, and holds each of these to what the
 /// keys had used.
-fn hold_to_counts(keys: &Keys, work: impl Fn(&MemoryStore, u64, Timestamp) + Sync) {
-    let directory = Directory::new();
+fn assert_within_counts(keys: &Keys, work: impl Fn(&MemoryStore, u64, Timestamp) + Sync) {
+    let directory = TestDirectory::new();
     let store = MemoryStore::bounded(MEMORY_MAX);
     let (stop, clock) = (AtomicBool::new(false), AtomicU64::new(NOW.as_nanos()));
     std::thread::scope(|scope| {
@@ -68,14 +68,14 @@ fn hold_to_counts(keys: &Keys, work: impl Fn(&MemoryStore, u64, Timestamp) + Syn
         let (mut snapshots, mut grown) = (0, 0);
         while snapshots < SNAPSHOTS || (grown == 0 && snapshots < SNAPSHOTS_MAX) {
             snapshots += 1;
-            let at_least = seen(&keys.done);
+            let at_least = current_counts(&keys.done);
             store.snapshot(directory.file(), NOW).unwrap();
-            let at_most = seen(&keys.begun);
+            let at_most = current_counts(&keys.begun);
             grown += at_most.iter().sum::<u64>() - at_least.iter().sum::<u64>();
             let now = Timestamp::from_nanos(clock.load(Ordering::Relaxed));
             let again = restored(&directory.file(), now);
             for (key, (at_least, at_most)) in at_least.into_iter().zip(at_most).enumerate() {
-                let used = used(&again, &keys.counter, key as u64, now);
+                let used = units_used(&again, &keys.counter, key as u64, now);
                 let in_range = (at_least..=at_most).contains(&used);
                 if !in_range {
                     stop.store(true, Ordering::Relaxed);
@@ -92,7 +92,7 @@ fn hold_to_counts(keys: &Keys, work: impl Fn(&MemoryStore, u64, Timestamp) + Syn
 fn packed_states_while_pages_split() {
     // Two keys in three are new for a long time, so pages are split all along.
     let keys = Keys::new(PACKED, 300_000);
-    hold_to_counts(&keys, |store, random, now| {
+    assert_within_counts(&keys, |store, random, now| {
         let key = usize::try_from(random).unwrap() % if random.is_multiple_of(3) { 1_000 } else { 300_000 };
         keys.charge(store, key, now);
     });
@@ -103,7 +103,7 @@ fn ledgers_while_others_come_and_go() {
     // All of them fit the store, however long the disk takes.
     const LINES_MAX: u64 = 40;
     let keys = Keys::new(LEDGER, 20_000);
-    hold_to_counts(&keys, |store, random, now| {
+    assert_within_counts(&keys, |store, random, now| {
         let key = usize::try_from(random).unwrap() % 20_000;
         match random % 4 {
             0 if keys.begun[key].load(Ordering::Relaxed) < LINES_MAX => keys.charge(store, key, now),
@@ -117,7 +117,7 @@ fn large_ledgers_while_they_grow() {
     // Larger than what is copied at a time, after a moment, and never too large for the store.
     const LINES_MAX: u64 = 100_000;
     let keys = Keys::new(LEDGER, 8);
-    hold_to_counts(&keys, |store, random, now| {
+    assert_within_counts(&keys, |store, random, now| {
         let key = usize::try_from(random).unwrap() % 8;
         match random % 16 {
             0..8 if keys.begun[key].load(Ordering::Relaxed) < LINES_MAX => keys.charge(store, key, now),
@@ -130,25 +130,25 @@ fn large_ledgers_while_they_grow() {
 /// renewed or not.
 #[test]
 fn leases_of_one_key_while_others_come_and_go() {
-    const HELD: usize = 20_000;
+    const LEASES: usize = 20_000;
     let (directory, counter) =
-        (Directory::new(), counter("{algorithm: concurrency, limit: 1000000, ttl: 1h}"));
+        (TestDirectory::new(), counter("{algorithm: concurrency, limit: 1000000, ttl: 1h}"));
     let store = MemoryStore::bounded(MEMORY_MAX);
     let mut plan = Plan::new();
     plan.add(Charge::new(b"key", &counter, 1)).unwrap();
     let (stop, clock) = (AtomicBool::new(false), AtomicU64::new(NOW.as_nanos()));
     let now = || Timestamp::from_nanos(clock.fetch_add(1, Ordering::Relaxed));
-    let held: Vec<_> = (0..HELD).map(|_| store.acquire(&plan, now(), None).1.unwrap()).collect();
+    let held: Vec<_> = (0..LEASES).map(|_| store.acquire(&plan, now(), None).1.unwrap()).collect();
     let changed = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for thread in 0..2 {
             let (store, plan, held, stop, now, changed) = (&store, &plan, &held, &stop, &now, &changed);
             scope.spawn(move || {
                 // Every other lease is renewed, from one end by one thread and from the other by the other.
-                let mut places = (0..HELD).step_by(2).cycle();
+                let mut places = (0..LEASES).step_by(2).cycle();
                 while !stop.load(Ordering::Relaxed) {
                     let place = places.next().unwrap();
-                    let token = &held[if thread == 0 { place } else { HELD - 2 - place }].token;
+                    let token = &held[if thread == 0 { place } else { LEASES - 2 - place }].token;
                     assert!(matches!(store.renew(plan, token, now(), None), Renewal::Renewed(_)));
                     let other = store.acquire(plan, now(), None).1.unwrap();
                     assert_eq!(store.release(plan, &other.token, now()), Release::Released);
@@ -167,7 +167,7 @@ fn leases_of_one_key_while_others_come_and_go() {
                 let release = || again.release(&plan, &held[*place].token, NOW);
                 (release(), release()) == (Release::Released, Release::AlreadyReleased)
             };
-            let wrong = (0..HELD).find(|place| !is_once(place));
+            let wrong = (0..LEASES).find(|place| !is_once(place));
             if wrong.is_some() {
                 stop.store(true, Ordering::Relaxed);
             }

@@ -10,16 +10,16 @@
 //! | `writer` | one from time to time, one at the end, and no end at an error |
 
 mod concurrent;
-mod nonsense;
-mod refused;
-mod replacement;
+mod malformed;
+mod corrupt;
+mod atomic_file;
 mod round_trip;
 mod writer;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate::snapshot::Found;
+use tidegate::snapshot::RestoreStatus;
 use tidegate::store::{Charge, Counter, Plan};
 use tidegate::{MemoryStore, Timestamp};
 
@@ -30,9 +30,9 @@ const PACKED: &str = "{algorithm: fixed_window, limit: 1000000, per: 1d}";
 const LEDGER: &str = "{algorithm: sliding_log, limit: 1000000, per: 1d}";
 
 /// A directory of its own for each test, gone when it is dropped.
-struct Directory(PathBuf);
+struct TestDirectory(PathBuf);
 
-impl Directory {
+impl TestDirectory {
     fn new() -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -56,7 +56,7 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -73,7 +73,7 @@ fn charge(store: &MemoryStore, counter: &Counter, key: u64, now: Timestamp) {
 }
 
 /// What a key of [`PACKED`] or [`LEDGER`] has used.
-fn used(store: &MemoryStore, counter: &Counter, key: u64, now: Timestamp) -> u64 {
+fn units_used(store: &MemoryStore, counter: &Counter, key: u64, now: Timestamp) -> u64 {
     let key = key.to_le_bytes();
     let mut plan = Plan::new();
     plan.add(Charge::new(&key, counter, 0)).unwrap();
@@ -83,6 +83,6 @@ fn used(store: &MemoryStore, counter: &Counter, key: u64, now: Timestamp) -> u64
 /// The store of a snapshot that has to be a good one.
 fn restored(path: &Path, now: Timestamp) -> MemoryStore {
     let restored = MemoryStore::restore(path, MEMORY_MAX, now);
-    assert!(matches!(restored.found, Found::Snapshot { .. }), "{}", restored.found);
+    assert!(matches!(restored.status, RestoreStatus::Restored { .. }), "{}", restored.status);
     restored.store
 }

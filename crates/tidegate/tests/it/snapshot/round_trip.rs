@@ -1,11 +1,11 @@
 //! A restored store decides as the one that was written.
 
 use proptest::prelude::*;
-use tidegate::snapshot::Found;
+use tidegate::snapshot::RestoreStatus;
 use tidegate::store::{Charge, Counter, Outcomes, Plan};
 use tidegate::{MemoryStore, Release, Timestamp};
 
-use crate::snapshot::{Directory, LEDGER, MEMORY_MAX, NOW, PACKED, charge, counter, restored, used};
+use crate::snapshot::{TestDirectory, LEDGER, MEMORY_MAX, NOW, PACKED, charge, counter, restored, units_used};
 
 const LIMITS: &[&str] = &[
     "{algorithm: gcra, limit: 7, per: 1s, burst: 12}",
@@ -41,7 +41,7 @@ fn request() -> impl Strategy<Value = Request> {
         .prop_map(|(later_ns, charges, refunded)| Request { later_ns, charges, refunded })
 }
 
-fn ask(store: &MemoryStore, counters: &[Counter], request: &Request, now: Timestamp) -> Outcomes {
+fn check(store: &MemoryStore, counters: &[Counter], request: &Request, now: Timestamp) -> Outcomes {
     let keys: Vec<[u8; 1]> = request.charges.iter().map(|(_, key, _)| [*key]).collect();
     let mut plan = Plan::new();
     for ((place, _, cost), key) in request.charges.iter().zip(&keys) {
@@ -55,14 +55,14 @@ fn ask(store: &MemoryStore, counters: &[Counter], request: &Request, now: Timest
 }
 
 proptest! {
-    #![proptest_config(tidegate_testing::cases(64))]
+    #![proptest_config(tidegate_testing::proptest_config(64))]
     #[test]
-    fn decisions_go_on_as_if_nothing_had_happened(
+    fn a_restored_store_makes_the_same_decisions(
         before in prop::collection::vec(request(), 0..80),
         down_for_ns in 0_u64..2_000_000_000,
         after in prop::collection::vec(request(), 1..60),
     ) {
-        let directory = Directory::new();
+        let directory = TestDirectory::new();
         let counters: Vec<Counter> = LIMITS
             .iter()
             .enumerate()
@@ -72,18 +72,18 @@ proptest! {
         let mut now_ns = NOW.as_nanos();
         for request in before {
             now_ns += request.later_ns;
-            let _ = ask(&store, &counters, &request, Timestamp::from_nanos(now_ns));
+            let _ = check(&store, &counters, &request, Timestamp::from_nanos(now_ns));
         }
         let report = store.snapshot(directory.file(), Timestamp::from_nanos(now_ns)).unwrap();
         prop_assert_eq!(report.bytes, std::fs::metadata(directory.file()).unwrap().len());
         now_ns += down_for_ns;
         let again = MemoryStore::restore(directory.file(), MEMORY_MAX, Timestamp::from_nanos(now_ns));
-        let Found::Snapshot { restored, expired, .. } = again.found else { panic!("{}", again.found) };
+        let RestoreStatus::Restored { restored, expired, .. } = again.status else { panic!("{}", again.status) };
         prop_assert_eq!(restored + expired, report.entries);
         for request in after {
             now_ns += request.later_ns;
             let now = Timestamp::from_nanos(now_ns);
-            let answers = [&store, &again.store].map(|store| ask(store, &counters, &request, now));
+            let answers = [&store, &again.store].map(|store| check(store, &counters, &request, now));
             prop_assert_eq!(&answers[0], &answers[1]);
         }
     }
@@ -93,7 +93,7 @@ proptest! {
 fn every_one_of_many_keys_is_restored() {
     const KEYS: u64 = 100_000;
     for limit in [PACKED, LEDGER] {
-        let (directory, counter) = (Directory::new(), counter(limit));
+        let (directory, counter) = (TestDirectory::new(), counter(limit));
         let store = MemoryStore::bounded(MEMORY_MAX);
         for key in 0..KEYS {
             (0..1 + key % 3).for_each(|_| charge(&store, &counter, key, NOW));
@@ -101,15 +101,15 @@ fn every_one_of_many_keys_is_restored() {
         let report = store.snapshot(directory.file(), NOW).unwrap();
         assert_eq!((report.entries, report.written_at), (KEYS, NOW));
         let again = MemoryStore::restore(directory.file(), MEMORY_MAX, NOW);
-        assert_eq!(again.found, Found::Snapshot { restored: KEYS, given_up: 0, expired: 0, written_at: NOW });
+        assert_eq!(again.status, RestoreStatus::Restored { restored: KEYS, evicted: 0, expired: 0, written_at: NOW });
         for key in 0..KEYS {
-            assert_eq!(used(&again.store, &counter, key, NOW), 1 + key % 3, "key {key} of {limit}");
+            assert_eq!(units_used(&again.store, &counter, key, NOW), 1 + key % 3, "key {key} of {limit}");
         }
         assert_eq!(again.store.stats().live_evictions, 0);
         // What was restored is written again, under the same seed.
         assert_eq!(again.store.snapshot(directory.file(), NOW).unwrap().entries, KEYS);
         let third = restored(&directory.file(), NOW);
-        assert!((0..KEYS).all(|key| used(&third, &counter, key, NOW) == 1 + key % 3));
+        assert!((0..KEYS).all(|key| units_used(&third, &counter, key, NOW) == 1 + key % 3));
     }
 }
 
@@ -117,7 +117,7 @@ fn every_one_of_many_keys_is_restored() {
 #[test]
 fn leases_and_their_tokens_are_restored() {
     const LEASES: u64 = 5_000;
-    let (directory, counter) = (Directory::new(), counter("{algorithm: concurrency, limit: 5000, ttl: 1h}"));
+    let (directory, counter) = (TestDirectory::new(), counter("{algorithm: concurrency, limit: 5000, ttl: 1h}"));
     let store = MemoryStore::bounded(MEMORY_MAX);
     let mut plan = Plan::new();
     plan.add(Charge::new(b"key", &counter, 1)).unwrap();
@@ -139,7 +139,7 @@ fn leases_and_their_tokens_are_restored() {
 #[test]
 fn fences_do_not_go_back() {
     const LEASES: u64 = 5_000;
-    let (directory, counter) = (Directory::new(), counter("{algorithm: concurrency, limit: 5000, ttl: 1s}"));
+    let (directory, counter) = (TestDirectory::new(), counter("{algorithm: concurrency, limit: 5000, ttl: 1s}"));
     let later = |millis: u64| Timestamp::from_nanos(NOW.as_nanos() + millis * 1_000_000);
     let earlier = Timestamp::from_nanos(NOW.as_nanos() - 500_000_000);
     let mut plan = Plan::new();
@@ -172,7 +172,7 @@ fn fences_do_not_go_back() {
 #[test]
 fn fences_of_leases_that_are_too_many_do_not_go_back() {
     let (directory, counter) =
-        (Directory::new(), counter("{algorithm: concurrency, limit: 100000, ttl: 1h}"));
+        (TestDirectory::new(), counter("{algorithm: concurrency, limit: 100000, ttl: 1h}"));
     let store = MemoryStore::bounded(MEMORY_MAX);
     let mut plan = Plan::new();
     plan.add(Charge::new(b"key", &counter, 1)).unwrap();
@@ -185,7 +185,7 @@ fn fences_of_leases_that_are_too_many_do_not_go_back() {
 
 #[test]
 fn a_ledger_of_many_blocks_is_restored() {
-    let (directory, counter) = (Directory::new(), counter(LEDGER));
+    let (directory, counter) = (TestDirectory::new(), counter(LEDGER));
     let store = MemoryStore::bounded(MEMORY_MAX);
     let at = |step: u64| Timestamp::from_nanos(NOW.as_nanos() + step);
     for step in 0..30_000 {
@@ -200,14 +200,14 @@ fn a_ledger_of_many_blocks_is_restored() {
     for step in [0, 1, 4_093, 4_094, 4_095, 29_999] {
         // A day later, what is older than that has left the window.
         let then = at(day_ns + step);
-        assert_eq!(used(&again, &counter, 1, then), 30_000 - 1 - step, "after step {step}");
-        assert_eq!(used(&store, &counter, 1, then), 30_000 - 1 - step, "after step {step}");
+        assert_eq!(units_used(&again, &counter, 1, then), 30_000 - 1 - step, "after step {step}");
+        assert_eq!(units_used(&store, &counter, 1, then), 30_000 - 1 - step, "after step {step}");
     }
 }
 
 #[test]
-fn what_has_expired_is_neither_written_nor_restored() {
-    let directory = Directory::new();
+fn expired_counters_are_neither_written_nor_restored() {
+    let directory = TestDirectory::new();
     for text in ["algorithm: fixed_window", "algorithm: sliding_log", "algorithm: gcra"] {
         let limits = ["1s", "1h"].map(|window| counter(&format!("{{{text}, limit: 1, per: {window}}}")));
         let later = |seconds: u64| Timestamp::from_nanos(NOW.as_nanos() + seconds * 1_000_000_000);
@@ -227,8 +227,8 @@ fn what_has_expired_is_neither_written_nor_restored() {
         assert_eq!(store.snapshot(directory.file(), NOW).unwrap().entries, 200, "{text}");
         let again = MemoryStore::restore(directory.file(), MEMORY_MAX, later(2));
         assert_eq!(
-            again.found,
-            Found::Snapshot { restored: 100, given_up: 0, expired: 100, written_at: NOW },
+            again.status,
+            RestoreStatus::Restored { restored: 100, evicted: 0, expired: 100, written_at: NOW },
             "{text}"
         );
         assert_eq!(again.store.snapshot(directory.file(), NOW).unwrap().entries, 100, "{text}");
@@ -236,30 +236,30 @@ fn what_has_expired_is_neither_written_nor_restored() {
 }
 
 #[test]
-fn a_smaller_store_keeps_its_bound_and_counts_what_it_gives_up() {
+fn a_smaller_store_keeps_its_bound_and_counts_evictions() {
     for limit in [PACKED, LEDGER] {
-        let (directory, counter) = (Directory::new(), counter(limit));
+        let (directory, counter) = (TestDirectory::new(), counter(limit));
         let store = MemoryStore::bounded(MEMORY_MAX);
         (0..100_000).for_each(|key| charge(&store, &counter, key, NOW));
         store.snapshot(directory.file(), NOW).unwrap();
         let memory_max = 1 << 20;
         let again = MemoryStore::restore(directory.file(), memory_max, NOW);
-        let kept = (0..100_000).filter(|key| used(&again.store, &counter, *key, NOW) == 1).count() as u64;
+        let kept = (0..100_000).filter(|key| units_used(&again.store, &counter, *key, NOW) == 1).count() as u64;
         let stats = again.store.stats();
         assert!(stats.bytes_used <= memory_max, "{limit}: {} bytes", stats.bytes_used);
         assert!(kept > 1_000, "{limit}: {kept} kept");
         assert_eq!(kept + stats.live_evictions, 100_000, "{limit}");
         let given_up = stats.live_evictions;
-        let found = Found::Snapshot { restored: kept, given_up, expired: 0, written_at: NOW };
-        assert_eq!(again.found, found, "{limit}");
+        let found = RestoreStatus::Restored { restored: kept, evicted: given_up, expired: 0, written_at: NOW };
+        assert_eq!(again.status, found, "{limit}");
         let room = format!("there was no room for {given_up} (hint: ");
         assert!(found.to_string().contains(&room), "{found}");
     }
 }
 
 #[test]
-fn a_ledger_larger_than_the_store_is_given_up() {
-    let (directory, counter) = (Directory::new(), counter(LEDGER));
+fn a_ledger_larger_than_the_store_is_evicted() {
+    let (directory, counter) = (TestDirectory::new(), counter(LEDGER));
     let store = MemoryStore::bounded(MEMORY_MAX);
     for step in 0..100_000 {
         charge(&store, &counter, 1, Timestamp::from_nanos(NOW.as_nanos() + step));
@@ -267,8 +267,8 @@ fn a_ledger_larger_than_the_store_is_given_up() {
     charge(&store, &counter, 2, NOW);
     store.snapshot(directory.file(), NOW).unwrap();
     let again = MemoryStore::restore(directory.file(), 1 << 20, NOW);
-    assert_eq!(again.found, Found::Snapshot { restored: 1, given_up: 1, expired: 0, written_at: NOW });
-    assert_eq!([1, 2].map(|key| used(&again.store, &counter, key, NOW)), [0, 1]);
+    assert_eq!(again.status, RestoreStatus::Restored { restored: 1, evicted: 1, expired: 0, written_at: NOW });
+    assert_eq!([1, 2].map(|key| units_used(&again.store, &counter, key, NOW)), [0, 1]);
     assert_eq!(again.store.stats().live_evictions, 1);
     assert!(again.store.stats().bytes_used <= 1 << 20);
 }

@@ -6,14 +6,14 @@ use proptest::prelude::*;
 use tidegate::{Admitted, ManualClock, Refused};
 
 use crate::executor::Executor;
-use crate::turn::turn;
+use crate::wait_result::wait_result;
 use crate::waiting::model::{KEY, after_ms, limiter, ms, start};
 
-type Acquired<'a> = Result<Admitted<'a, ManualClock>, Refused>;
+type AcquireResult<'a> = Result<Admitted<'a, ManualClock>, Refused>;
 
 const ONE: &str = "{algorithm: concurrency, limit: 1, ttl: 1m}";
 
-fn refused(executor: &Executor<'_, Acquired<'_>>, task: crate::executor::Task) -> Option<(u64, Refused)> {
+fn refused_at(executor: &Executor<'_, AcquireResult<'_>>, task: crate::executor::Task) -> Option<(u64, Refused)> {
     let finished = executor.finished(task)?;
     let since_ms = (finished.at.as_nanos() - start().as_nanos()) / 1_000_000;
     finished.output.as_ref().err().map(|refusal| (since_ms, refusal.clone()))
@@ -22,7 +22,7 @@ fn refused(executor: &Executor<'_, Acquired<'_>>, task: crate::executor::Task) -
 const NOT_IN_TIME: Refused = Refused::TooLong { wait: None };
 
 #[test]
-fn a_release_wakes_the_one_in_front_and_nobody_else() {
+fn a_release_wakes_only_the_head() {
     let clock = ManualClock::at(start());
     let limiter = limiter(&[ONE], &clock);
     let mut holding = limiter.try_acquire(KEY, 1).unwrap();
@@ -32,20 +32,20 @@ fn a_release_wakes_the_one_in_front_and_nobody_else() {
         executor.run_until(after_ms(1 + number as u64));
         assert!(executor.finished(*task).is_none());
         assert_eq!(clock.sleepers(), 1);
-        let polls = executor.polls_of_all();
+        let polls = executor.total_polls();
         assert_eq!(holding.release(), tidegate::Release::Released);
         executor.run_woken();
         let finished = executor.finished(*task).expect("it was in front");
         assert_eq!(finished.at, after_ms(1 + number as u64));
         // The one in front is polled and leaves, the next is told that it is in front.
-        assert!(executor.polls_of_all() <= polls + 2);
+        assert!(executor.total_polls() <= polls + 2);
         holding = executor.take(*task).unwrap().unwrap();
     }
-    assert_eq!(executor.order(), tasks);
+    assert_eq!(executor.completion_order(), tasks);
 }
 
 #[test]
-fn a_lease_that_runs_out_admits_the_one_in_front() {
+fn an_expired_lease_admits_the_head() {
     let clock = ManualClock::at(start());
     let limiter = limiter(&["{algorithm: concurrency, limit: 2, ttl: 1s}"], &clock);
     let (_, first) = limiter.lease(KEY, 1, None);
@@ -53,7 +53,7 @@ fn a_lease_that_runs_out_admits_the_one_in_front() {
     let (_, second) = limiter.lease(KEY, 1, None);
     assert!(first.is_some() && second.is_some());
     let mut executor = Executor::new(&clock);
-    let tasks: Vec<_> = [1, 1, 2].map(|cost| executor.spawn(turn(limiter.acquire(KEY, cost)))).into();
+    let tasks: Vec<_> = [1, 1, 2].map(|cost| executor.spawn(wait_result(limiter.acquire(KEY, cost)))).into();
     executor.run();
     let at = |task| executor.finished(task).unwrap().at;
     // Those who asked for no more than a yes hold what they took for the ttl.
@@ -61,7 +61,7 @@ fn a_lease_that_runs_out_admits_the_one_in_front() {
 }
 
 #[test]
-fn whoever_is_not_given_a_lease_in_time_is_refused_at_its_deadline_wherever_it_stands() {
+fn a_waiter_without_a_lease_is_refused_at_its_deadline_at_any_position() {
     let clock = ManualClock::at(start());
     let limiter = limiter(&[ONE], &clock);
     let holding = limiter.try_acquire(KEY, 1).unwrap();
@@ -73,7 +73,7 @@ fn whoever_is_not_given_a_lease_in_time_is_refused_at_its_deadline_wherever_it_s
     let tasks = waits.map(|wait| executor.spawn(limiter.acquire_within(KEY, 1, ms(wait))));
     executor.run_until(after_ms(6_000));
     for (wait, task) in waits.into_iter().zip(tasks).filter(|(wait, _)| *wait < 6_000) {
-        assert_eq!(refused(&executor, task), Some((wait, NOT_IN_TIME)), "{wait}");
+        assert_eq!(refused_at(&executor, task), Some((wait, NOT_IN_TIME)), "{wait}");
     }
     assert!(executor.finished(front).is_none());
     assert_eq!(executor.sleepers_max, 1);
@@ -85,7 +85,7 @@ fn whoever_is_not_given_a_lease_in_time_is_refused_at_its_deadline_wherever_it_s
 }
 
 #[test]
-fn the_one_in_front_is_refused_at_its_deadline_and_the_next_takes_its_place() {
+fn a_head_refused_at_its_deadline_is_replaced_by_the_next() {
     let clock = ManualClock::at(start());
     let limiter = limiter(&[ONE], &clock);
     let holding = limiter.try_acquire(KEY, 1).unwrap();
@@ -93,7 +93,7 @@ fn the_one_in_front_is_refused_at_its_deadline_and_the_next_takes_its_place() {
     let front = executor.spawn(limiter.acquire_within(KEY, 1, ms(100)));
     let next = executor.spawn(limiter.acquire_within(KEY, 1, ms(300)));
     executor.run_until(after_ms(200));
-    assert_eq!(refused(&executor, front), Some((100, NOT_IN_TIME)));
+    assert_eq!(refused_at(&executor, front), Some((100, NOT_IN_TIME)));
     drop(holding);
     executor.run_woken();
     assert_eq!(executor.finished(next).unwrap().at, after_ms(200));
@@ -106,7 +106,7 @@ fn the_one_in_front_is_refused_at_its_deadline_and_the_next_takes_its_place() {
 }
 
 #[test]
-fn those_behind_one_that_a_leaky_bucket_holds_are_refused_when_it_leaves_too_late_for_them() {
+fn waiters_behind_a_delayed_head_are_refused_if_it_leaves_too_late() {
     let clock = ManualClock::at(start());
     let limits = [
         "{algorithm: leaky_bucket, limit: 1, per: 1s, queue: 5}",
@@ -118,7 +118,7 @@ fn those_behind_one_that_a_leaky_bucket_holds_are_refused_when_it_leaves_too_lat
     let patient = executor.spawn(limiter.acquire_within(KEY, 1, ms(2_500)));
     let hasty = executor.spawn(limiter.acquire_within(KEY, 1, ms(500)));
     executor.run_until(after_ms(600));
-    let (refused_ms, _) = refused(&executor, hasty).expect("its time is over");
+    let (refused_ms, _) = refused_at(&executor, hasty).expect("its time is over");
     assert!(refused_ms <= 500);
     executor.run();
     assert_eq!(executor.finished(tasks[1]).unwrap().at, after_ms(1_000));
@@ -126,7 +126,7 @@ fn those_behind_one_that_a_leaky_bucket_holds_are_refused_when_it_leaves_too_lat
 }
 
 #[test]
-fn a_rate_and_a_concurrency_limit_are_waited_for_together() {
+fn a_request_waits_for_a_rate_and_a_concurrency_limit_together() {
     let clock = ManualClock::at(start());
     let limiter = limiter(&["1/s burst 1", "{algorithm: concurrency, limit: 1, ttl: 1m}"], &clock);
     let mut executor = Executor::new(&clock);
@@ -148,7 +148,7 @@ fn a_rate_and_a_concurrency_limit_are_waited_for_together() {
 }
 
 #[test]
-fn one_that_is_dropped_after_it_was_woken_passes_the_lease_on() {
+fn a_waiter_dropped_after_its_wake_passes_the_lease_on() {
     let clock = ManualClock::at(start());
     let limiter = limiter(&[ONE], &clock);
     let holding = limiter.try_acquire(KEY, 1).unwrap();
@@ -164,7 +164,7 @@ fn one_that_is_dropped_after_it_was_woken_passes_the_lease_on() {
 
 /// What a waiter does.
 #[derive(Clone, Copy, Debug)]
-struct Job {
+struct LeaseJob {
     gap_ms: u64,
     units: u64,
     max_wait_ms: Option<u64>,
@@ -172,9 +172,9 @@ struct Job {
     holds_ms: u64,
 }
 
-fn job() -> impl Strategy<Value = Job> {
+fn job() -> impl Strategy<Value = LeaseJob> {
     let max_wait_ms = prop::option::of(prop_oneof![Just(0), 0_u64..900]);
-    (0_u64..120, 1_u64..4, max_wait_ms, 1_u64..600).prop_map(|(gap_ms, units, max_wait_ms, holds_ms)| Job {
+    (0_u64..120, 1_u64..4, max_wait_ms, 1_u64..600).prop_map(|(gap_ms, units, max_wait_ms, holds_ms)| LeaseJob {
         gap_ms,
         units,
         max_wait_ms,
@@ -184,7 +184,7 @@ fn job() -> impl Strategy<Value = Job> {
 
 /// Millisecond by millisecond: leases that are over go, then the line moves as far as it can, then those go whose
 /// time is over.
-fn expected(jobs: &[Job], limit: u64) -> Vec<Result<u64, u64>> {
+fn expected(jobs: &[LeaseJob], limit: u64) -> Vec<Result<u64, u64>> {
     const TTL_MS: u64 = 400;
     let mut arrive_ms = 0;
     let arrivals: Vec<u64> = jobs
@@ -232,10 +232,10 @@ fn expected(jobs: &[Job], limit: u64) -> Vec<Result<u64, u64>> {
 }
 
 proptest! {
-    #![proptest_config(tidegate_testing::cases(75))]
+    #![proptest_config(tidegate_testing::proptest_config(75))]
 
     #[test]
-    fn leases_go_to_the_line_in_order_as_they_come_back(jobs in prop::collection::vec(job(), 1..25)) {
+    fn released_leases_go_to_waiters_in_order(jobs in prop::collection::vec(job(), 1..25)) {
         const LIMIT: u64 = 3;
         let clock = ManualClock::at(start());
         let limiter = limiter(&["{algorithm: concurrency, limit: 3, ttl: 400ms}"], &clock);
@@ -272,7 +272,7 @@ proptest! {
         }
         let expected = expected(&jobs, LIMIT);
         for (number, expected) in expected.iter().enumerate() {
-            let refused_ms = refused(&executor, tasks[number]).map(|(at_ms, _)| at_ms);
+            let refused_ms = refused_at(&executor, tasks[number]).map(|(at_ms, _)| at_ms);
             match expected {
                 Ok(at_ms) => prop_assert_eq!(taken_ms[number], Some(*at_ms), "number {}", number),
                 Err(at_ms) => prop_assert_eq!(refused_ms, Some(*at_ms), "number {}", number),

@@ -6,13 +6,13 @@ use proptest::prelude::*;
 use tidegate::{Clock, LATE_NS_MAX, Limiter, ManualClock, Timestamp};
 
 use crate::executor::{Executor, Task};
-use crate::turn::{Turn, turn};
-use crate::waiting::line::limits;
+use crate::wait_result::{WaitResult, wait_result};
+use crate::waiting::order::limits;
 use crate::waiting::model::{KEY, Model, after_ms, later, limiter, ms, remaining, start};
 
 /// When a request is dropped, if it is still there.
 #[derive(Clone, Copy, Debug)]
-enum Fate {
+enum DropTime {
     Stays,
     /// Before it was ever polled.
     NeverPolled,
@@ -23,22 +23,22 @@ enum Fate {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Planned {
+struct PlannedRequest {
     gap_ns: u64,
     cost: u64,
-    fate: Fate,
+    dropped: DropTime,
 }
 
-fn planned() -> impl Strategy<Value = Planned> {
+fn planned() -> impl Strategy<Value = PlannedRequest> {
     let gap_ns = prop_oneof![3 => Just(0), 1 => 0..1_000_000_u64, 1 => 0..400_000_000_u64];
     let after_ns = || prop_oneof![Just(0), 0..2_000_000_000_u64, (0..3_u64).prop_map(|s| s * 1_000_000_000)];
     let fate = prop_oneof![
-        3 => Just(Fate::Stays),
-        1 => Just(Fate::NeverPolled),
-        2 => after_ns().prop_map(Fate::Dropped),
-        2 => after_ns().prop_map(Fate::DroppedBeforePolls),
+        3 => Just(DropTime::Stays),
+        1 => Just(DropTime::NeverPolled),
+        2 => after_ns().prop_map(DropTime::Dropped),
+        2 => after_ns().prop_map(DropTime::DroppedBeforePolls),
     ];
-    (gap_ns, 0_u64..5, fate).prop_map(|(gap_ns, cost, fate)| Planned { gap_ns, cost, fate })
+    (gap_ns, 0_u64..5, fate).prop_map(|(gap_ns, cost, fate)| PlannedRequest { gap_ns, cost, dropped: fate })
 }
 
 /// What is to happen, in order of time; of one instant, arrivals come last, as they do after all who were due.
@@ -50,7 +50,7 @@ enum Event {
 }
 
 /// A request as it came, for the model.
-struct Came {
+struct ArrivedRequest {
     arrived: Timestamp,
     cost: u64,
     dropped: Option<Timestamp>,
@@ -60,14 +60,14 @@ struct Came {
 
 /// When everybody leaves, if they do. Whoever is dropped in front has kept the next waiting until then, which is
 /// decided as of a little earlier if nothing was charged; whoever is dropped further back has kept nobody.
-fn expected(limits: &[&str], requests: &[Came]) -> (Vec<Option<Timestamp>>, Model) {
+fn expected(limits: &[&str], requests: &[ArrivedRequest]) -> (Vec<Option<Timestamp>>, Model) {
     let mut model = Model::new(limits);
     let (mut decided_from, mut in_front_since) = (Timestamp::default(), Timestamp::default());
     let mut leave = Vec::new();
     for request in requests {
         let from = request.arrived.max(decided_from);
         let in_front = request.arrived.max(in_front_since).max(model.left);
-        let (at, leaves) = (model.decided(from, request.cost), model.leaves(from, request.cost));
+        let (at, leaves) = (model.decided_at(from, request.cost), model.leaves_at(from, request.cost));
         let is_dropped = |dropped: &Timestamp| match leaves.map(|leaves| leaves.max(in_front)) {
             Some(goes) => *dropped < goes || *dropped == goes && request.before_polls,
             None => false,
@@ -89,7 +89,7 @@ fn expected(limits: &[&str], requests: &[Came]) -> (Vec<Option<Timestamp>>, Mode
 }
 
 /// Plays a world in which some are dropped, and looks at when the others leave.
-fn play(limits: &[&str], planned: &[Planned]) -> Result<(), TestCaseError> {
+fn run_requests(limits: &[&str], planned: &[PlannedRequest]) -> Result<(), TestCaseError> {
     let clock = ManualClock::at(start());
     let limiter: Limiter<_> = limiter(limits, &clock);
     let mut executor = Executor::new(&clock);
@@ -98,17 +98,17 @@ fn play(limits: &[&str], planned: &[Planned]) -> Result<(), TestCaseError> {
     for (number, one) in planned.iter().enumerate() {
         now = later(now, u128::from(one.gap_ns));
         events.push((now, Event::Arrive(number)));
-        match one.fate {
-            Fate::Dropped(after_ns) => events.push((later(now, u128::from(after_ns)), Event::Drop(number))),
-            Fate::DroppedBeforePolls(after_ns) => {
+        match one.dropped {
+            DropTime::Dropped(after_ns) => events.push((later(now, u128::from(after_ns)), Event::Drop(number))),
+            DropTime::DroppedBeforePolls(after_ns) => {
                 events.push((later(now, u128::from(after_ns.max(1))), Event::DropBeforePolls(number)));
             }
-            Fate::Stays | Fate::NeverPolled => {}
+            DropTime::Stays | DropTime::NeverPolled => {}
         }
     }
     events.sort();
     let mut tasks: Vec<Option<Task>> = vec![None; planned.len()];
-    let mut came: Vec<Option<Came>> = planned.iter().map(|_| None).collect();
+    let mut came: Vec<Option<ArrivedRequest>> = planned.iter().map(|_| None).collect();
     // Zero is dropped right after it arrived, which the order of events does not show.
     let mut too_early = Vec::new();
     for (at, event) in events {
@@ -116,12 +116,12 @@ fn play(limits: &[&str], planned: &[Planned]) -> Result<(), TestCaseError> {
             Event::Arrive(number) => {
                 executor.run_until(at);
                 let one = planned[number];
-                let task = executor.spawn(turn(limiter.acquire(KEY, one.cost)));
-                if let Fate::NeverPolled = one.fate {
+                let task = executor.spawn(wait_result(limiter.acquire(KEY, one.cost)));
+                if let DropTime::NeverPolled = one.dropped {
                     executor.drop_task(task);
                 } else {
                     came[number] =
-                        Some(Came { arrived: at, cost: one.cost, dropped: None, before_polls: false });
+                        Some(ArrivedRequest { arrived: at, cost: one.cost, dropped: None, before_polls: false });
                 }
                 executor.run_woken();
                 tasks[number] = Some(task);
@@ -152,15 +152,15 @@ fn play(limits: &[&str], planned: &[Planned]) -> Result<(), TestCaseError> {
     }
     executor.run();
     let polled: Vec<usize> = (0..planned.len()).filter(|number| came[*number].is_some()).collect();
-    let came: Vec<Came> = came.into_iter().flatten().collect();
+    let came: Vec<ArrivedRequest> = came.into_iter().flatten().collect();
     let (leave, model) = expected(limits, &came);
     for ((number, leaves), came) in polled.iter().zip(&leave).zip(&came) {
         let finished = executor.finished(tasks[*number].unwrap());
         match (finished.map(|finished| finished.output), leaves) {
-            (Some(Turn::Admitted { waited, .. }), Some(leaves)) => {
+            (Some(WaitResult::Admitted { waited, .. }), Some(leaves)) => {
                 prop_assert_eq!(later(came.arrived, waited.get()), *leaves, "number {}", number);
             }
-            (Some(Turn::Refused(_)) | None, None) => {}
+            (Some(WaitResult::Refused(_)) | None, None) => {}
             (finished, leaves) => prop_assert!(false, "number {number}: {finished:?} instead of {leaves:?}"),
         }
     }
@@ -172,26 +172,26 @@ fn play(limits: &[&str], planned: &[Planned]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(tidegate_testing::cases(150))]
+    #![proptest_config(tidegate_testing::proptest_config(150))]
 
     #[test]
-    fn whoever_is_dropped_is_as_if_it_had_never_come(
+    fn a_dropped_waiter_changes_nothing_for_others(
         limits in limits(),
         planned in prop::collection::vec(planned(), 1..25),
     ) {
-        play(&limits, &planned)?;
+        run_requests(&limits, &planned)?;
     }
 }
 
 /// All at once, five in line, one of them dropped at half of its way: who is where, and nobody else is touched.
 #[test]
-fn one_dropped_anywhere_in_the_line_moves_those_behind_it_up_and_nobody_else() {
+fn a_dropped_waiter_moves_up_only_those_behind_it() {
     for dropped in 0..5_usize {
         let clock = ManualClock::at(start());
         let limiter = limiter(&["1/s burst 1"], &clock);
         assert!(limiter.check(KEY, 1).is_allowed());
         let mut executor = Executor::new(&clock);
-        let tasks: Vec<_> = (0..5).map(|_| executor.spawn(turn(limiter.acquire(KEY, 1)))).collect();
+        let tasks: Vec<_> = (0..5).map(|_| executor.spawn(wait_result(limiter.acquire(KEY, 1)))).collect();
         executor.run_until(after_ms(500));
         executor.drop_task(tasks[dropped]);
         executor.run();
@@ -210,14 +210,14 @@ fn one_dropped_anywhere_in_the_line_moves_those_behind_it_up_and_nobody_else() {
 }
 
 #[test]
-fn all_of_them_dropped_leave_nothing_behind() {
+fn dropping_all_waiters_leaves_no_state() {
     for limit in ["1/s burst 1", "{algorithm: leaky_bucket, limit: 1, per: 1s, queue: 3}"] {
         let clock = ManualClock::at(start());
         let limiter = limiter(&[limit], &clock);
         assert!(limiter.check(KEY, 1).is_allowed());
         let before = limiter.peek(KEY, 1);
         let mut executor = Executor::new(&clock);
-        let tasks: Vec<_> = (0..100).map(|_| executor.spawn(turn(limiter.acquire(KEY, 1)))).collect();
+        let tasks: Vec<_> = (0..100).map(|_| executor.spawn(wait_result(limiter.acquire(KEY, 1)))).collect();
         executor.run_woken();
         for task in tasks {
             executor.drop_task(task);
@@ -225,13 +225,13 @@ fn all_of_them_dropped_leave_nothing_behind() {
         assert_eq!(clock.sleepers(), 0);
         assert_eq!(limiter.peek(KEY, 1), before, "{limit}");
         executor.run();
-        assert!(executor.order().is_empty());
+        assert!(executor.completion_order().is_empty());
     }
 }
 
 /// The one in front is held by a leaky bucket, and one that stands behind it is dropped: that makes nothing sooner.
 #[test]
-fn one_dropped_behind_another_that_is_held_does_not_make_those_behind_it_sooner() {
+fn a_waiter_dropped_behind_a_delayed_head_does_not_advance_the_rest() {
     let limits = [
         "{algorithm: leaky_bucket, limit: 1, per: 100ms, queue: 5}",
         "{algorithm: sliding_log, limit: 2, per: 1s}",
@@ -240,22 +240,22 @@ fn one_dropped_behind_another_that_is_held_does_not_make_those_behind_it_sooner(
         let clock = ManualClock::at(start());
         let limiter = limiter(&limits, &clock);
         let mut executor = Executor::new(&clock);
-        executor.spawn(turn(limiter.acquire(KEY, 1)));
-        executor.spawn(turn(limiter.acquire(KEY, 1)));
-        let dropped = with_dropped.then(|| executor.spawn(turn(limiter.acquire(KEY, 1))));
-        executor.spawn(turn(limiter.acquire(KEY, 2)));
-        executor.spawn(turn(limiter.acquire(KEY, 1)));
+        executor.spawn(wait_result(limiter.acquire(KEY, 1)));
+        executor.spawn(wait_result(limiter.acquire(KEY, 1)));
+        let dropped = with_dropped.then(|| executor.spawn(wait_result(limiter.acquire(KEY, 1))));
+        executor.spawn(wait_result(limiter.acquire(KEY, 2)));
+        executor.spawn(wait_result(limiter.acquire(KEY, 1)));
         executor.run_until(after_ms(95));
         dropped.iter().for_each(|task| executor.drop_task(*task));
         executor.run();
-        executor.order().iter().map(|task| executor.finished(*task).unwrap().at).collect::<Vec<_>>()
+        executor.completion_order().iter().map(|task| executor.finished(*task).unwrap().at).collect::<Vec<_>>()
     };
     assert_eq!(leave(true), leave(false));
 }
 
 /// What was charged to a window that is over is not taken out of the one that somebody else uses now.
 #[test]
-fn a_held_request_that_is_dropped_later_gives_back_nothing_of_another_window() {
+fn a_delayed_request_dropped_later_refunds_nothing_of_another_window() {
     for window in ["fixed_window", "sliding_window"] {
         let limits = [
             &format!("{{algorithm: {window}, limit: 1, per: 1s}}"),
@@ -265,7 +265,7 @@ fn a_held_request_that_is_dropped_later_gives_back_nothing_of_another_window() {
         let limiter = limiter(&limits, &clock);
         assert!(limiter.check(KEY, 1).is_allowed());
         clock.advance(ms(2_000));
-        let mut held = Box::pin(turn(limiter.acquire(KEY, 1)));
+        let mut held = Box::pin(wait_result(limiter.acquire(KEY, 1)));
         assert!(held.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         clock.advance(ms(4_000));
         assert!(limiter.check(KEY, 1).is_allowed(), "{window}");
@@ -277,7 +277,7 @@ fn a_held_request_that_is_dropped_later_gives_back_nothing_of_another_window() {
 
 /// What a delayed request took from other limits is long free again, and others use it.
 #[test]
-fn a_delayed_request_that_is_dropped_takes_nothing_from_later_ones() {
+fn a_dropped_delayed_request_takes_nothing_from_later_requests() {
     let clock = ManualClock::at(start());
     let leaky = "{algorithm: leaky_bucket, limit: 1, per: 10s, queue: 9}";
     for other in ["{algorithm: sliding_log, limit: 2, per: 1s}", "2 per second burst 2"] {
@@ -285,7 +285,7 @@ fn a_delayed_request_that_is_dropped_takes_nothing_from_later_ones() {
         let begun = clock.now();
         assert!(limiter.check(KEY, 1).is_allowed());
         let mut executor = Executor::new(&clock);
-        let delayed = executor.spawn(turn(limiter.acquire(KEY, 1)));
+        let delayed = executor.spawn(wait_result(limiter.acquire(KEY, 1)));
         executor.run_woken();
         clock.set(later(begun, 5_000_000_000));
         for _ in 0..2 {

@@ -5,22 +5,22 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tidegate::{ManualClock, Nanos, Timestamp};
 
-use crate::executor::{Executor, Finished, Task};
-use crate::turn::{Refusal, Turn, turn};
-use crate::waiting::line::limits;
+use crate::executor::{Executor, TaskOutput, Task};
+use crate::wait_result::{Refusal, WaitResult, wait_result};
+use crate::waiting::order::limits;
 use crate::waiting::model::{KEY, Model, after_ms, later, limiter, ms, start};
 
 /// A request: how long after the one before, what it asks for, and what a wait is worth to it.
 #[derive(Clone, Copy, Debug)]
-struct Planned {
+struct PlannedRequest {
     gap_ns: u64,
     cost: u64,
     max_wait_ns: Option<u64>,
 }
 
-fn planned(max_wait: impl Strategy<Value = Option<u64>>) -> impl Strategy<Value = Planned> {
+fn planned(max_wait: impl Strategy<Value = Option<u64>>) -> impl Strategy<Value = PlannedRequest> {
     let gap_ns = prop_oneof![2 => Just(0), 1 => 0..1_000_000_u64, 2 => 0..400_000_000_u64];
-    (gap_ns, 0_u64..5, max_wait).prop_map(|(gap_ns, cost, max_wait_ns)| Planned { gap_ns, cost, max_wait_ns })
+    (gap_ns, 0_u64..5, max_wait).prop_map(|(gap_ns, cost, max_wait_ns)| PlannedRequest { gap_ns, cost, max_wait_ns })
 }
 
 fn some_max_wait() -> impl Strategy<Value = u64> {
@@ -28,7 +28,7 @@ fn some_max_wait() -> impl Strategy<Value = u64> {
 }
 
 /// How everybody ended, and when they came.
-fn play(limits: &[&str], planned: &[Planned]) -> Vec<(Timestamp, Finished<Turn>)> {
+fn run_requests(limits: &[&str], planned: &[PlannedRequest]) -> Vec<(Timestamp, TaskOutput<WaitResult>)> {
     let clock = ManualClock::at(start());
     let limiter = limiter(limits, &clock);
     let mut executor = Executor::new(&clock);
@@ -39,9 +39,9 @@ fn play(limits: &[&str], planned: &[Planned]) -> Vec<(Timestamp, Finished<Turn>)
         executor.run_until(now);
         let task = match one.max_wait_ns {
             Some(max_wait_ns) => {
-                executor.spawn(turn(limiter.acquire_within(KEY, one.cost, Duration::from_nanos(max_wait_ns))))
+                executor.spawn(wait_result(limiter.acquire_within(KEY, one.cost, Duration::from_nanos(max_wait_ns))))
             }
-            None => executor.spawn(turn(limiter.acquire(KEY, one.cost))),
+            None => executor.spawn(wait_result(limiter.acquire(KEY, one.cost))),
         };
         executor.run_woken();
         came.push((now, task));
@@ -51,23 +51,23 @@ fn play(limits: &[&str], planned: &[Planned]) -> Vec<(Timestamp, Finished<Turn>)
     came.into_iter().map(|(arrived, task)| (arrived, *executor.finished(task).unwrap())).collect()
 }
 
-fn waited(turn: Turn) -> Option<u64> {
+fn waited(turn: WaitResult) -> Option<u64> {
     match turn {
-        Turn::Admitted { waited, .. } => Some(u64::try_from(waited.get()).unwrap()),
-        Turn::Refused(_) => None,
+        WaitResult::Admitted { waited, .. } => Some(u64::try_from(waited.get()).unwrap()),
+        WaitResult::Refused(_) => None,
     }
 }
 
-fn too_long(wait_ns: u64) -> Turn {
-    Turn::Refused(Refusal::TooLong { wait: Some(Nanos::new(u128::from(wait_ns))) })
+fn too_long(wait_ns: u64) -> WaitResult {
+    WaitResult::Refused(Refusal::TooLong { wait: Some(Nanos::new(u128::from(wait_ns))) })
 }
 
 proptest! {
-    #![proptest_config(tidegate_testing::cases(100))]
+    #![proptest_config(tidegate_testing::proptest_config(100))]
 
     /// Two worlds that differ in one request alone.
     #[test]
-    fn a_delay_is_what_waiting_would_have_been_or_a_refusal_that_says_so(
+    fn the_forecast_wait_equals_the_real_wait(
         limits in limits(),
         planned in prop::collection::vec(planned(Just(None)), 1..20),
         which in any::<prop::sample::Index>(),
@@ -75,18 +75,18 @@ proptest! {
         exactly in any::<bool>(),
     ) {
         let which = which.index(planned.len());
-        let waiting = play(&limits, &planned);
+        let waiting = run_requests(&limits, &planned);
         let (arrived, would) = waiting[which];
         let Some(wait_ns) = waited(would.output) else { return Ok(()) };
         let max_wait_ns = if exactly { wait_ns } else { max_wait_ns };
         let mut delayed = planned.clone();
         delayed[which].max_wait_ns = Some(max_wait_ns);
-        let worlds = play(&limits, &delayed);
+        let worlds = run_requests(&limits, &delayed);
         if wait_ns <= max_wait_ns {
             prop_assert_eq!(worlds, waiting);
             return Ok(());
         }
-        prop_assert_eq!(worlds[which].1, Finished { at: arrived, output: too_long(wait_ns) });
+        prop_assert_eq!(worlds[which].1, TaskOutput { at: arrived, output: too_long(wait_ns) });
         // All others are as if it had never come; its gap belongs to the next.
         let mut without = planned.clone();
         let gap_ns = without.remove(which).gap_ns;
@@ -95,23 +95,23 @@ proptest! {
         }
         let mut others = worlds;
         others.remove(which);
-        prop_assert_eq!(others, play(&limits, &without));
+        prop_assert_eq!(others, run_requests(&limits, &without));
     }
 
     /// Everybody has a max_wait or none, and is refused or admitted as the plainest line would.
     #[test]
-    fn whoever_is_accepted_is_admitted_in_time(
+    fn an_accepted_request_is_admitted_in_time(
         limits in limits(),
         planned in prop::collection::vec(planned(prop::option::of(some_max_wait())), 1..30),
     ) {
         let mut model = Model::new(&limits);
-        for (one, (arrived, finished)) in planned.iter().zip(play(&limits, &planned)) {
-            let leaves = model.leaves(arrived, one.cost);
+        for (one, (arrived, finished)) in planned.iter().zip(run_requests(&limits, &planned)) {
+            let leaves = model.leaves_at(arrived, one.cost);
             let wait_ns = leaves.map(|leaves| leaves.as_nanos() - arrived.as_nanos());
             match wait_ns {
-                None => prop_assert_eq!(finished, Finished { at: arrived, output: Turn::Refused(Refusal::Never) }),
+                None => prop_assert_eq!(finished, TaskOutput { at: arrived, output: WaitResult::Refused(Refusal::Never) }),
                 Some(wait_ns) if one.max_wait_ns.is_some_and(|max_wait_ns| wait_ns > max_wait_ns) => {
-                    prop_assert_eq!(finished, Finished { at: arrived, output: too_long(wait_ns) });
+                    prop_assert_eq!(finished, TaskOutput { at: arrived, output: too_long(wait_ns) });
                 }
                 Some(wait_ns) => {
                     prop_assert_eq!(waited(finished.output), Some(wait_ns));
@@ -124,12 +124,12 @@ proptest! {
 }
 
 #[test]
-fn a_max_wait_of_nothing_is_a_check() {
+fn a_max_wait_of_zero_is_a_check() {
     let clock = ManualClock::at(start());
     let limiter = limiter(&["1/s burst 1"], &clock);
     let mut executor = Executor::new(&clock);
     let tasks: Vec<_> =
-        (0..3).map(|_| executor.spawn(turn(limiter.acquire_within(KEY, 1, Duration::ZERO)))).collect();
+        (0..3).map(|_| executor.spawn(wait_result(limiter.acquire_within(KEY, 1, Duration::ZERO)))).collect();
     executor.run_woken();
     assert_eq!(waited(executor.finished(tasks[0]).unwrap().output), Some(0));
     for task in &tasks[1..] {
@@ -137,36 +137,36 @@ fn a_max_wait_of_nothing_is_a_check() {
     }
     assert_eq!(clock.sleepers(), 0);
     // Behind others too.
-    executor.spawn(turn(limiter.acquire(KEY, 1)));
-    let behind = executor.spawn(turn(limiter.acquire_within(KEY, 1, Duration::ZERO)));
+    executor.spawn(wait_result(limiter.acquire(KEY, 1)));
+    let behind = executor.spawn(wait_result(limiter.acquire_within(KEY, 1, Duration::ZERO)));
     executor.run_woken();
     assert_eq!(executor.finished(behind).unwrap().output, too_long(2_000_000_000));
 }
 
 #[test]
-fn the_longest_max_wait_is_no_trouble() {
+fn the_longest_max_wait_works() {
     let clock = ManualClock::at(start());
     let limiter = limiter(&["1/s burst 1"], &clock);
     let mut executor = Executor::new(&clock);
     let tasks: Vec<_> =
-        (0..3).map(|_| executor.spawn(turn(limiter.acquire_within(KEY, 1, Duration::MAX)))).collect();
+        (0..3).map(|_| executor.spawn(wait_result(limiter.acquire_within(KEY, 1, Duration::MAX)))).collect();
     executor.run();
     assert_eq!(executor.finished(tasks[2]).unwrap().at, after_ms(2_000));
 }
 
 /// A place that becomes free in the line is found by the next that comes: what was worked out before is forgotten.
 #[test]
-fn whoever_comes_after_a_drop_is_told_the_shorter_wait() {
+fn a_request_after_a_drop_gets_the_shorter_wait() {
     let clock = ManualClock::at(start());
     let limiter = limiter(&["1/s burst 1"], &clock);
     let mut executor = Executor::new(&clock);
     let tasks: Vec<_> =
-        (0..4).map(|_| executor.spawn(turn(limiter.acquire_within(KEY, 1, ms(3_000))))).collect();
-    let refused = executor.spawn(turn(limiter.acquire_within(KEY, 1, ms(3_000))));
+        (0..4).map(|_| executor.spawn(wait_result(limiter.acquire_within(KEY, 1, ms(3_000))))).collect();
+    let refused = executor.spawn(wait_result(limiter.acquire_within(KEY, 1, ms(3_000))));
     executor.run_woken();
     assert_eq!(executor.finished(refused).unwrap().output, too_long(4_000_000_000));
     executor.drop_task(tasks[2]);
-    let accepted = executor.spawn(turn(limiter.acquire_within(KEY, 1, ms(3_000))));
+    let accepted = executor.spawn(wait_result(limiter.acquire_within(KEY, 1, ms(3_000))));
     executor.run();
     assert_eq!(executor.finished(accepted).unwrap().at, after_ms(3_000));
 }

@@ -1,12 +1,12 @@
 //! Waiting for a limit, on a clock that only the test moves.
 
 mod concurrency;
-mod corners;
+mod edge_cases;
 mod dropping;
-mod kin;
-mod line;
+mod queue_groups;
+mod order;
 mod max_wait;
 mod model;
 mod real_time;
-mod thieves;
+mod contention;
 mod wakers;

@@ -59,13 +59,13 @@ impl Model {
     }
 
     /// When a request that cannot be decided before `from` would leave; none if it never would. Changes nothing.
-    pub fn leaves(&self, from: Timestamp, cost: u64) -> Option<Timestamp> {
-        let at = self.decided(from, cost)?;
+    pub fn leaves_at(&self, from: Timestamp, cost: u64) -> Option<Timestamp> {
+        let at = self.decided_at(from, cost)?;
         Some(later(at, self.limiter.peek_at(KEY, cost, at).delay.get()))
     }
 
     /// When it would be admitted, to be held from then on until it leaves.
-    pub fn decided(&self, from: Timestamp, cost: u64) -> Option<Timestamp> {
+    pub fn decided_at(&self, from: Timestamp, cost: u64) -> Option<Timestamp> {
         let from = from.max(self.left);
         let mut at = from;
         loop {
@@ -82,7 +82,7 @@ impl Model {
 
     /// Lets a request leave.
     pub fn admit(&mut self, from: Timestamp, cost: u64) -> Option<Timestamp> {
-        let (at, leaves) = (self.decided(from, cost)?, self.leaves(from, cost)?);
+        let (at, leaves) = (self.decided_at(from, cost)?, self.leaves_at(from, cost)?);
         assert!(self.limiter.check_at(KEY, cost, at).is_allowed());
         self.left = leaves;
         Some(leaves)

@@ -6,15 +6,15 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use tidegate::{Clock, LATE_NS_MAX, Limiter, SystemClock};
 
-use crate::turn::{Turn, turn};
+use crate::wait_result::{WaitResult, wait_result};
 
 /// Woken tasks, by number.
-struct Wakes {
+struct FutureWaker {
     task: usize,
     woken: Sender<usize>,
 }
 
-impl Wake for Wakes {
+impl Wake for FutureWaker {
     fn wake(self: Arc<Self>) {
         // Nobody listens any more once all tasks are done.
         let _ = self.woken.send(self.task);
@@ -26,7 +26,7 @@ fn run_all<F: Future>(futures: impl IntoIterator<Item = F>, mut done: impl FnMut
     let (woken, next): (_, Receiver<usize>) = mpsc::channel();
     let mut tasks: Vec<_> = futures.into_iter().map(|future| Some(Box::pin(future))).collect();
     let wakers: Vec<Waker> =
-        (0..tasks.len()).map(|task| Waker::from(Arc::new(Wakes { task, woken: woken.clone() }))).collect();
+        (0..tasks.len()).map(|task| Waker::from(Arc::new(FutureWaker { task, woken: woken.clone() }))).collect();
     (0..tasks.len()).for_each(|task| woken.send(task).unwrap());
     let mut left = tasks.len();
     while left > 0 {
@@ -41,14 +41,14 @@ fn run_all<F: Future>(futures: impl IntoIterator<Item = F>, mut done: impl FnMut
 }
 
 #[test]
-fn two_thousand_leave_in_order_and_never_faster_than_the_limit() {
+fn two_thousand_waiters_leave_in_order_within_the_limit() {
     const WAITERS: usize = 2_000;
     const INTERVAL_NS: u64 = 100_000;
     let limiter = Limiter::new("10000/s burst 1").unwrap();
     let clock = SystemClock::new();
     let began_ns = clock.now().as_nanos();
     let mut left: Vec<(usize, u64)> = Vec::new();
-    run_all((0..WAITERS).map(|_| turn(limiter.acquire("key", 1))), |task, turn| {
+    run_all((0..WAITERS).map(|_| wait_result(limiter.acquire("key", 1))), |task, turn| {
         assert!(turn.is_admitted(), "{task}: {turn:?}");
         left.push((task, clock.now().as_nanos()));
     });
@@ -76,7 +76,7 @@ fn on_runtime(runtime: &tokio::runtime::Runtime) {
         let spawn = |_| {
             let (limiter, waits) = (limiter.clone(), waits.clone());
             tokio::spawn(async move {
-                let Turn::Admitted { waited, .. } = turn(limiter.acquire("key", 1)).await else {
+                let WaitResult::Admitted { waited, .. } = wait_result(limiter.acquire("key", 1)).await else {
                     panic!("refused")
                 };
                 waits.lock().unwrap().push(waited);
@@ -91,17 +91,17 @@ fn on_runtime(runtime: &tokio::runtime::Runtime) {
 }
 
 #[test]
-fn a_runtime_of_one_thread_will_do() {
+fn works_on_a_single_threaded_runtime() {
     on_runtime(&tokio::runtime::Builder::new_current_thread().build().unwrap());
 }
 
 #[test]
-fn a_runtime_of_many_threads_will_do() {
+fn works_on_a_multi_threaded_runtime() {
     on_runtime(&tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().unwrap());
 }
 
 #[test]
-fn a_task_that_a_runtime_aborts_steps_out_of_the_line() {
+fn an_aborted_task_leaves_the_queue() {
     let limiter = Arc::new(Limiter::new("1 per hour burst 1").unwrap());
     assert!(limiter.check("key", 1).is_allowed());
     // On one thread whoever was spawned has been polled, and so is in line, when this task goes on.
@@ -109,7 +109,7 @@ fn a_task_that_a_runtime_aborts_steps_out_of_the_line() {
     runtime.block_on(async {
         let spawn = |_| {
             let limiter = limiter.clone();
-            tokio::spawn(async move { turn(limiter.acquire("key", 1)).await })
+            tokio::spawn(async move { wait_result(limiter.acquire("key", 1)).await })
         };
         let tasks: Vec<_> = (0..20).map(spawn).collect();
         tokio::task::yield_now().await;
@@ -128,19 +128,19 @@ fn a_task_that_a_runtime_aborts_steps_out_of_the_line() {
 }
 
 #[test]
-fn threads_will_do() {
+fn works_on_threads() {
     const THREADS: u64 = 8;
-    const TURNS: u64 = 50;
+    const REQUESTS_PER_THREAD: u64 = 50;
     let limiter = Limiter::new("10000/s burst 1").unwrap();
     let clock = SystemClock::new();
     let began_ns = clock.now().as_nanos();
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                (0..TURNS).for_each(|_| assert!(limiter.acquire_blocking("key", 1).is_ok()));
+                (0..REQUESTS_PER_THREAD).for_each(|_| assert!(limiter.acquire_blocking("key", 1).is_ok()));
             });
         }
     });
-    let least_ns = (THREADS * TURNS - 1) * 100_000 - LATE_NS_MAX;
+    let least_ns = (THREADS * REQUESTS_PER_THREAD - 1) * 100_000 - LATE_NS_MAX;
     assert!(clock.now().as_nanos() >= began_ns + least_ns);
 }

@@ -10,26 +10,26 @@ use tidegate::{Clock, Limiter, ManualClock, Timer, Timestamp};
 use crate::waiting::model::{KEY, limiter, ms, start};
 
 /// A waker that owns a task, as those of some executors do: with its last clone the task is dropped.
-struct Owner {
+struct TaskOwner {
     _task: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-impl Wake for Owner {
+impl Wake for TaskOwner {
     fn wake(self: Arc<Self>) {}
 }
 
 /// In front of the line, and behind.
 #[test]
-fn a_task_that_is_dropped_with_a_waker_steps_out_of_the_same_line() {
+fn a_task_dropped_by_its_waker_leaves_the_queue() {
     for owner_is_in_front in [true, false] {
         let limiter: &'static Limiter<ManualClock> =
             Box::leak(Box::new(limiter(&["1 per hour burst 1"], &ManualClock::at(start()))));
         assert!(limiter.check(KEY, 1).is_allowed());
         let (mut owned, mut owning) = (Box::pin(limiter.acquire(KEY, 1)), Box::pin(limiter.acquire(KEY, 1)));
-        let owner = Arc::new(Owner { _task: Mutex::new(None) });
+        let owner = Arc::new(TaskOwner { _task: Mutex::new(None) });
         let waker = Waker::from(owner.clone());
         let mut poll_owning = || assert!(owning.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        let poll_owned = |owned: &mut Pin<Box<tidegate::limiter::Acquiring<'_, ManualClock>>>| {
+        let poll_owned = |owned: &mut Pin<Box<tidegate::limiter::AcquireFuture<'_, ManualClock>>>| {
             assert!(owned.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         };
         if owner_is_in_front {
@@ -51,15 +51,15 @@ fn a_task_that_is_dropped_with_a_waker_steps_out_of_the_same_line() {
 
 /// A timer that goes by a clock of its own, which is ahead.
 #[derive(Clone)]
-struct Early(ManualClock);
+struct EarlyTimer(ManualClock);
 
-impl Clock for Early {
+impl Clock for EarlyTimer {
     fn now(&self) -> Timestamp {
         self.0.now()
     }
 }
 
-impl Timer for Early {
+impl Timer for EarlyTimer {
     type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
     fn sleep_until(&self, at: Timestamp) -> Self::Sleep {
@@ -69,9 +69,9 @@ impl Timer for Early {
 }
 
 #[test]
-fn a_timer_that_is_early_is_not_polled_after_its_end_and_lets_nobody_through() {
+fn an_early_timer_is_not_polled_again_and_admits_no_request() {
     let clock = ManualClock::at(start());
-    let builder = Limiter::builder().limit("1/s burst 1").clock(Early(clock.clone()));
+    let builder = Limiter::builder().limit("1/s burst 1").clock(EarlyTimer(clock.clone()));
     let limiter = builder.build().unwrap();
     assert!(limiter.check(KEY, 1).is_allowed());
     let mut waiting = pin!(limiter.acquire(KEY, 1));

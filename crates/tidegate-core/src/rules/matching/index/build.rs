@@ -10,69 +10,69 @@ use std::collections::BTreeMap;
 use smallvec::SmallVec;
 
 use super::check::Check;
-use super::lengths::Lengths;
-use super::offer::{By, Offer, Wants, each_shape};
+use super::affix_lengths::AffixLengths;
+use super::lookup_key::{LookupKind, LookupKey, Requirements, each_path};
 use super::slot::{SlotId, Slots};
 use super::table::TableBuilder;
-use super::token::{Minter, Token, TokenMap};
-use super::tree::Tree;
-use super::{Checks, Index};
+use super::token::{TokenHasher, Token, TokenMap};
+use super::path_trie::PathTrie;
+use super::{CheckRange, RuleIndex};
 use crate::rules::{PathPattern, Rule};
 
 /// Rules under one token that are as good as one: checking them costs less than telling them apart.
-const FEW_RULES: u32 = 4;
+const BUCKET_RULES_SMALL: u32 = 4;
 
 /// What is known while an index is made.
-pub(super) struct Builder<'r> {
+pub(super) struct IndexBuilder<'r> {
     slots: Slots,
-    tree: Tree,
+    tree: PathTrie,
     table: TableBuilder,
     checks: Vec<Check>,
-    checks_of: Vec<Checks>,
-    always: Vec<u32>,
-    shapes: Vec<(SlotId, &'r PathPattern, Token)>,
+    check_ranges: Vec<CheckRange>,
+    unindexed: Vec<u32>,
+    paths: Vec<(SlotId, &'r PathPattern, Token)>,
     /// How many rules can be found by a token.
     counts: TokenMap<u32>,
 }
 
 /// Where a rule is put.
 #[derive(Clone, Copy)]
-struct Place<'r> {
-    offer: Offer<'r>,
+struct IndexChoice<'r> {
+    lookup: LookupKey<'r>,
     /// Which of the things that the rule asks for it is.
-    want: usize,
+    requirement: usize,
     is_refined: bool,
 }
 
-impl<'r> Builder<'r> {
-    pub(super) fn index(rules: &'r [Rule]) -> Index {
-        let minter = Minter::random();
+impl<'r> IndexBuilder<'r> {
+    pub(super) fn build(rules: &'r [Rule]) -> RuleIndex {
+        let minter = TokenHasher::random();
         let mut builder = Self {
             slots: Slots::new(&minter),
-            tree: Tree::new(&minter),
+            tree: PathTrie::new(&minter),
             table: TableBuilder::default(),
             checks: Vec::new(),
-            checks_of: Vec::with_capacity(rules.len()),
-            always: Vec::new(),
-            shapes: Vec::new(),
+            check_ranges: Vec::with_capacity(rules.len()),
+            unindexed: Vec::new(),
+            paths: Vec::new(),
             counts: TokenMap::default(),
         };
-        let mut wants: Vec<Wants<'r>> =
-            rules.iter().map(|rule| Wants::new(rule, &mut builder.slots)).collect();
-        Lengths::shorten(&mut wants);
+        let mut wants: Vec<Requirements<'r>> =
+            rules.iter().map(|rule| Requirements::new(rule, &mut builder.slots)).collect();
+        AffixLengths::shorten(&mut wants);
         wants.iter().for_each(|wants| builder.count(wants));
         for (number, wants) in (0..).zip(&wants) {
-            builder.place(number, wants);
+            builder.add_rule(number, wants);
         }
         builder.finish()
     }
 
-    fn count(&mut self, wants: &Wants<'r>) {
+    fn count(&mut self, wants: &Requirements<'r>) {
         let mut is_first_value = true;
-        for offer in wants.each.iter().filter_map(|want| want.offer) {
+        for offer in wants.all.iter().filter_map(|want| want.lookup) {
             // Whichever value comes first, all of them together are the same.
-            let is_counted = !matches!(offer.by, By::Value(_)) || std::mem::take(&mut is_first_value);
-            let beside = wants.together_beside(offer.slot).filter(|_| is_counted);
+            let is_counted = !matches!(offer.kind, LookupKind::Exact(_)) || std::mem::take(&mut is_first_value);
+            let beside = wants.other_values_token(offer.slot).filter(|_| is_counted);
             offer.each_token(&self.slots, |token| {
                 *self.counts.entry(token).or_default() += 1;
                 if let Some(beside) = beside {
@@ -82,84 +82,84 @@ impl<'r> Builder<'r> {
         }
     }
 
-    fn place(&mut self, rule: u32, wants: &Wants<'r>) {
-        let best = self.best(wants).map(|place| self.settle(rule, wants, place));
+    fn add_rule(&mut self, rule: u32, wants: &Requirements<'r>) {
+        let best = self.cheapest(wants).map(|place| self.insert(rule, wants, place));
         let is_proved = |number: usize, check: &Check| match (best, check) {
-            (Some(place), _) if number == place.want => place.offer.is_proof,
+            (Some(place), _) if number == place.requirement => place.lookup.is_proof,
             // The first value of each slot is among those that tell rules apart.
-            (Some(place), Check::Value { slot, token }) if place.is_refined && *slot != place.offer.slot => {
+            (Some(place), Check::Value { slot, token }) if place.is_refined && *slot != place.lookup.slot => {
                 wants.values.iter().any(|value| value.slot == *slot && value.token == *token)
             }
             _ => false,
         };
-        let start = end_of(&self.checks);
-        let numbered = || wants.each.iter().map(|want| want.check).enumerate();
+        let start = checks_len(&self.checks);
+        let numbered = || wants.all.iter().map(|want| want.check).enumerate();
         self.checks.extend(numbered().filter(|(at, check)| is_proved(*at, check)).map(|(_, check)| check));
-        let proved = end_of(&self.checks);
+        let proved = checks_len(&self.checks);
         self.checks.extend(numbered().filter(|(at, check)| !is_proved(*at, check)).map(|(_, check)| check));
-        self.checks_of.push(Checks { start, proved, end: end_of(&self.checks) });
+        self.check_ranges.push(CheckRange { start, proved_end: proved, end: checks_len(&self.checks) });
         if best.is_none() {
-            self.always.push(rule);
+            self.unindexed.push(rule);
         }
     }
 
     /// The place with the fewest rules.
-    fn best(&self, wants: &Wants<'r>) -> Option<Place<'r>> {
-        let offers = wants.each.iter().enumerate().filter_map(|(want, each)| Some((want, each.offer?)));
+    fn cheapest(&self, wants: &Requirements<'r>) -> Option<IndexChoice<'r>> {
+        let offers = wants.all.iter().enumerate().filter_map(|(want, each)| Some((want, each.lookup?)));
         let places = offers.flat_map(|(want, offer)| {
-            let beside = wants.together_beside(offer.slot);
+            let beside = wants.other_values_token(offer.slot);
             let (mut rules, mut refined_rules) = (0, 0);
             offer.each_token(&self.slots, |token| {
                 let count = |token: Token| self.counts.get(&token).copied().unwrap_or(0);
                 rules = rules.max(count(token));
                 refined_rules = refined_rules.max(beside.map_or(0, |beside| count(token.and(beside))));
             });
-            let plain = (rules, Place { offer, want, is_refined: false });
-            let refined = (refined_rules, Place { offer, want, is_refined: true });
+            let plain = (rules, IndexChoice { lookup: offer, requirement: want, is_refined: false });
+            let refined = (refined_rules, IndexChoice { lookup: offer, requirement: want, is_refined: true });
             std::iter::once(plain).chain(beside.map(|_| refined))
         });
-        let cost = |(rules, place): &(u32, Place<'_>)| {
-            ((*rules).max(FEW_RULES), place.is_refined, place.offer.by.preference(), *rules)
+        let cost = |(rules, place): &(u32, IndexChoice<'_>)| {
+            ((*rules).max(BUCKET_RULES_SMALL), place.is_refined, place.lookup.kind.preference(), *rules)
         };
         places.min_by_key(cost).map(|(_, place)| place)
     }
 
     /// Puts a rule in its place, or next to it if there is no room to tell it apart.
-    fn settle(&mut self, rule: u32, wants: &Wants<'r>, mut place: Place<'r>) -> Place<'r> {
-        let offer = place.offer;
+    fn insert(&mut self, rule: u32, wants: &Requirements<'r>, mut place: IndexChoice<'r>) -> IndexChoice<'r> {
+        let offer = place.lookup;
         let mut tokens: SmallVec<[Token; 4]> = SmallVec::new();
         offer.each_token(&self.slots, |token| tokens.push(token));
         if place.is_refined {
             let slots: SmallVec<[SlotId; 4]> =
-                wants.values_beside(offer.slot).map(|value| value.slot).collect();
-            let set = self.table.set(&slots);
+                wants.other_values(offer.slot).map(|value| value.slot).collect();
+            let set = self.table.set_number(&slots);
             place.is_refined = tokens.iter().all(|token| self.table.has_room(*token, set));
             if place.is_refined {
                 self.table.add_to_set(set, rule);
                 tokens.iter().for_each(|token| self.table.refine(*token, set));
             }
         }
-        let beside = wants.together_beside(offer.slot).filter(|_| place.is_refined).unwrap_or_default();
+        let beside = wants.other_values_token(offer.slot).filter(|_| place.is_refined).unwrap_or_default();
         tokens.iter().for_each(|token| self.table.add(token.and(beside), rule));
-        self.note_use(&offer);
+        self.record_lookup(&offer);
         place
     }
 
     /// Has whatever is needed to find the rule looked up.
-    fn note_use(&mut self, offer: &Offer<'r>) {
-        if let By::Shapes(paths) = offer.by {
-            let shapes = &mut self.shapes;
-            each_shape(self.slots.get(offer.slot), paths, |path, token| {
+    fn record_lookup(&mut self, offer: &LookupKey<'r>) {
+        if let LookupKind::Paths(paths) = offer.kind {
+            let shapes = &mut self.paths;
+            each_path(self.slots.get(offer.slot), paths, |path, token| {
                 shapes.push((offer.slot, path, token));
             });
         }
-        let uses = &mut self.slots.get_mut(offer.slot).uses;
-        match offer.by {
-            By::Value(_) | By::Values(_) => (uses.is_hashed, uses.has_values) = (true, true),
-            By::Presence => uses.has_presence = true,
-            By::Beginning(text) if !uses.beginnings.contains(&text.len()) => uses.beginnings.push(text.len()),
-            By::End(text) if !uses.ends.contains(&text.len()) => uses.ends.push(text.len()),
-            By::Blocks(set) => {
+        let uses = &mut self.slots.get_mut(offer.slot).lookups;
+        match offer.kind {
+            LookupKind::Exact(_) | LookupKind::OneOf(_) => (uses.is_hashed, uses.has_values) = (true, true),
+            LookupKind::Presence => uses.has_presence = true,
+            LookupKind::Prefix(text) if !uses.prefix_lengths.contains(&text.len()) => uses.prefix_lengths.push(text.len()),
+            LookupKind::Suffix(text) if !uses.suffix_lengths.contains(&text.len()) => uses.suffix_lengths.push(text.len()),
+            LookupKind::Nets(set) => {
                 for net in set.nets() {
                     let bits = if net.first().is_ipv4() { &mut uses.ipv4_bits } else { &mut uses.ipv6_bits };
                     if !bits.contains(&net.prefix_bits()) {
@@ -167,42 +167,42 @@ impl<'r> Builder<'r> {
                     }
                 }
             }
-            By::Beginning(_) | By::End(_) | By::Shapes(_) => {}
+            LookupKind::Prefix(_) | LookupKind::Suffix(_) | LookupKind::Paths(_) => {}
         }
     }
 
-    fn finish(mut self) -> Index {
+    fn finish(mut self) -> RuleIndex {
         for check in &self.checks {
             if let Check::Value { slot, .. } = check {
-                self.slots.get_mut(*slot).uses.is_hashed = true;
+                self.slots.get_mut(*slot).lookups.is_hashed = true;
             }
         }
         for id in self.slots.ids() {
-            let uses = &mut self.slots.get_mut(id).uses;
-            uses.beginnings.sort_unstable();
-            uses.ends.sort_unstable();
+            let uses = &mut self.slots.get_mut(id).lookups;
+            uses.prefix_lengths.sort_unstable();
+            uses.suffix_lengths.sort_unstable();
         }
         let table = self.table.finish();
         let mut roots: BTreeMap<SlotId, u32> = BTreeMap::new();
-        for (slot, path, token) in self.shapes {
+        for (slot, path, token) in self.paths {
             let root = *roots.entry(slot).or_insert_with(|| self.tree.add_root());
             if let Some(found) = table.find(token) {
-                self.tree.add(root, path, found);
+                self.tree.insert(root, path, found);
             }
         }
-        roots.into_iter().for_each(|(slot, root)| self.slots.get_mut(slot).uses.root = Some(root));
-        Index {
+        roots.into_iter().for_each(|(slot, root)| self.slots.get_mut(slot).lookups.path_root = Some(root));
+        RuleIndex {
             slots: self.slots,
             tree: self.tree,
             table,
             checks: self.checks,
-            checks_of: self.checks_of,
-            always: self.always,
+            check_ranges: self.check_ranges,
+            unindexed: self.unindexed,
         }
     }
 }
 
 /// Rules with more than four billion conditions do not fit in memory.
-fn end_of(checks: &[Check]) -> u32 {
+fn checks_len(checks: &[Check]) -> u32 {
     u32::try_from(checks.len()).unwrap_or(u32::MAX)
 }

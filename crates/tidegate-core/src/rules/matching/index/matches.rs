@@ -6,9 +6,9 @@ use smallvec::SmallVec;
 
 /// Rules by their numbers, ascending; their place in the slice that they were indexed from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Matches(SmallVec<[u32; 8]>);
+pub struct RuleMatches(SmallVec<[u32; 8]>);
 
-impl Matches {
+impl RuleMatches {
     /// None.
     #[inline]
     pub fn new() -> Self {
@@ -33,12 +33,12 @@ impl Matches {
 
     /// Takes all of them out.
     #[inline]
-    pub(in crate::rules) fn take(&mut self) -> impl Iterator<Item = u32> + '_ {
+    pub(in crate::rules) fn drain(&mut self) -> impl Iterator<Item = u32> + '_ {
         self.0.drain(..)
     }
 }
 
-impl Deref for Matches {
+impl Deref for RuleMatches {
     type Target = [u32];
 
     #[inline]
@@ -47,20 +47,20 @@ impl Deref for Matches {
     }
 }
 
-impl Extend<u32> for Matches {
+impl Extend<u32> for RuleMatches {
     #[inline]
     fn extend<I: IntoIterator<Item = u32>>(&mut self, rules: I) {
         self.0.extend(rules);
     }
 }
 
-impl FromIterator<u32> for Matches {
+impl FromIterator<u32> for RuleMatches {
     fn from_iter<I: IntoIterator<Item = u32>>(rules: I) -> Self {
         Self(rules.into_iter().collect())
     }
 }
 
-impl<'a> IntoIterator for &'a Matches {
+impl<'a> IntoIterator for &'a RuleMatches {
     type Item = &'a u32;
     type IntoIter = std::slice::Iter<'a, u32>;
 

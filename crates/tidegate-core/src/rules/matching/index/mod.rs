@@ -28,25 +28,25 @@
 
 mod build;
 mod check;
-mod lengths;
+mod affix_lengths;
 mod matches;
-mod offer;
+mod lookup_key;
 mod search;
 mod slot;
 mod table;
 mod token;
-mod tree;
-mod view;
+mod path_trie;
+mod descriptor_view;
 
-pub use matches::Matches;
+pub use matches::RuleMatches;
 
-use build::Builder;
-use check::{Asked, Check};
+use build::IndexBuilder;
+use check::{CheckInput, Check};
 use search::Search;
 use slot::Slots;
 use table::Table;
-use tree::Tree;
-use view::View;
+use path_trie::PathTrie;
+use descriptor_view::DescriptorView;
 
 use crate::rules::{Apply, Descriptor, Rule};
 
@@ -68,28 +68,28 @@ use crate::rules::{Apply, Descriptor, Rule};
 /// # Ok::<(), tidegate_core::rules::PatternError>(())
 /// ```
 #[derive(Debug)]
-pub struct Index {
+pub struct RuleIndex {
     slots: Slots,
-    tree: Tree,
+    tree: PathTrie,
     table: Table,
     checks: Vec<Check>,
-    checks_of: Vec<Checks>,
+    check_ranges: Vec<CheckRange>,
     /// Rules that nothing leads to.
-    always: Vec<u32>,
+    unindexed: Vec<u32>,
 }
 
 /// Where the checks of a rule are: first those that are proved when it is found, then the rest.
 #[derive(Clone, Copy, Debug)]
-struct Checks {
+struct CheckRange {
     start: u32,
-    proved: u32,
+    proved_end: u32,
     end: u32,
 }
 
-impl Index {
+impl RuleIndex {
     /// An index of these rules; of the first 2^32 of them, if there are more.
     pub fn new(rules: &[Rule]) -> Self {
-        Builder::index(rules)
+        IndexBuilder::build(rules)
     }
 
     /// The rules that match a descriptor, or the first of them, instead of what `matches` held.
@@ -97,15 +97,15 @@ impl Index {
     /// The rules have to be those that the index was made of. As long as the descriptor has no more than 16
     /// attributes that rules ask for, and no more than 8 rules match and 64 come into question (one with a list of
     /// shapes of paths once for each that the path has), no memory is allocated.
-    pub fn matching(&self, rules: &[Rule], descriptor: &Descriptor<'_>, apply: Apply, matches: &mut Matches) {
+    pub fn matching_rules(&self, rules: &[Rule], descriptor: &Descriptor<'_>, apply: Apply, matches: &mut RuleMatches) {
         matches.clear();
-        let mut view = View::new();
+        let mut view = DescriptorView::new();
         view.read(&self.slots, descriptor);
-        let asked = Asked { slots: &self.slots, view: &view, descriptor };
+        let asked = CheckInput { slots: &self.slots, view: &view, descriptor };
         let mut search = Search::new(self, rules, &asked);
         for number in search.run() {
             let rule = rules.get(*number as usize);
-            if self.open_checks(*number).iter().all(|check| check.holds(&asked, rule)) {
+            if self.remaining_checks(*number).iter().all(|check| check.holds(&asked, rule)) {
                 matches.push(*number);
                 if apply == Apply::First {
                     return;
@@ -116,13 +116,13 @@ impl Index {
 
     /// What holds for every descriptor that the rule is found for.
     fn proved_checks(&self, rule: u32) -> &[Check] {
-        let Checks { start, proved, .. } = self.checks_of[rule as usize];
+        let CheckRange { start, proved_end: proved, .. } = self.check_ranges[rule as usize];
         &self.checks[start as usize..proved as usize]
     }
 
     /// What is still to be checked when the rule is found.
-    fn open_checks(&self, rule: u32) -> &[Check] {
-        let Checks { proved, end, .. } = self.checks_of[rule as usize];
+    fn remaining_checks(&self, rule: u32) -> &[Check] {
+        let CheckRange { proved_end: proved, end, .. } = self.check_ranges[rule as usize];
         &self.checks[proved as usize..end as usize]
     }
 }

@@ -5,18 +5,18 @@ use std::net::IpAddr;
 
 use smallvec::SmallVec;
 
-use super::Index;
-use super::check::Asked;
+use super::RuleIndex;
+use super::check::CheckInput;
 use super::slot::SlotId;
-use super::table::Found;
+use super::table::TableEntry;
 use super::token::Token;
-use super::view::Seen;
+use super::descriptor_view::SlotValue;
 use crate::rules::Rule;
 
 /// Candidates up to this many need no memory of their own.
 const CANDIDATES_INLINE: usize = 64;
 /// Up to this many values are looked up one by one, and what several of them lead to is found several times.
-const FEW_VALUES: usize = 64;
+const UNTRACKED_VALUES_MAX: usize = 64;
 /// Up to this many combinations of values are tried to tell rules apart; beyond, rules are tried.
 const COMBINATIONS_MAX: usize = 64;
 
@@ -25,12 +25,12 @@ pub(super) type Candidates = SmallVec<[u32; CANDIDATES_INLINE]>;
 
 /// A search for the rules that a descriptor may match.
 pub(super) struct Search<'a, 'd> {
-    index: &'a Index,
+    index: &'a RuleIndex,
     rules: &'a [Rule],
-    asked: &'a Asked<'a, 'd>,
+    input: &'a CheckInput<'a, 'd>,
     candidates: Candidates,
     /// What was found already, of a descriptor with many values.
-    known: Option<HashSet<Token>>,
+    visited: Option<HashSet<Token>>,
     /// Sets whose rules were tried one by one.
     tried: SmallVec<[u32; 4]>,
 }
@@ -38,17 +38,17 @@ pub(super) struct Search<'a, 'd> {
 impl<'a, 'd> Search<'a, 'd> {
     /// A search that has found nothing.
     #[inline]
-    pub(super) fn new(index: &'a Index, rules: &'a [Rule], asked: &'a Asked<'a, 'd>) -> Self {
-        Self { index, rules, asked, candidates: Candidates::new(), known: None, tried: SmallVec::new() }
+    pub(super) fn new(index: &'a RuleIndex, rules: &'a [Rule], asked: &'a CheckInput<'a, 'd>) -> Self {
+        Self { index, rules, input: asked, candidates: Candidates::new(), visited: None, tried: SmallVec::new() }
     }
 
     /// The rules that may match, each once and ascending. Of what a rule asks for, all holds that it is found by.
     pub(super) fn run(&mut self) -> &[u32] {
-        if self.asked.view.len() > FEW_VALUES {
-            self.known = Some(HashSet::new());
+        if self.input.view.len() > UNTRACKED_VALUES_MAX {
+            self.visited = Some(HashSet::new());
         }
-        self.candidates.extend_from_slice(&self.index.always);
-        self.asked.view.groups().for_each(|group| self.look_up(group));
+        self.candidates.extend_from_slice(&self.index.unindexed);
+        self.input.view.groups().for_each(|group| self.look_up(group));
         if self.candidates.len() > 1 {
             self.candidates.sort_unstable();
             self.candidates.dedup();
@@ -57,10 +57,10 @@ impl<'a, 'd> Search<'a, 'd> {
     }
 
     /// Looks up all values of a slot.
-    fn look_up(&mut self, group: &[Seen<'d>]) {
+    fn look_up(&mut self, group: &[SlotValue<'d>]) {
         let Some(first) = group.first() else { return };
         let slot = self.index.slots.get(first.slot);
-        let uses = &slot.uses;
+        let uses = &slot.lookups;
         if uses.has_presence {
             self.find(slot.presence);
         }
@@ -68,17 +68,17 @@ impl<'a, 'd> Search<'a, 'd> {
             if uses.has_values {
                 self.find(seen.token);
             }
-            if !uses.beginnings.is_empty() {
-                slot.each_beginning(seen.value.as_bytes(), &uses.beginnings, |token| self.find(token));
+            if !uses.prefix_lengths.is_empty() {
+                slot.each_prefix(seen.value.as_bytes(), &uses.prefix_lengths, |token| self.find(token));
             }
-            for length in &uses.ends {
+            for length in &uses.suffix_lengths {
                 let start = seen.value.len().checked_sub(*length);
                 if let Some(end) = start.and_then(|start| seen.value.as_bytes().get(start..)) {
-                    self.find(slot.end(end));
+                    self.find(slot.suffix(end));
                 }
             }
-            if let Some(root) = uses.root {
-                self.index.tree.walk(root, seen.value, |found| self.take(&found));
+            if let Some(root) = uses.path_root {
+                self.index.tree.walk(root, seen.value, |found| self.add_candidates(&found));
             }
             if !(uses.ipv4_bits.is_empty() && uses.ipv6_bits.is_empty()) {
                 self.look_up_address(first.slot, seen.value);
@@ -90,21 +90,21 @@ impl<'a, 'd> Search<'a, 'd> {
         let Ok(address) = value.parse::<IpAddr>() else { return };
         let address = address.to_canonical();
         let slot = self.index.slots.get(slot);
-        let sizes = if address.is_ipv4() { &slot.uses.ipv4_bits } else { &slot.uses.ipv6_bits };
+        let sizes = if address.is_ipv4() { &slot.lookups.ipv4_bits } else { &slot.lookups.ipv6_bits };
         for prefix_bits in sizes {
-            self.find(slot.block_of(address, *prefix_bits));
+            self.find(slot.network(address, *prefix_bits));
         }
     }
 
     fn find(&mut self, token: Token) {
         if let Some(found) = self.index.table.find(token) {
-            self.take(&found);
+            self.add_candidates(&found);
         }
     }
 
     /// Takes all rules that a token leads to.
-    fn take(&mut self, found: &Found) {
-        if self.known.as_mut().is_some_and(|known| !known.insert(found.token)) {
+    fn add_candidates(&mut self, found: &TableEntry) {
+        if self.visited.as_mut().is_some_and(|known| !known.insert(found.token)) {
             return;
         }
         let table = &self.index.table;
@@ -119,7 +119,7 @@ impl<'a, 'd> Search<'a, 'd> {
         let table = &self.index.table;
         let mut tokens: SmallVec<[Token; 4]> = SmallVec::from_slice(&[token]);
         for slot in &table.sets[set as usize].slots {
-            let values = self.asked.view.of(*slot);
+            let values = self.input.view.values_of(*slot);
             match values {
                 [] => return,
                 [only] => tokens.iter_mut().for_each(|token| *token = token.and(only.token)),
@@ -146,7 +146,7 @@ impl<'a, 'd> Search<'a, 'd> {
         self.tried.push(set);
         for rule in &self.index.table.sets[set as usize].rules {
             let checks = self.index.proved_checks(*rule);
-            if checks.iter().all(|check| check.holds(self.asked, self.rules.get(*rule as usize))) {
+            if checks.iter().all(|check| check.holds(self.input, self.rules.get(*rule as usize))) {
                 self.candidates.push(*rule);
             }
         }

@@ -8,9 +8,9 @@ use std::net::IpAddr;
 
 use smallvec::SmallVec;
 
-use super::token::{Minter, Token, TokenMap};
-use crate::rules::pattern::{path_without_query, start_of_block};
-use crate::rules::{Attribute, Case, Net};
+use super::token::{TokenHasher, Token, TokenMap};
+use crate::rules::pattern::{path_without_query, network_address};
+use crate::rules::{Attribute, CaseSensitivity, Net};
 
 /// The name of a slot.
 pub(super) type SlotId = u32;
@@ -25,39 +25,39 @@ pub(super) struct Slots {
     all: Vec<Slot>,
     /// Method, path, host, ip: what most rules ask for is found without a hash.
     reserved: [Option<SlotId>; 4],
-    headers: Names,
-    plain: Names,
-    places: Names,
+    headers: SlotNames,
+    plain: SlotNames,
+    positions: SlotNames,
     /// One more than the last place that any rule asks for.
-    pub(super) places_end: usize,
-    minter: Minter,
+    pub(super) positions_end: usize,
+    hasher: TokenHasher,
 }
 
 /// Slots by a token of their name.
 #[derive(Debug)]
-struct Names {
+struct SlotNames {
     slots: TokenMap<SlotId>,
-    minter: Minter,
+    hasher: TokenHasher,
 }
 
 /// An attribute, or a name at a place.
 #[derive(Debug)]
 pub(super) struct Slot {
-    pub(super) case: Case,
+    pub(super) case: CaseSensitivity,
     is_path: bool,
-    values: Minter,
-    shapes: Minter,
-    beginnings: Minter,
-    ends: Minter,
-    blocks: Minter,
+    values: TokenHasher,
+    paths: TokenHasher,
+    prefixes: TokenHasher,
+    suffixes: TokenHasher,
+    nets: TokenHasher,
     /// Stands for any value at all.
     pub(super) presence: Token,
-    pub(super) uses: Uses,
+    pub(super) lookups: SlotLookups,
 }
 
 /// What the rules ask of a slot; nothing else is computed for a value.
 #[derive(Debug, Default)]
-pub(super) struct Uses {
+pub(super) struct SlotLookups {
     /// The token of the value itself, whatever for.
     pub(super) is_hashed: bool,
     /// Rules are found by value.
@@ -65,27 +65,27 @@ pub(super) struct Uses {
     /// Rules are found by the slot's being there.
     pub(super) has_presence: bool,
     /// Rules are found by a beginning of these lengths, in bytes and ascending.
-    pub(super) beginnings: SmallVec<[usize; 4]>,
+    pub(super) prefix_lengths: SmallVec<[usize; 4]>,
     /// Rules are found by an end of these lengths, in bytes and ascending.
-    pub(super) ends: SmallVec<[usize; 4]>,
+    pub(super) suffix_lengths: SmallVec<[usize; 4]>,
     /// Rules are found by the shape of a path, from this node of the tree on.
-    pub(super) root: Option<u32>,
+    pub(super) path_root: Option<u32>,
     /// Rules are found by blocks of these sizes, in bits.
     pub(super) ipv4_bits: SmallVec<[u8; 8]>,
     pub(super) ipv6_bits: SmallVec<[u8; 8]>,
 }
 
 impl Slots {
-    pub(super) fn new(minter: &Minter) -> Self {
-        let names = |sort| Names { slots: TokenMap::default(), minter: minter.for_sort(sort, 0) };
+    pub(super) fn new(minter: &TokenHasher) -> Self {
+        let names = |sort| SlotNames { slots: TokenMap::default(), hasher: minter.for_kind(sort, 0) };
         Self {
             all: Vec::new(),
             reserved: [None; 4],
             headers: names("headers"),
             plain: names("plain names"),
-            places: names("places"),
-            places_end: 0,
-            minter: minter.clone(),
+            positions: names("places"),
+            positions_end: 0,
+            hasher: minter.clone(),
         }
     }
 
@@ -106,27 +106,27 @@ impl Slots {
         let next = SlotId::try_from(self.all.len()).ok()?;
         let id = match attribute {
             Attribute::Header(name) if !name.is_empty() => self.headers.add_ignoring_case(name, next),
-            Attribute::Plain(name) if Attribute::named(name) == *attribute => {
+            Attribute::Plain(name) if Attribute::from_name(name) == *attribute => {
                 self.plain.add(name.as_bytes(), next)
             }
             Attribute::Header(_) | Attribute::Plain(_) => return None,
-            reserved => *self.reserved[place_of(reserved)?].get_or_insert(next),
+            reserved => *self.reserved[reserved_index(reserved)?].get_or_insert(next),
         };
         if id == next {
             let is_path = *attribute == Attribute::Path;
-            self.all.push(Slot::new(&self.minter, id, attribute.case(), is_path));
+            self.all.push(Slot::new(&self.hasher, id, attribute.case(), is_path));
         }
         Some(id)
     }
 
     /// The slot of a name at a place.
-    pub(super) fn add_place(&mut self, place: usize, name: &str) -> Option<SlotId> {
+    pub(super) fn add_position(&mut self, place: usize, name: &str) -> Option<SlotId> {
         let next = SlotId::try_from(self.all.len()).ok()?;
-        let token = self.places.place_token(place, name);
-        let id = *self.places.slots.entry(token).or_insert(next);
+        let token = self.positions.position_token(place, name);
+        let id = *self.positions.slots.entry(token).or_insert(next);
         if id == next {
-            self.all.push(Slot::new(&self.minter, id, Case::Kept, false));
-            self.places_end = self.places_end.max(place + 1);
+            self.all.push(Slot::new(&self.hasher, id, CaseSensitivity::Sensitive, false));
+            self.positions_end = self.positions_end.max(place + 1);
         }
         Some(id)
     }
@@ -146,123 +146,123 @@ impl Slots {
     }
 
     /// The slot of this key at this place, if any rule asks for it.
-    pub(super) fn find_place(&self, place: usize, key: &str) -> Option<SlotId> {
-        self.places.slots.get(&self.places.place_token(place, key)).copied()
+    pub(super) fn find_position(&self, place: usize, key: &str) -> Option<SlotId> {
+        self.positions.slots.get(&self.positions.position_token(place, key)).copied()
     }
 }
 
-impl Names {
+impl SlotNames {
     fn add(&mut self, name: &[u8], next: SlotId) -> SlotId {
-        *self.slots.entry(self.minter.token(name)).or_insert(next)
+        *self.slots.entry(self.hasher.token(name)).or_insert(next)
     }
 
     fn add_ignoring_case(&mut self, name: &str, next: SlotId) -> SlotId {
-        *self.slots.entry(self.minter.token_ignoring_case(name.as_bytes())).or_insert(next)
+        *self.slots.entry(self.hasher.token_ignoring_case(name.as_bytes())).or_insert(next)
     }
 
     fn find(&self, name: &[u8]) -> Option<SlotId> {
         if self.slots.is_empty() {
             return None;
         }
-        self.slots.get(&self.minter.token(name)).copied()
+        self.slots.get(&self.hasher.token(name)).copied()
     }
 
     fn find_ignoring_case(&self, name: &str) -> Option<SlotId> {
         if self.slots.is_empty() {
             return None;
         }
-        self.slots.get(&self.minter.token_ignoring_case(name.as_bytes())).copied()
+        self.slots.get(&self.hasher.token_ignoring_case(name.as_bytes())).copied()
     }
 
-    fn place_token(&self, place: usize, name: &str) -> Token {
-        let mut running = self.minter.running();
+    fn position_token(&self, place: usize, name: &str) -> Token {
+        let mut running = self.hasher.start();
         running.add(&place.to_le_bytes());
         running.add(name.as_bytes());
-        running.token()
+        running.finish()
     }
 }
 
 impl Slot {
-    fn new(minter: &Minter, id: SlotId, case: Case, is_path: bool) -> Self {
+    fn new(minter: &TokenHasher, id: SlotId, case: CaseSensitivity, is_path: bool) -> Self {
         Self {
             case,
             is_path,
-            values: minter.for_sort("values", id),
-            shapes: minter.for_sort("shapes", id),
-            beginnings: minter.for_sort("beginnings", id),
-            ends: minter.for_sort("ends", id),
-            blocks: minter.for_sort("blocks", id),
-            presence: minter.for_sort("presence", id).token(&[]),
-            uses: Uses::default(),
+            values: minter.for_kind("values", id),
+            paths: minter.for_kind("shapes", id),
+            prefixes: minter.for_kind("beginnings", id),
+            suffixes: minter.for_kind("ends", id),
+            nets: minter.for_kind("blocks", id),
+            presence: minter.for_kind("presence", id).token(&[]),
+            lookups: SlotLookups::default(),
         }
     }
 
     /// The part of a value that is compared.
-    pub(super) fn compared<'a>(&self, value: &'a str) -> &'a str {
+    pub(super) fn comparable_part<'a>(&self, value: &'a str) -> &'a str {
         if self.is_path { path_without_query(value) } else { value }
     }
 
     pub(super) fn value(&self, value: &str) -> Token {
         match self.case {
-            Case::Kept => self.values.token(value.as_bytes()),
-            Case::Ignored => self.values.token_ignoring_case(value.as_bytes()),
+            CaseSensitivity::Sensitive => self.values.token(value.as_bytes()),
+            CaseSensitivity::Insensitive => self.values.token_ignoring_case(value.as_bytes()),
         }
     }
 
     /// Stands for all paths of a shape, which the tree tells by this text.
-    pub(super) fn shape(&self, text: &str) -> Token {
-        self.shapes.token(text.as_bytes())
+    pub(super) fn path(&self, text: &str) -> Token {
+        self.paths.token(text.as_bytes())
     }
 
-    pub(super) fn beginning(&self, bytes: &[u8]) -> Token {
+    pub(super) fn prefix(&self, bytes: &[u8]) -> Token {
         let mut token = Token::default();
-        self.each_beginning(bytes, &[bytes.len()], |found| token = found);
+        self.each_prefix(bytes, &[bytes.len()], |found| token = found);
         token
     }
 
     /// The tokens of a value's beginnings of these ascending lengths, in one pass over the value.
-    pub(super) fn each_beginning(&self, value: &[u8], lengths: &[usize], mut then: impl FnMut(Token)) {
-        let mut running = self.beginnings.running();
+    pub(super) fn each_prefix(&self, value: &[u8], lengths: &[usize], mut then: impl FnMut(Token)) {
+        let mut running = self.prefixes.start();
         let mut start = 0;
         for length in lengths {
             let Some(bytes) = value.get(start..*length) else { return };
             match self.case {
-                Case::Kept => running.add(bytes),
-                Case::Ignored => running.add_ignoring_case(bytes),
+                CaseSensitivity::Sensitive => running.add(bytes),
+                CaseSensitivity::Insensitive => running.add_ignoring_case(bytes),
             }
-            then(running.token());
+            then(running.finish());
             start = *length;
         }
     }
 
-    pub(super) fn end(&self, bytes: &[u8]) -> Token {
+    pub(super) fn suffix(&self, bytes: &[u8]) -> Token {
         match self.case {
-            Case::Kept => self.ends.token(bytes),
-            Case::Ignored => self.ends.token_ignoring_case(bytes),
+            CaseSensitivity::Sensitive => self.suffixes.token(bytes),
+            CaseSensitivity::Insensitive => self.suffixes.token_ignoring_case(bytes),
         }
     }
 
-    pub(super) fn block(&self, net: &Net) -> Token {
-        self.block_of(net.first(), net.prefix_bits())
+    pub(super) fn net(&self, net: &Net) -> Token {
+        self.network(net.first(), net.prefix_bits())
     }
 
     /// The token of the block of this size that an address is in. Addresses of the two kinds have different lengths.
-    pub(super) fn block_of(&self, address: IpAddr, prefix_bits: u8) -> Token {
+    pub(super) fn network(&self, address: IpAddr, prefix_bits: u8) -> Token {
         let mut bytes = [prefix_bits; 17];
-        match start_of_block(address, prefix_bits) {
+        match network_address(address, prefix_bits) {
             IpAddr::V4(v4) => {
                 bytes[1..5].copy_from_slice(&v4.octets());
-                self.blocks.token(&bytes[..5])
+                self.nets.token(&bytes[..5])
             }
             IpAddr::V6(v6) => {
                 bytes[1..].copy_from_slice(&v6.octets());
-                self.blocks.token(&bytes)
+                self.nets.token(&bytes)
             }
         }
     }
 }
 
-fn place_of(reserved: &Attribute) -> Option<usize> {
+fn reserved_index(reserved: &Attribute) -> Option<usize> {
     match reserved {
         Attribute::Method => Some(0),
         Attribute::Path => Some(1),

@@ -29,7 +29,7 @@ pub(super) struct SlotSet {
 
 /// A token and what it leads to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found {
+pub(super) struct TableEntry {
     pub(super) token: Token,
     bucket: Bucket,
 }
@@ -51,28 +51,28 @@ struct Span {
 /// A table that is being filled.
 #[derive(Debug, Default)]
 pub(super) struct TableBuilder {
-    buckets: TokenMap<Filling>,
+    buckets: TokenMap<BucketBuilder>,
     sets: Vec<SlotSet>,
     set_numbers: HashMap<Box<[SlotId]>, u32>,
 }
 
 #[derive(Debug, Default)]
-struct Filling {
+struct BucketBuilder {
     rules: SmallVec<[u32; 2]>,
     refinements: SmallVec<[u32; 2]>,
 }
 
 impl Table {
-    pub(super) fn find(&self, token: Token) -> Option<Found> {
-        self.buckets.get(&token).map(|bucket| Found { token, bucket: *bucket })
+    pub(super) fn find(&self, token: Token) -> Option<TableEntry> {
+        self.buckets.get(&token).map(|bucket| TableEntry { token, bucket: *bucket })
     }
 
-    pub(super) fn rules<'a>(&'a self, found: &'a Found) -> &'a [u32] {
+    pub(super) fn rules<'a>(&'a self, found: &'a TableEntry) -> &'a [u32] {
         found.bucket.rules.of(&self.rules)
     }
 
     /// The numbers of sets.
-    pub(super) fn refinements<'a>(&'a self, found: &'a Found) -> &'a [u32] {
+    pub(super) fn refinements<'a>(&'a self, found: &'a TableEntry) -> &'a [u32] {
         found.bucket.refinements.of(&self.refinements)
     }
 }
@@ -103,7 +103,7 @@ impl TableBuilder {
     }
 
     /// The number of a set of slots.
-    pub(super) fn set(&mut self, slots: &[SlotId]) -> u32 {
+    pub(super) fn set_number(&mut self, slots: &[SlotId]) -> u32 {
         if let Some(number) = self.set_numbers.get(slots) {
             return *number;
         }

@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 /// Text up to this long is brought to lower case in one piece.
-const LOWER_CASE_BYTES: usize = 64;
+const LOWER_CASE_BYTES_INLINE: usize = 64;
 
 /// What stands for a value of an attribute, the shape of a path, a block of addresses, or several of these at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,14 +18,14 @@ pub(super) struct Token([u64; 2]);
 
 /// Makes tokens of one sort: those of different sorts never meet.
 #[derive(Clone, Debug)]
-pub(super) struct Minter(SipHasher13);
+pub(super) struct TokenHasher(SipHasher13);
 
 /// A map by token.
-pub(super) type TokenMap<V> = HashMap<Token, V, BuildHasherDefault<Unhashed>>;
+pub(super) type TokenMap<V> = HashMap<Token, V, BuildHasherDefault<IdentityHasher>>;
 
 /// A hasher for what is a keyed hash already.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Unhashed(u64);
+pub(super) struct IdentityHasher(u64);
 
 impl Token {
     /// Stands for both. The order does not matter; no token may come twice, for that would undo it.
@@ -40,7 +40,7 @@ impl Hash for Token {
     }
 }
 
-impl Hasher for Unhashed {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -55,7 +55,7 @@ impl Hasher for Unhashed {
     }
 }
 
-impl Minter {
+impl TokenHasher {
     /// With a key of its own.
     pub(super) fn random() -> Self {
         let random = RandomState::new();
@@ -63,7 +63,7 @@ impl Minter {
     }
 
     /// For another sort of tokens.
-    pub(super) fn for_sort(&self, sort: &str, number: u32) -> Self {
+    pub(super) fn for_kind(&self, sort: &str, number: u32) -> Self {
         let mut hasher = self.0;
         hasher.write(sort.as_bytes());
         hasher.write_u32(number);
@@ -78,34 +78,34 @@ impl Minter {
 
     /// The same for upper and lower case.
     pub(super) fn token_ignoring_case(&self, bytes: &[u8]) -> Token {
-        let mut lower = [0; LOWER_CASE_BYTES];
+        let mut lower = [0; LOWER_CASE_BYTES_INLINE];
         if let Some(lower) = lower.get_mut(..bytes.len()) {
             lower.copy_from_slice(bytes);
             lower.make_ascii_lowercase();
             return self.token(lower);
         }
-        let mut running = self.running();
+        let mut running = self.start();
         running.add_ignoring_case(bytes);
-        running.token()
+        running.finish()
     }
 
     /// A token of what is added bit by bit.
-    pub(super) fn running(&self) -> Running {
-        Running(self.0)
+    pub(super) fn start(&self) -> TokenBuilder {
+        TokenBuilder(self.0)
     }
 }
 
 /// A token of all that was added so far.
-pub(super) struct Running(SipHasher13);
+pub(super) struct TokenBuilder(SipHasher13);
 
-impl Running {
+impl TokenBuilder {
     pub(super) fn add(&mut self, bytes: &[u8]) {
         self.0.write(bytes);
     }
 
     pub(super) fn add_ignoring_case(&mut self, bytes: &[u8]) {
-        let mut lower = [0; LOWER_CASE_BYTES];
-        for chunk in bytes.chunks(LOWER_CASE_BYTES) {
+        let mut lower = [0; LOWER_CASE_BYTES_INLINE];
+        for chunk in bytes.chunks(LOWER_CASE_BYTES_INLINE) {
             let lower = &mut lower[..chunk.len()];
             lower.copy_from_slice(chunk);
             lower.make_ascii_lowercase();
@@ -113,7 +113,7 @@ impl Running {
         }
     }
 
-    pub(super) fn token(&self) -> Token {
+    pub(super) fn finish(&self) -> Token {
         let hash = self.0.finish128();
         Token([hash.h1, hash.h2])
     }

@@ -16,7 +16,7 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(86_400);
 pub struct Deadline(Option<Pin<Box<Sleep>>>);
 
 /// Until when the client waits for an answer to a call that has just arrived, if it says so.
-pub fn of_client(headers: &HeaderMap) -> Option<Instant> {
+pub fn from_headers(headers: &HeaderMap) -> Option<Instant> {
     head::timeout(headers).map(|time| Instant::now() + time.min(TIMEOUT_MAX))
 }
 

@@ -11,8 +11,8 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 
-use crate::serve::grpc::Shared;
-use crate::serve::grpc::framing::framed;
+use crate::serve::grpc::GrpcShared;
+use crate::serve::grpc::framing::write_framed;
 use crate::serve::grpc::messages::{read_request, write_response};
 use crate::serve::grpc::status::{GrpcCode, GrpcStatus};
 use crate::serve::grpc::wire::Writer;
@@ -22,17 +22,17 @@ use crate::serve::{Protocol, rls};
 const OUT_BYTES: usize = 4 << 10;
 
 /// A place for one call at a time.
-pub struct Deciding {
-    place: Box<dyn Place>,
+pub struct DecisionSlot {
+    future: Box<dyn ReusableFuture>,
     /// What a call works with, while there is none.
-    kit: Option<Kit>,
+    buffers: Option<CallBuffers>,
     /// What is kept of the message that is decided, besides its bytes.
     parts_bytes: Arc<AtomicUsize>,
 }
 
 /// What a call works with. It is handed on from one to the next, so that nothing is counted or allocated for each.
-struct Kit {
-    shared: Arc<Shared>,
+struct CallBuffers {
+    shared: Arc<GrpcShared>,
     /// A copy: the message is a part of what was read from the connection at once, and would keep all of it.
     message: Vec<u8>,
     /// Where answers are written. Those that are written share its memory until they are sent.
@@ -40,28 +40,28 @@ struct Kit {
     parts_bytes: Arc<AtomicUsize>,
 }
 
-type Answer = Result<Bytes, GrpcStatus>;
+type CallResult = Result<Bytes, GrpcStatus>;
 
-trait Place: Send {
-    fn begin(&mut self, kit: Kit);
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<(Answer, Kit)>;
+trait ReusableFuture: Send {
+    fn start(&mut self, kit: CallBuffers);
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<(CallResult, CallBuffers)>;
 }
 
-struct PlaceOf<M, F> {
+struct ReusableFutureBox<M, F> {
     decide: M,
     future: Pin<Box<Option<F>>>,
 }
 
-impl<M, F> Place for PlaceOf<M, F>
+impl<M, F> ReusableFuture for ReusableFutureBox<M, F>
 where
-    M: Fn(Kit) -> F + Send,
-    F: Future<Output = (Answer, Kit)> + Send,
+    M: Fn(CallBuffers) -> F + Send,
+    F: Future<Output = (CallResult, CallBuffers)> + Send,
 {
-    fn begin(&mut self, kit: Kit) {
+    fn start(&mut self, kit: CallBuffers) {
         self.future.set(Some((self.decide)(kit)));
     }
 
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<(Answer, Kit)> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<(CallResult, CallBuffers)> {
         let Some(future) = self.future.as_mut().as_pin_mut() else { return Poll::Pending };
         let decided = ready!(future.poll(context));
         self.future.set(None);
@@ -69,39 +69,39 @@ where
     }
 }
 
-impl Deciding {
+impl DecisionSlot {
     /// A place without a call.
-    pub fn new(shared: &Arc<Shared>) -> Self {
+    pub fn new(shared: &Arc<GrpcShared>) -> Self {
         let parts_bytes = Arc::new(AtomicUsize::new(0));
-        let kit = Kit {
+        let kit = CallBuffers {
             shared: Arc::clone(shared),
             message: Vec::new(),
             out: BytesMut::new(),
             parts_bytes: Arc::clone(&parts_bytes),
         };
-        let decide = |mut kit: Kit| async move {
+        let decide = |mut kit: CallBuffers| async move {
             let answer = decide(&mut kit).await;
             (answer, kit)
         };
-        let place = Box::new(PlaceOf { decide, future: Box::pin(None) });
-        Self { place, kit: Some(kit), parts_bytes }
+        let place = Box::new(ReusableFutureBox { decide, future: Box::pin(None) });
+        Self { future: place, buffers: Some(kit), parts_bytes }
     }
 
     /// Begins a call with this message, and polls it.
     #[inline]
-    pub fn begin(&mut self, message: &[u8], context: &mut Context<'_>) -> Poll<Answer> {
-        if let Some(mut kit) = self.kit.take() {
+    pub fn start(&mut self, message: &[u8], context: &mut Context<'_>) -> Poll<CallResult> {
+        if let Some(mut kit) = self.buffers.take() {
             kit.message.clear();
             kit.message.extend_from_slice(message);
-            self.place.begin(kit);
+            self.future.start(kit);
         }
         self.poll(context)
     }
 
     /// Goes on.
-    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Answer> {
-        let (answer, kit) = ready!(self.place.poll(context));
-        self.kit = Some(kit);
+    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<CallResult> {
+        let (answer, kit) = ready!(self.future.poll(context));
+        self.buffers = Some(kit);
         Poll::Ready(answer)
     }
 
@@ -112,14 +112,14 @@ impl Deciding {
 }
 
 /// From a message to the answer, ready to be sent. What comes to nothing is counted.
-async fn decide(kit: &mut Kit) -> Answer {
-    let Kit { shared, message, out, parts_bytes } = kit;
+async fn decide(kit: &mut CallBuffers) -> CallResult {
+    let CallBuffers { shared, message, out, parts_bytes } = kit;
     let request = read_request(message).map_err(|error| {
         let status = GrpcStatus::new(GrpcCode::InvalidArgument, error.to_string());
         shared.count_rejected(&status);
         status
     })?;
-    parts_bytes.store(request.parts_bytes(), Ordering::Relaxed);
+    parts_bytes.store(request.heap_bytes(), Ordering::Relaxed);
     // An error was counted where it was found.
     let decided = rls::decide(&shared.app, Protocol::Grpc, &request).await;
     let decided = decided.map_err(|error| GrpcStatus::new(GrpcCode::Internal, error.to_string()))?;
@@ -128,5 +128,5 @@ async fn decide(kit: &mut Kit) -> Answer {
     if out.capacity() - out.len() < OUT_BYTES / 8 {
         out.reserve(OUT_BYTES);
     }
-    Ok(framed(out, |out| write_response(&mut Writer::new(out), &response)))
+    Ok(write_framed(out, |out| write_response(&mut Writer::new(out), &response)))
 }

@@ -7,37 +7,37 @@ use h2::server::SendResponse;
 use tokio::time::Instant;
 
 use super::deadline::Deadline;
-use super::{Deciding, Desk};
+use super::{DecisionSlot, Dispatcher};
 use crate::serve::grpc::status::{GrpcCode, GrpcStatus};
 
 /// A request that waits for its turn. Dropped, it leaves its line and has charged nothing, unless a store was asked that is
 /// not in this process: what that was asked for may be charged.
-pub struct Held {
+pub struct WaitingCall {
     respond: SendResponse<Bytes>,
-    deciding: Deciding,
+    decision: DecisionSlot,
     deadline: Deadline,
     kept_bytes: usize,
 }
 
-impl Held {
+impl WaitingCall {
     /// A call that was not decided at once waits on, until this instant at most; unless the others keep so much that there is no
     /// room for it.
-    pub fn begin(
-        desk: &mut Desk,
-        deciding: Deciding,
+    pub fn start(
+        desk: &mut Dispatcher,
+        deciding: DecisionSlot,
         message_bytes: usize,
         mut respond: SendResponse<Bytes>,
         until: Option<Instant>,
     ) -> Option<Self> {
         let kept_bytes = message_bytes + deciding.parts_bytes();
         // A request that a shared store was asked about is answered.
-        if !desk.shared.app.is_shared()
+        if !desk.shared.app.has_shared_store()
             && let Err(full) = desk.check_room(kept_bytes)
         {
             desk.reject(&mut respond, &full);
             return None;
         }
-        Some(Self { respond, deciding, deadline: Deadline::at(until), kept_bytes })
+        Some(Self { respond, decision: deciding, deadline: Deadline::at(until), kept_bytes })
     }
 
     /// How much of the message it keeps, and of what was read from it.
@@ -46,8 +46,8 @@ impl Held {
     }
 
     /// Goes on; ready when it is over.
-    pub fn poll(&mut self, desk: &mut Desk, context: &mut Context<'_>) -> Poll<()> {
-        if let Poll::Ready(answer) = self.deciding.poll(context) {
+    pub fn poll(&mut self, desk: &mut Dispatcher, context: &mut Context<'_>) -> Poll<()> {
+        if let Poll::Ready(answer) = self.decision.poll(context) {
             desk.finish(&mut self.respond, answer);
             return Poll::Ready(());
         }
@@ -55,7 +55,7 @@ impl Held {
             return Poll::Ready(());
         }
         if self.deadline.poll(context).is_ready() {
-            let message = match desk.shared.app.is_shared() {
+            let message = match desk.shared.app.has_shared_store() {
                 false => {
                     "the request is held by a rule for longer than the client waits (hint: raise the client's timeout, \
                      or lower `max_wait` of the rule)"

@@ -19,29 +19,29 @@ mod receiving;
 
 use std::task::{Context, Poll};
 
-use super::health::Watching;
-use super::reflection::Reflecting;
+use super::health::HealthWatch;
+use super::reflection::ReflectionStream;
 pub use deadline::Deadline;
-use deciding::Deciding;
-pub use desk::Desk;
-use held::Held;
-use receiving::Receiving;
+use deciding::DecisionSlot;
+pub use desk::Dispatcher;
+use held::WaitingCall;
+use receiving::ReceivingCall;
 
 /// A call that was not answered at once.
 pub enum Call {
     /// Its body is not all there.
-    Receiving(Receiving),
+    Receiving(ReceivingCall),
     /// It waits for its turn.
-    Held(Held),
+    Waiting(WaitingCall),
     /// It wants to know of the server's health.
-    Watching(Watching),
+    HealthWatch(HealthWatch),
     /// It asks what can be called.
-    Reflecting(Reflecting),
+    Reflection(ReflectionStream),
 }
 
 impl Call {
     /// Goes on; ready when it is over.
-    fn poll(&mut self, desk: &mut Desk, context: &mut Context<'_>) -> Poll<()> {
+    fn poll(&mut self, desk: &mut Dispatcher, context: &mut Context<'_>) -> Poll<()> {
         if let Self::Receiving(receiving) = self {
             match receiving.poll(desk, context) {
                 Poll::Ready(Some(next)) => *self = next,
@@ -52,9 +52,9 @@ impl Call {
         match self {
             // It became something else.
             Self::Receiving(_) => Poll::Pending,
-            Self::Held(held) => held.poll(desk, context),
-            Self::Watching(watching) => watching.poll(desk, context),
-            Self::Reflecting(reflecting) => reflecting.poll(desk, context),
+            Self::Waiting(held) => held.poll(desk, context),
+            Self::HealthWatch(watching) => watching.poll(desk, context),
+            Self::Reflection(reflecting) => reflecting.poll(desk, context),
         }
     }
 
@@ -62,9 +62,9 @@ impl Call {
     fn kept_bytes(&self) -> usize {
         match self {
             Self::Receiving(receiving) => receiving.kept_bytes(),
-            Self::Held(held) => held.kept_bytes(),
-            Self::Watching(_) => 0,
-            Self::Reflecting(reflecting) => reflecting.kept_bytes(),
+            Self::Waiting(held) => held.kept_bytes(),
+            Self::HealthWatch(_) => 0,
+            Self::Reflection(reflecting) => reflecting.kept_bytes(),
         }
     }
 }

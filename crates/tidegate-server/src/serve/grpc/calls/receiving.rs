@@ -9,14 +9,14 @@ use http::HeaderMap;
 use tokio::time::Instant;
 
 use super::deadline::{self, Deadline};
-use super::{Call, Desk};
+use super::{Call, Dispatcher};
 use crate::serve::grpc::framing::{self, PREFIX_BYTES};
-use crate::serve::grpc::head::TakesOne;
+use crate::serve::grpc::head::SingleMessageMethod;
 use crate::serve::grpc::status::{GrpcCode, GrpcStatus};
 
 /// A call whose body is not all there.
-pub struct Receiving {
-    method: TakesOne,
+pub struct ReceivingCall {
+    method: SingleMessageMethod,
     body: RecvStream,
     received: BytesMut,
     /// Taken when it is answered.
@@ -24,26 +24,26 @@ pub struct Receiving {
     /// When the rest of the body is not waited for any more.
     deadline: Deadline,
     /// Until when the client waits for the answer.
-    until: Option<Instant>,
+    client_deadline: Option<Instant>,
 }
 
 /// The call was turned away.
-pub struct TurnedAway;
+pub struct CallRejected;
 
-impl Receiving {
+impl ReceivingCall {
     /// Nothing of it is there.
     #[cold]
-    pub fn begin(
-        desk: &Desk,
-        method: TakesOne,
+    pub fn start(
+        desk: &Dispatcher,
+        method: SingleMessageMethod,
         body: RecvStream,
         respond: SendResponse<Bytes>,
         headers: &HeaderMap,
     ) -> Self {
-        let until = deadline::of_client(headers);
+        let until = deadline::from_headers(headers);
         let late = Instant::now() + desk.shared.bounds.header_timeout;
         let deadline = Deadline::at(Some(until.map_or(late, |until| until.min(late))));
-        Self { method, body, received: BytesMut::new(), respond: Some(respond), deadline, until }
+        Self { method, body, received: BytesMut::new(), respond: Some(respond), deadline, client_deadline: until }
     }
 
     /// How much is there.
@@ -52,17 +52,17 @@ impl Receiving {
     }
 
     /// More of it is there.
-    pub fn push(&mut self, desk: &mut Desk, bytes: &[u8]) -> Result<(), TurnedAway> {
+    pub fn push(&mut self, desk: &mut Dispatcher, bytes: &[u8]) -> Result<(), CallRejected> {
         // It fails if the client is gone, of which the next read will tell.
         let _ = self.body.flow_control().release_capacity(bytes.len());
-        self.keep(desk, bytes).map_err(|status| {
-            self.turn_away(desk, &status);
-            TurnedAway
+        self.buffer(desk, bytes).map_err(|status| {
+            self.reject(desk, &status);
+            CallRejected
         })
     }
 
     /// Keeps more of it; what will be refused is neither kept nor waited for.
-    fn keep(&mut self, desk: &Desk, bytes: &[u8]) -> Result<(), GrpcStatus> {
+    fn buffer(&mut self, desk: &Dispatcher, bytes: &[u8]) -> Result<(), GrpcStatus> {
         let message_bytes_max = desk.shared.bounds.body_bytes_max;
         let kept_bytes = self.received.len() + bytes.len();
         if kept_bytes > PREFIX_BYTES + message_bytes_max {
@@ -71,11 +71,11 @@ impl Receiving {
         }
         desk.check_room(kept_bytes)?;
         self.received.extend_from_slice(bytes);
-        framing::length(&self.received, message_bytes_max).map(drop)
+        framing::message_length(&self.received, message_bytes_max).map(drop)
     }
 
     /// Goes on. Ready when the call is over, or becomes another.
-    pub fn poll(&mut self, desk: &mut Desk, context: &mut Context<'_>) -> Poll<Option<Call>> {
+    pub fn poll(&mut self, desk: &mut Dispatcher, context: &mut Context<'_>) -> Poll<Option<Call>> {
         loop {
             match self.body.poll_data(context) {
                 Poll::Ready(Some(Ok(bytes))) => {
@@ -86,7 +86,7 @@ impl Receiving {
                 Poll::Ready(None) => {
                     let body = std::mem::take(&mut self.received).freeze();
                     let Some(respond) = self.respond.take() else { return Poll::Ready(None) };
-                    return Poll::Ready(desk.answer(self.method, body, respond, || self.until, context));
+                    return Poll::Ready(desk.answer(self.method, body, respond, || self.client_deadline, context));
                 }
                 Poll::Ready(Some(Err(_))) => return Poll::Ready(None),
                 Poll::Pending => break,
@@ -94,13 +94,13 @@ impl Receiving {
         }
         if self.deadline.poll(context).is_ready() {
             let message = "the body took too long to arrive";
-            self.turn_away(desk, &GrpcStatus::new(GrpcCode::DeadlineExceeded, message));
+            self.reject(desk, &GrpcStatus::new(GrpcCode::DeadlineExceeded, message));
             return Poll::Ready(None);
         }
         Poll::Pending
     }
 
-    fn turn_away(&mut self, desk: &mut Desk, status: &GrpcStatus) {
+    fn reject(&mut self, desk: &mut Dispatcher, status: &GrpcStatus) {
         if let Some(mut respond) = self.respond.take() {
             desk.reject(&mut respond, status);
         }

@@ -4,7 +4,7 @@ use tidegate::rules::Entry;
 use tidegate_core::rules::RequestLimit;
 
 use crate::serve::grpc::wire::{Reader, Value, WireError};
-use crate::serve::rls::{Hits, RlsDescriptor, RlsError, RlsRequest, RlsUnit};
+use crate::serve::rls::{HitsMode, RlsDescriptor, RlsError, RlsRequest, RlsUnit};
 
 /// Reads a request. It borrows from `bytes`. Fields that nobody here knows are stepped over.
 pub fn read_request(bytes: &[u8]) -> Result<RlsRequest<'_>, RlsError> {
@@ -12,36 +12,36 @@ pub fn read_request(bytes: &[u8]) -> Result<RlsRequest<'_>, RlsError> {
     let mut fields = Reader::new(bytes);
     while let Some(field) = fields.next()? {
         match (field.number, field.value) {
-            (1, Value::Bytes { bytes, .. }) => request.set_domain(text(bytes, "`domain`")?),
-            (2, Value::Bytes { bytes, at }) => read_descriptor(Reader::within(bytes, at), &mut request)?,
+            (1, Value::Bytes { bytes, .. }) => request.set_domain(utf8(bytes, "`domain`")?),
+            (2, Value::Bytes { bytes, at }) => read_descriptor(Reader::nested(bytes, at), &mut request)?,
             (3, Value::Varint(hits)) => request.set_hits_addend(low_32(hits)),
             _ => {}
         }
     }
-    request.checked()
+    request.validate()
 }
 
 fn read_descriptor<'a>(mut fields: Reader<'a>, request: &mut RlsRequest<'a>) -> Result<(), RlsError> {
     let mut descriptor = RlsDescriptor::default();
-    let mut limit: Option<Limit> = None;
+    let mut limit: Option<RawLimit> = None;
     while let Some(field) = fields.next()? {
         match (field.number, field.value) {
-            (1, Value::Bytes { bytes, at }) => request.push_entry(read_entry(Reader::within(bytes, at))?)?,
+            (1, Value::Bytes { bytes, at }) => request.push_entry(read_entry(Reader::nested(bytes, at))?)?,
             // Of a message that stands twice, what is in either counts, the later first.
             (2, Value::Bytes { bytes, at }) => {
-                read_limit(Reader::within(bytes, at), limit.get_or_insert_default())?;
+                read_limit(Reader::nested(bytes, at), limit.get_or_insert_default())?;
             }
             (3, Value::Bytes { bytes, at }) => {
-                let hits = read_number(Reader::within(bytes, at))?;
+                let hits = read_number(Reader::nested(bytes, at))?;
                 descriptor.hits_addend = hits.or(descriptor.hits_addend).or(Some(0));
             }
             (4, Value::Varint(is_negative)) => {
-                descriptor.hits = if is_negative == 0 { Hits::Charged } else { Hits::GivenBack };
+                descriptor.hits = if is_negative == 0 { HitsMode::Charge } else { HitsMode::Refund };
             }
             _ => {}
         }
     }
-    descriptor.limit = limit.map(Limit::checked).transpose()?;
+    descriptor.limit = limit.map(RawLimit::validate).transpose()?;
     request.push_descriptor(descriptor)
 }
 
@@ -49,8 +49,8 @@ fn read_entry<'a>(mut fields: Reader<'a>) -> Result<Entry<'a>, RlsError> {
     let mut entry = Entry { key: "", value: "" };
     while let Some(field) = fields.next()? {
         match (field.number, field.value) {
-            (1, Value::Bytes { bytes, .. }) => entry.key = text(bytes, "the key of an entry")?,
-            (2, Value::Bytes { bytes, .. }) => entry.value = text(bytes, "the value of an entry")?,
+            (1, Value::Bytes { bytes, .. }) => entry.key = utf8(bytes, "the key of an entry")?,
+            (2, Value::Bytes { bytes, .. }) => entry.value = utf8(bytes, "the value of an entry")?,
             _ => {}
         }
     }
@@ -59,20 +59,20 @@ fn read_entry<'a>(mut fields: Reader<'a>) -> Result<Entry<'a>, RlsError> {
 
 /// A limit that a descriptor brings along, as it was written.
 #[derive(Clone, Copy, Debug, Default)]
-struct Limit {
+struct RawLimit {
     requests_per_unit: u32,
     unit: u64,
 }
 
-impl Limit {
-    fn checked(self) -> Result<RequestLimit, RlsError> {
-        let unit = RlsUnit::of_number(self.unit).and_then(RlsUnit::unit);
+impl RawLimit {
+    fn validate(self) -> Result<RequestLimit, RlsError> {
+        let unit = RlsUnit::from_number(self.unit).and_then(RlsUnit::to_unit);
         let per = unit.ok_or(RlsError::UnknownUnit(self.unit))?;
         Ok(RequestLimit { units: self.requests_per_unit, per })
     }
 }
 
-fn read_limit(mut fields: Reader<'_>, limit: &mut Limit) -> Result<(), RlsError> {
+fn read_limit(mut fields: Reader<'_>, limit: &mut RawLimit) -> Result<(), RlsError> {
     while let Some(field) = fields.next()? {
         match (field.number, field.value) {
             (1, Value::Varint(units)) => limit.requests_per_unit = low_32(units),
@@ -94,7 +94,7 @@ fn read_number(mut fields: Reader<'_>) -> Result<Option<u64>, RlsError> {
     Ok(number)
 }
 
-fn text<'a>(bytes: &'a [u8], what: &'static str) -> Result<&'a str, RlsError> {
+fn utf8<'a>(bytes: &'a [u8], what: &'static str) -> Result<&'a str, RlsError> {
     std::str::from_utf8(bytes).map_err(|_| RlsError::NotUtf8(what))
 }
 

@@ -1,7 +1,7 @@
 //! `envoy.service.ratelimit.v3.RateLimitResponse`.
 
 use crate::serve::grpc::wire::Writer;
-use crate::serve::rls::{CurrentLimit, Header, Metadata, RlsResponse, Status};
+use crate::serve::rls::{CurrentLimit, Header, DynamicMetadata, RlsResponse, DescriptorStatus};
 
 /// Writes an answer.
 pub fn write_response(out: &mut Writer<'_>, response: &RlsResponse<'_>) {
@@ -20,7 +20,7 @@ pub fn write_response(out: &mut Writer<'_>, response: &RlsResponse<'_>) {
     }
 }
 
-fn write_status(out: &mut Writer<'_>, status: &Status<'_>) {
+fn write_status(out: &mut Writer<'_>, status: &DescriptorStatus<'_>) {
     out.varint(1, status.code as u64);
     if let Some(limit) = &status.limit {
         out.message(2, |out| write_limit(out, limit));
@@ -44,17 +44,17 @@ fn write_header(out: &mut Writer<'_>, header: &Header) {
 }
 
 /// A `google.protobuf.Struct`.
-fn write_metadata(out: &mut Writer<'_>, metadata: &Metadata<'_>) {
-    let mut object = Struct { out };
+fn write_metadata(out: &mut Writer<'_>, metadata: &DynamicMetadata<'_>) {
+    let mut object = StructWriter { out };
     object.text("decision", metadata.decision);
-    object.truth("degraded", metadata.degraded);
+    object.boolean("degraded", metadata.degraded);
     object.number("delay_ms", metadata.delay_ms);
     if let Some(limit) = metadata.limit {
         object.text("limit", &limit.to_string());
     }
-    if !metadata.carried.is_empty() {
+    if !metadata.rule_metadata.is_empty() {
         object.object("metadata", |mut inner| {
-            metadata.carried.iter().for_each(|(name, value)| inner.text(name, value));
+            metadata.rule_metadata.iter().for_each(|(name, value)| inner.text(name, value));
         });
     }
     if let Some(wait) = metadata.retry_after_ms {
@@ -66,16 +66,16 @@ fn write_metadata(out: &mut Writer<'_>, metadata: &Metadata<'_>) {
 }
 
 /// A `google.protobuf.Struct` that is being written.
-struct Struct<'w, 'b> {
+struct StructWriter<'w, 'b> {
     out: &'w mut Writer<'b>,
 }
 
-impl Struct<'_, '_> {
+impl StructWriter<'_, '_> {
     fn text(&mut self, name: &str, text: &str) {
         self.value(name, |value| value.bytes_or_empty(3, text.as_bytes()));
     }
 
-    fn truth(&mut self, name: &str, truth: bool) {
+    fn boolean(&mut self, name: &str, truth: bool) {
         self.value(name, |value| value.varint_or_zero(4, truth.into()));
     }
 
@@ -84,8 +84,8 @@ impl Struct<'_, '_> {
         self.value(name, |value| value.double_or_zero(2, number as f64));
     }
 
-    fn object(&mut self, name: &str, write: impl FnOnce(Struct<'_, '_>)) {
-        self.value(name, |value| value.message(5, |out| write(Struct { out })));
+    fn object(&mut self, name: &str, write: impl FnOnce(StructWriter<'_, '_>)) {
+        self.value(name, |value| value.message(5, |out| write(StructWriter { out })));
     }
 
     fn value(&mut self, name: &str, write: impl FnOnce(&mut Writer<'_>)) {

@@ -16,7 +16,7 @@ use tidegate::rules::LimitId;
 use super::*;
 use crate::serve::grpc::wire::Writer;
 use crate::serve::rls::{
-    Code, CurrentLimit, Header, Hits, Metadata, Overall, RlsError, RlsResponse, RlsUnit, Status,
+    RlsCode, CurrentLimit, Header, HitsMode, DynamicMetadata, Overall, RlsError, RlsResponse, RlsUnit, DescriptorStatus as RlsStatus,
 };
 
 fn entry() -> impl Strategy<Value = Entry> {
@@ -41,9 +41,9 @@ fn request() -> impl Strategy<Value = RateLimitRequest> {
 }
 
 proptest! {
-    #![proptest_config(tidegate_testing::cases(64))]
+    #![proptest_config(tidegate_testing::proptest_config(64))]
     #[test]
-    fn requests_are_read_as_they_are_meant(sent in request()) {
+    fn requests_match_prost(sent in request()) {
         let bytes = sent.encode_to_vec();
         let read = read_request(&bytes).unwrap();
         prop_assert_eq!(read.domain(), &sent.domain);
@@ -57,7 +57,7 @@ proptest! {
             });
             prop_assert_eq!(&limit, &sent_one.limit);
             prop_assert_eq!(read_one.hits_addend, sent_one.hits_addend.as_ref().map(|hits| hits.value));
-            prop_assert_eq!(read_one.hits == Hits::GivenBack, sent_one.is_negative_hits);
+            prop_assert_eq!(read_one.hits == HitsMode::Refund, sent_one.is_negative_hits);
             let hits = sent_one.hits_addend.as_ref().map_or(u64::from(sent.hits_addend.max(1)), |hits| hits.value);
             prop_assert_eq!(read.hits_of(read_one), hits);
         }
@@ -65,7 +65,7 @@ proptest! {
 
     /// Whatever is changed in a request, it is read or refused.
     #[test]
-    fn broken_requests(sent in request(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
+    fn mutated_requests_do_not_panic(sent in request(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
         let mut bytes = sent.encode_to_vec();
         for (at, byte) in changes {
             let at = at.index(bytes.len());
@@ -78,13 +78,13 @@ proptest! {
     }
 
     #[test]
-    fn bytes_that_mean_nothing(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+    fn random_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
         let _ = read_request(&bytes);
     }
 }
 
 #[test]
-fn a_message_that_stands_twice_is_merged() {
+fn repeated_messages_are_merged() {
     let one = RateLimitDescriptor {
         limit: Some(RateLimitOverride { requests_per_unit: 7, unit: 0 }),
         hits_addend: Some(UInt64Value { value: 3 }),
@@ -110,7 +110,7 @@ fn a_message_that_stands_twice_is_merged() {
 }
 
 #[test]
-fn what_is_wrong_with_a_request() {
+fn invalid_requests() {
     let good = RateLimitRequest {
         domain: "api".to_owned(),
         descriptors: vec![RateLimitDescriptor::default()],
@@ -140,33 +140,33 @@ fn what_is_wrong_with_a_request() {
 }
 
 #[test]
-fn answers_are_read_as_they_are_meant() {
+fn responses_match_prost() {
     let limit = CurrentLimit { name: "few", requests_per_unit: 5, unit: RlsUnit::Week };
     let header = |name, value: &str| Header { name, value: value.to_owned() };
     let response = RlsResponse {
-        overall: Overall { code: Code::OverLimit, ..Overall::OK },
+        overall: Overall { code: RlsCode::OverLimit, ..Overall::OK },
         statuses: [
-            Status {
-                code: Code::OverLimit,
+            RlsStatus {
+                code: RlsCode::OverLimit,
                 limit: Some(limit),
                 remaining: 300,
                 until_reset_seconds: Some(1 << 33),
             },
-            Status::UNLIMITED,
-            Status { code: Code::Ok, limit: Some(limit), remaining: 0, until_reset_seconds: Some(0) },
+            RlsStatus::UNLIMITED,
+            RlsStatus { code: RlsCode::Ok, limit: Some(limit), remaining: 0, until_reset_seconds: Some(0) },
         ]
         .into_iter()
         .collect(),
         response_headers: vec![header("retry-after", "12"), header("ratelimit-policy", &"x".repeat(500))],
         request_headers: vec![header("x-tidegate-decision", "denied")],
-        metadata: Some(Metadata {
+        metadata: Some(DynamicMetadata {
             decision: "denied",
             rule: Some("login"),
-            limit: Some(&LimitId::Place(0)),
+            limit: Some(&LimitId::Position(0)),
             delay_ms: 0,
             retry_after_ms: Some(11_500),
             degraded: false,
-            carried: vec![("team", "red")],
+            rule_metadata: vec![("team", "red")],
         }),
     };
     let mut bytes = BytesMut::new();

@@ -13,9 +13,9 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use stream::Reflecting;
+pub use stream::ReflectionStream;
 
-use schema::File;
+use schema::FileSchema;
 
 /// The names of all services.
 pub fn services() -> impl Iterator<Item = &'static str> {
@@ -23,21 +23,21 @@ pub fn services() -> impl Iterator<Item = &'static str> {
 }
 
 /// The file of this name.
-fn file_named(name: &str) -> Option<&'static File> {
+fn file_by_name(name: &str) -> Option<&'static FileSchema> {
     files::ALL.iter().find(|file| file.name == name).copied()
 }
 
 /// The file that has something of this full name in it.
-fn file_with(symbol: &str) -> Option<&'static File> {
-    files::ALL.iter().find(|file| file.has(symbol)).copied()
+fn file_by_symbol(symbol: &str) -> Option<&'static FileSchema> {
+    files::ALL.iter().find(|file| file.contains(symbol)).copied()
 }
 
 /// A file, and all it needs, each once.
-fn with_dependencies(file: &'static File) -> Vec<&'static File> {
+fn with_dependencies(file: &'static FileSchema) -> Vec<&'static FileSchema> {
     let mut all = vec![file];
     let mut next = 0;
     while let Some(file) = all.get(next) {
-        for needed in file.dependencies.iter().filter_map(|name| file_named(name)) {
+        for needed in file.dependencies.iter().filter_map(|name| file_by_name(name)) {
             if !all.iter().any(|known| known.name == needed.name) {
                 all.push(needed);
             }

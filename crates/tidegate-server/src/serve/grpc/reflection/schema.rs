@@ -6,22 +6,22 @@ use crate::serve::grpc::wire::Writer;
 
 /// A file.
 #[derive(Debug)]
-pub struct File {
+pub struct FileSchema {
     pub name: &'static str,
     pub package: &'static str,
     pub dependencies: &'static [&'static str],
-    pub messages: &'static [Message],
-    pub enums: &'static [Enum],
-    pub services: &'static [Service],
+    pub messages: &'static [MessageSchema],
+    pub enums: &'static [EnumSchema],
+    pub services: &'static [ServiceSchema],
 }
 
 /// A message.
 #[derive(Debug)]
-pub struct Message {
+pub struct MessageSchema {
     pub name: &'static str,
-    pub fields: &'static [Field],
-    pub messages: &'static [Message],
-    pub enums: &'static [Enum],
+    pub fields: &'static [FieldSchema],
+    pub messages: &'static [MessageSchema],
+    pub enums: &'static [EnumSchema],
     /// Of the fields that [`Field::in_oneof`] marks, which are alternatives; there is one such set at most.
     pub oneof: Option<&'static str>,
     /// Whether it stands for the pairs of a map.
@@ -30,23 +30,23 @@ pub struct Message {
 
 /// A field.
 #[derive(Clone, Copy, Debug)]
-pub struct Field {
+pub struct FieldSchema {
     name: &'static str,
     number: u32,
-    kind: Kind,
-    is_list: bool,
+    field_type: FieldType,
+    is_repeated: bool,
     is_in_oneof: bool,
 }
 
 /// What a value is. Messages and enums by their full names, with a dot in front.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum FieldType {
     Double,
     Int64,
     Uint64,
     Int32,
     Bool,
-    Text,
+    String,
     Message(&'static str),
     Bytes,
     Uint32,
@@ -55,51 +55,51 @@ pub enum Kind {
 
 /// An enum.
 #[derive(Debug)]
-pub struct Enum {
+pub struct EnumSchema {
     pub name: &'static str,
     pub values: &'static [(&'static str, u32)],
 }
 
 /// A service.
 #[derive(Debug)]
-pub struct Service {
+pub struct ServiceSchema {
     pub full_name: &'static str,
-    pub methods: &'static [Method],
+    pub methods: &'static [MethodSchema],
 }
 
 /// A method.
 #[derive(Debug)]
-pub struct Method {
+pub struct MethodSchema {
     pub name: &'static str,
-    pub takes: &'static str,
-    pub returns: &'static str,
-    pub streams: Streams,
+    pub input: &'static str,
+    pub output: &'static str,
+    pub streaming: Streaming,
 }
 
 /// Who sends more than one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Streams {
-    Nobody,
-    Server,
-    Both,
+pub enum Streaming {
+    None,
+    ServerOnly,
+    Bidirectional,
 }
 
-impl Message {
+impl MessageSchema {
     /// A message of these fields.
-    pub const fn of(name: &'static str, fields: &'static [Field]) -> Self {
+    pub const fn new(name: &'static str, fields: &'static [FieldSchema]) -> Self {
         Self { name, fields, messages: &[], enums: &[], oneof: None, is_map_entry: false }
     }
 }
 
-impl Field {
+impl FieldSchema {
     /// A field.
-    pub const fn new(name: &'static str, number: u32, kind: Kind) -> Self {
-        Self { name, number, kind, is_list: false, is_in_oneof: false }
+    pub const fn new(name: &'static str, number: u32, kind: FieldType) -> Self {
+        Self { name, number, field_type: kind, is_repeated: false, is_in_oneof: false }
     }
 
     /// The same, any number of times.
-    pub const fn list(self) -> Self {
-        Self { is_list: true, ..self }
+    pub const fn repeated(self) -> Self {
+        Self { is_repeated: true, ..self }
     }
 
     /// The same, as an alternative.
@@ -108,7 +108,7 @@ impl Field {
     }
 }
 
-impl Kind {
+impl FieldType {
     const fn number(self) -> u64 {
         match self {
             Self::Double => 1,
@@ -116,7 +116,7 @@ impl Kind {
             Self::Uint64 => 4,
             Self::Int32 => 5,
             Self::Bool => 8,
-            Self::Text => 9,
+            Self::String => 9,
             Self::Message(_) => 11,
             Self::Bytes => 12,
             Self::Uint32 => 13,
@@ -132,21 +132,21 @@ impl Kind {
     }
 }
 
-impl File {
+impl FileSchema {
     /// Whether something of this full name is in it: a message, an enum, a service, or a field, value or method of one.
-    pub fn has(&self, symbol: &str) -> bool {
-        let Some(rest) = below(symbol, self.package) else { return false };
-        let in_service = |service: &Service| match below(symbol, service.full_name) {
+    pub fn contains(&self, symbol: &str) -> bool {
+        let Some(rest) = strip_name(symbol, self.package) else { return false };
+        let in_service = |service: &ServiceSchema| match strip_name(symbol, service.full_name) {
             Some(method) => service.methods.iter().any(|known| known.name == method),
             None => symbol == service.full_name,
         };
-        self.messages.iter().any(|message| message.has(rest))
-            || self.enums.iter().any(|one| one.has(rest))
+        self.messages.iter().any(|message| message.contains(rest))
+            || self.enums.iter().any(|one| one.contains(rest))
             || self.services.iter().any(in_service)
     }
 
     /// Encoded.
-    pub fn encoded(&self) -> Bytes {
+    pub fn encode(&self) -> Bytes {
         let mut bytes = BytesMut::new();
         let mut out = Writer::new(&mut bytes);
         out.text(1, self.name);
@@ -161,19 +161,19 @@ impl File {
 }
 
 /// What comes after `name` and a dot.
-fn below<'s>(symbol: &'s str, name: &str) -> Option<&'s str> {
+fn strip_name<'s>(symbol: &'s str, name: &str) -> Option<&'s str> {
     symbol.strip_prefix(name)?.strip_prefix('.')
 }
 
-impl Message {
-    fn has(&self, symbol: &str) -> bool {
+impl MessageSchema {
+    fn contains(&self, symbol: &str) -> bool {
         if symbol == self.name {
             return true;
         }
-        let Some(rest) = below(symbol, self.name) else { return false };
+        let Some(rest) = strip_name(symbol, self.name) else { return false };
         self.fields.iter().any(|field| field.name == rest)
-            || self.messages.iter().any(|message| message.has(rest))
-            || self.enums.iter().any(|one| one.has(rest))
+            || self.messages.iter().any(|message| message.contains(rest))
+            || self.enums.iter().any(|one| one.contains(rest))
     }
 
     fn write(&self, out: &mut Writer<'_>) {
@@ -190,15 +190,15 @@ impl Message {
     }
 }
 
-impl Field {
+impl FieldSchema {
     fn write(&self, out: &mut Writer<'_>) {
         const OPTIONAL: u64 = 1;
         const REPEATED: u64 = 3;
         out.text(1, self.name);
         out.varint(3, self.number.into());
-        out.varint(4, if self.is_list { REPEATED } else { OPTIONAL });
-        out.varint(5, self.kind.number());
-        out.text(6, self.kind.name());
+        out.varint(4, if self.is_repeated { REPEATED } else { OPTIONAL });
+        out.varint(5, self.field_type.number());
+        out.text(6, self.field_type.name());
         if self.is_in_oneof {
             out.varint_or_zero(9, 0);
         }
@@ -206,8 +206,8 @@ impl Field {
     }
 }
 
-impl Enum {
-    fn has(&self, symbol: &str) -> bool {
+impl EnumSchema {
+    fn contains(&self, symbol: &str) -> bool {
         symbol == self.name
     }
 
@@ -222,16 +222,16 @@ impl Enum {
     }
 }
 
-impl Service {
+impl ServiceSchema {
     fn write(&self, package: &str, out: &mut Writer<'_>) {
-        out.text(1, below(self.full_name, package).unwrap_or(self.full_name));
+        out.text(1, strip_name(self.full_name, package).unwrap_or(self.full_name));
         for method in self.methods {
             out.message(2, |out| {
                 out.text(1, method.name);
-                out.text(2, method.takes);
-                out.text(3, method.returns);
-                out.varint(5, (method.streams == Streams::Both).into());
-                out.varint(6, (method.streams != Streams::Nobody).into());
+                out.text(2, method.input);
+                out.text(3, method.output);
+                out.varint(5, (method.streaming == Streaming::Bidirectional).into());
+                out.varint(6, (method.streaming != Streaming::None).into());
             });
         }
     }

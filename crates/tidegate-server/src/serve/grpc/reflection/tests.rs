@@ -23,8 +23,8 @@ use prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
 use super::*;
 use crate::serve::grpc::wire::{Reader, Value};
 
-fn decoded(file: &File) -> FileDescriptorProto {
-    FileDescriptorProto::decode(file.encoded()).unwrap()
+fn decoded(file: &FileSchema) -> FileDescriptorProto {
+    FileDescriptorProto::decode(file.encode()).unwrap()
 }
 
 /// Messages by their full names, with a dot in front.
@@ -45,7 +45,7 @@ fn messages() -> Vec<(String, DescriptorProto)> {
 /// Health and reflection are, field by field, what others have. (Options of files, comments and the order of methods
 /// are nobody's business.)
 #[test]
-fn files_of_grpc_are_the_real_ones() {
+fn grpc_files_match_tonic() {
     let sets = [
         (tonic_health::pb::FILE_DESCRIPTOR_SET, &["grpc.health.v1"][..]),
         (tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET, &["grpc.reflection.v1"]),
@@ -76,7 +76,7 @@ fn files_of_grpc_are_the_real_ones() {
 
 /// Every name that is used is there, and the file that has it is among those that are needed.
 #[test]
-fn nothing_is_missing() {
+fn every_referenced_name_is_defined() {
     for file in files::ALL {
         let proto = decoded(file);
         assert_eq!(proto.syntax(), "proto3");
@@ -96,7 +96,7 @@ fn nothing_is_missing() {
             );
         }
         for name in used {
-            let home = file_with(name.strip_prefix('.').unwrap()).unwrap_or_else(|| panic!("{name}"));
+            let home = file_by_symbol(name.strip_prefix('.').unwrap()).unwrap_or_else(|| panic!("{name}"));
             assert!(
                 reachable.iter().any(|file| file.name == home.name),
                 "{} does not reach {name}",
@@ -107,7 +107,7 @@ fn nothing_is_missing() {
 }
 
 #[test]
-fn symbols_are_found_and_others_are_not() {
+fn symbol_lookup() {
     for (symbol, file) in [
         ("envoy.service.ratelimit.v3.RateLimitService", "envoy/service/ratelimit/v3/rls.proto"),
         (
@@ -123,19 +123,19 @@ fn symbols_are_found_and_others_are_not() {
         ("google.protobuf.Timestamp", "google/protobuf/timestamp.proto"),
         ("grpc.reflection.v1.ServerReflection", "grpc/reflection/v1/reflection.proto"),
     ] {
-        assert_eq!(file_with(symbol).map(|file| file.name), Some(file), "{symbol}");
+        assert_eq!(file_by_symbol(symbol).map(|file| file.name), Some(file), "{symbol}");
     }
     for symbol in
         ["", ".", "envoy", "envoy.service.ratelimit.v3", "google.protobuf.Any", "grpc.health.v1.Health.Nope"]
     {
-        assert!(file_with(symbol).is_none(), "{symbol}");
+        assert!(file_by_symbol(symbol).is_none(), "{symbol}");
     }
-    assert_eq!(with_dependencies(file_named("envoy/service/ratelimit/v3/rls.proto").unwrap()).len(), 8);
+    assert_eq!(with_dependencies(file_by_name("envoy/service/ratelimit/v3/rls.proto").unwrap()).len(), 8);
 }
 
 /// A message with every field that it has is, field by field, what the tables say.
 #[test]
-fn messages_of_envoy_are_the_real_ones() {
+fn envoy_messages_match_prost() {
     let seconds = Duration { seconds: 1, nanos: 1 };
     let quota = Quota {
         requests: 1,

@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Of a message within another.
-    pub const fn within(bytes: &'a [u8], at: usize) -> Self {
+    pub const fn nested(bytes: &'a [u8], at: usize) -> Self {
         Self { bytes, at: 0, base: at }
     }
 
@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
                 FIXED64 => Value::Fixed64(self.array()?),
                 FIXED32 => Value::Fixed32(self.array()?),
                 GROUP => {
-                    self.step_over_group(number)?;
+                    self.skip_group(number)?;
                     continue;
                 }
                 GROUP_END => return Err(self.error("the end of a group that did not begin")),
@@ -156,7 +156,7 @@ impl<'a> Reader<'a> {
     }
 
     #[cold]
-    fn step_over_group(&mut self, number: u32) -> Result<(), WireError> {
+    fn skip_group(&mut self, number: u32) -> Result<(), WireError> {
         let mut open = vec![number];
         while let Some(innermost) = open.last() {
             let (number, kind) = self.tag()?;

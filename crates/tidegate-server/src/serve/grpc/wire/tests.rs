@@ -57,7 +57,7 @@ fn read(mut fields: Reader<'_>) -> Result<Everything, WireError> {
             (2, Value::Bytes { bytes, .. }) => message.text = String::from_utf8_lossy(bytes).into_owned(),
             (3, Value::Fixed64(bytes)) => message.double = f64::from_le_bytes(bytes),
             (4, Value::Bytes { bytes, at }) => {
-                message.inner = Some(Box::new(read(Reader::within(bytes, at))?));
+                message.inner = Some(Box::new(read(Reader::nested(bytes, at))?));
             }
             (5, Value::Bytes { bytes, .. }) => message.list.push(bytes.to_vec()),
             (2000, Value::Fixed32(bytes)) => message.fixed = u32::from_le_bytes(bytes),
@@ -68,41 +68,41 @@ fn read(mut fields: Reader<'_>) -> Result<Everything, WireError> {
 }
 
 proptest! {
-    #![proptest_config(tidegate_testing::cases(64))]
+    #![proptest_config(tidegate_testing::proptest_config(64))]
     #[test]
-    fn what_is_written_is_what_prost_writes(message in everything()) {
+    fn writer_matches_prost(message in everything()) {
         let mut bytes = BytesMut::new();
         write(&mut Writer::new(&mut bytes), &message);
         prop_assert_eq!(&bytes[..], message.encode_to_vec());
     }
 
     #[test]
-    fn what_prost_writes_is_read(message in everything(), fixed in any::<u32>()) {
+    fn reader_reads_prost(message in everything(), fixed in any::<u32>()) {
         let message = Everything { fixed, ..message };
         prop_assert_eq!(read(Reader::new(&message.encode_to_vec())), Ok(message));
     }
 
     /// Each start of a message, and each with a byte changed, is read or refused as prost does, and an error is within.
     #[test]
-    fn what_is_broken_is_refused_where_prost_refuses_it(
+    fn reader_rejects_what_prost_rejects(
         message in everything(), cut in any::<prop::sample::Index>(), byte in any::<u8>()
     ) {
         let mut bytes = message.encode_to_vec();
         prop_assume!(!bytes.is_empty());
         let at = cut.index(bytes.len());
-        agree(&bytes[..at])?;
+        compare_with_prost(&bytes[..at])?;
         bytes[at] = byte;
-        agree(&bytes)?;
+        compare_with_prost(&bytes)?;
     }
 
     #[test]
-    fn bytes_that_mean_nothing(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-        agree(&bytes)?;
+    fn random_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        compare_with_prost(&bytes)?;
     }
 }
 
 /// Prost also refuses known fields of another kind, text that is not UTF-8 and depth; what it takes has to be taken.
-fn agree(bytes: &[u8]) -> Result<(), TestCaseError> {
+fn compare_with_prost(bytes: &[u8]) -> Result<(), TestCaseError> {
     match (read(Reader::new(bytes)), Everything::decode(bytes)) {
         // A message that stands twice is merged there.
         (Ok(ours), Ok(theirs)) => prop_assert_eq!(ours.number, theirs.number),
@@ -114,7 +114,7 @@ fn agree(bytes: &[u8]) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn groups_are_stepped_over_and_odd_things_refused() {
+fn groups_are_skipped_and_invalid_tags_rejected() {
     let read_all = |bytes: &[u8]| read(Reader::new(bytes));
     // Group 7 with a varint and group 8 within, then field 1.
     let grouped = [0x3b, 0x08, 0x05, 0x43, 0x44, 0x3c, 0x08, 0x2a];

@@ -14,7 +14,7 @@ pub struct Writer<'b> {
 /// How a value is written, by its number in protobuf.
 #[derive(Clone, Copy)]
 #[repr(u32)]
-enum Kind {
+enum WireType {
     Varint = 0,
     Fixed64 = 1,
     Bytes = 2,
@@ -37,13 +37,13 @@ impl<'b> Writer<'b> {
     /// The same, even if it is zero, as in a list or one of several alternatives.
     #[inline]
     pub fn varint_or_zero(&mut self, field: u32, number: u64) {
-        self.tag(field, Kind::Varint);
+        self.tag(field, WireType::Varint);
         self.raw_varint(number);
     }
 
     /// A floating-point number, even if it is zero.
     pub fn double_or_zero(&mut self, field: u32, number: f64) {
-        self.tag(field, Kind::Fixed64);
+        self.tag(field, WireType::Fixed64);
         self.out.put_f64_le(number);
     }
 
@@ -58,7 +58,7 @@ impl<'b> Writer<'b> {
     /// Bytes, even if there are none, as in a list.
     #[inline]
     pub fn bytes_or_empty(&mut self, field: u32, bytes: &[u8]) {
-        self.tag(field, Kind::Bytes);
+        self.tag(field, WireType::Bytes);
         self.raw_varint(bytes.len() as u64);
         self.out.put_slice(bytes);
     }
@@ -66,7 +66,7 @@ impl<'b> Writer<'b> {
     /// A message, even if it is empty.
     #[inline]
     pub fn message(&mut self, field: u32, write: impl FnOnce(&mut Writer<'_>)) {
-        self.tag(field, Kind::Bytes);
+        self.tag(field, WireType::Bytes);
         // Most lengths take one byte; what is longer is moved.
         let length_at = self.out.len();
         self.out.put_u8(0);
@@ -91,7 +91,7 @@ impl<'b> Writer<'b> {
     }
 
     #[inline]
-    fn tag(&mut self, field: u32, kind: Kind) {
+    fn tag(&mut self, field: u32, kind: WireType) {
         self.raw_varint(u64::from(field << 3 | kind as u32));
     }
 

@@ -9,7 +9,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 struct Panics;
 
-impl Serves for Panics {
+impl ConnectionHandler for Panics {
     const PROTOCOL: Protocol = Protocol::Resp;
 
     async fn serve(&self, _: Stream) {
@@ -25,7 +25,7 @@ async fn a_connection_that_panics_is_closed_and_leaves_nothing_behind() {
     let listener = Listener::bind(Protocol::Resp, &any).await.unwrap().unwrap();
     let Address::Tcp(address) = *listener.address() else { panic!("{}", listener.address()) };
     let tasks = TaskTracker::new();
-    let letting_in = LettingIn { connections_max: 1, tls: None, tasks: tasks.clone() };
+    let letting_in = AcceptOptions { connections_max: 1, tls: None, tasks: tasks.clone() };
     tokio::spawn(listener.run(Arc::clone(&app), Panics, letting_in));
     for closed in 1..=3 {
         let mut client = TcpStream::connect(address).await.unwrap();

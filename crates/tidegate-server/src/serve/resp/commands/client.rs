@@ -1,8 +1,8 @@
 //! `CLIENT`: what clients say of themselves when they connect, and ask of their connection.
 
-use super::{Context, help, unknown_subcommand, wrong_number_of_arguments};
+use super::{CommandContext, help, unknown_subcommand, wrong_number_of_arguments};
 use crate::serve::resp::parse::Arguments;
-use crate::serve::resp::reply::Version;
+use crate::serve::resp::reply::RespVersion;
 use crate::serve::resp::session::NAME_BYTES_MAX;
 
 pub(super) const BAD_NAME: &str =
@@ -31,7 +31,7 @@ const HELP: [&str; 18] = [
 ];
 
 /// `CLIENT subcommand`.
-pub(super) fn run(arguments: &Arguments<'_>, context: &mut Context<'_, '_>) {
+pub(super) fn run(arguments: &Arguments<'_>, context: &mut CommandContext<'_, '_>) {
     let subcommand = arguments.get(1).unwrap_or_default();
     let name = subcommand.to_ascii_lowercase();
     let takes = match name.as_slice() {
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &Arguments<'_>, context: &mut Context<'_, '_>) {
         _ => return unknown_subcommand("client", subcommand, context.replies),
     };
     if !takes.contains(&arguments.len()) {
-        let name = format!("client|{}", super::text(&name));
+        let name = format!("client|{}", super::lossy_text(&name));
         return wrong_number_of_arguments(&name, context.replies);
     }
     let value = arguments.get(2).unwrap_or_default();
@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &Arguments<'_>, context: &mut Context<'_, '_>) {
         b"getname" => context.replies.bulk(&context.session.name),
         b"setname" => set_name(value, context),
         b"setinfo" => set_info(value, arguments.get(3).unwrap_or_default(), context),
-        b"no-evict" | b"no-touch" => switch(value, context),
+        b"no-evict" | b"no-touch" => reply_on_off(value, context),
         b"reply" => reply(value, context),
         b"tracking" => tracking(value, context),
         _ => help("CLIENT", &HELP, context.replies),
@@ -61,19 +61,19 @@ pub(super) fn run(arguments: &Arguments<'_>, context: &mut Context<'_, '_>) {
 }
 
 /// Whether it can be the name of a client.
-pub(super) fn is_a_name(name: &[u8]) -> bool {
+pub(super) fn is_valid_name(name: &[u8]) -> bool {
     name.len() <= NAME_BYTES_MAX && name.iter().all(u8::is_ascii_graphic)
 }
 
-fn set_name(name: &[u8], context: &mut Context<'_, '_>) {
-    if !is_a_name(name) {
+fn set_name(name: &[u8], context: &mut CommandContext<'_, '_>) {
+    if !is_valid_name(name) {
         return context.replies.error(BAD_NAME);
     }
     context.session.name = name.to_vec();
-    context.replies.simple("OK");
+    context.replies.simple_string("OK");
 }
 
-fn set_info(option: &[u8], value: &[u8], context: &mut Context<'_, '_>) {
+fn set_info(option: &[u8], value: &[u8], context: &mut CommandContext<'_, '_>) {
     let (place, option) = if option.eq_ignore_ascii_case(b"LIB-NAME") {
         (&mut context.session.library, "lib-name")
     } else if option.eq_ignore_ascii_case(b"LIB-VER") {
@@ -82,25 +82,25 @@ fn set_info(option: &[u8], value: &[u8], context: &mut Context<'_, '_>) {
         let option = super::shortened(option);
         return context.replies.error(format_args!("ERR Unrecognized option '{option}'"));
     };
-    if !is_a_name(value) {
+    if !is_valid_name(value) {
         return context.replies.error(format_args!(
             "ERR {option} cannot contain spaces, newlines or special characters, nor have more than 256 bytes."
         ));
     }
     *place = value.to_vec();
-    context.replies.simple("OK");
+    context.replies.simple_string("OK");
 }
 
-fn switch(value: &[u8], context: &mut Context<'_, '_>) {
+fn reply_on_off(value: &[u8], context: &mut CommandContext<'_, '_>) {
     match value.eq_ignore_ascii_case(b"ON") || value.eq_ignore_ascii_case(b"OFF") {
-        true => context.replies.simple("OK"),
+        true => context.replies.simple_string("OK"),
         false => context.replies.error(SYNTAX),
     }
 }
 
-fn reply(value: &[u8], context: &mut Context<'_, '_>) {
+fn reply(value: &[u8], context: &mut CommandContext<'_, '_>) {
     if value.eq_ignore_ascii_case(b"ON") {
-        context.replies.simple("OK");
+        context.replies.simple_string("OK");
     } else if value.eq_ignore_ascii_case(b"OFF") || value.eq_ignore_ascii_case(b"SKIP") {
         context.replies.error("ERR CLIENT REPLY OFF and SKIP are not supported: every command is answered");
     } else {
@@ -108,21 +108,21 @@ fn reply(value: &[u8], context: &mut Context<'_, '_>) {
     }
 }
 
-fn tracking(value: &[u8], context: &mut Context<'_, '_>) {
+fn tracking(value: &[u8], context: &mut CommandContext<'_, '_>) {
     match value.eq_ignore_ascii_case(b"OFF") {
-        true => context.replies.simple("OK"),
+        true => context.replies.simple_string("OK"),
         false => context.replies.error("ERR CLIENT TRACKING is not supported: there are no keys to cache"),
     }
 }
 
-fn info(context: &mut Context<'_, '_>) {
+fn info(context: &mut CommandContext<'_, '_>) {
     let session = &context.session;
     let version = match context.replies.version() {
-        Version::Resp2 => 2,
-        Version::Resp3 => 3,
+        RespVersion::Resp2 => 2,
+        RespVersion::Resp3 => 3,
     };
     let [name, library, library_version] =
-        [&session.name, &session.library, &session.library_version].map(|bytes| super::text(bytes));
+        [&session.name, &session.library, &session.library_version].map(|bytes| super::lossy_text(bytes));
     let line = format!(
         "id={} name={name} db=0 user=default resp={version} lib-name={library} lib-ver={library_version}\n",
         session.id

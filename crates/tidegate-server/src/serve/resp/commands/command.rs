@@ -1,6 +1,6 @@
 //! `COMMAND`: what there is, for clients that ask before they begin.
 
-use super::described::{Argument, COMMANDS, Described};
+use super::described::{ArgumentSpec, COMMANDS, CommandSpec};
 use super::{help, unknown_subcommand, wrong_number_of_arguments};
 use crate::serve::resp::parse::Arguments;
 use crate::serve::resp::reply::Replies;
@@ -22,83 +22,83 @@ const HELP: [&str; 12] = [
 
 /// `COMMAND [subcommand]`.
 pub(super) fn run(arguments: &Arguments<'_>, replies: &mut Replies) {
-    let Some(subcommand) = arguments.get(1) else { return all(replies) };
+    let Some(subcommand) = arguments.get(1) else { return write_all(replies) };
     let names = || arguments.iter().skip(2);
     let name = subcommand.to_ascii_lowercase();
     match (name.as_slice(), arguments.len()) {
         (b"count", 2) => replies.integer(i64::try_from(COMMANDS.len()).unwrap_or(i64::MAX)),
         (b"list", 2) => {
-            replies.array(COMMANDS.len());
+            replies.start_array(COMMANDS.len());
             COMMANDS.iter().for_each(|command| replies.bulk(command.name.as_bytes()));
         }
         (b"help", 2) => help("COMMAND", &HELP, replies),
         (b"count" | b"list" | b"help", _) => {
-            wrong_number_of_arguments(&format!("command|{}", super::text(&name)), replies);
+            wrong_number_of_arguments(&format!("command|{}", super::lossy_text(&name)), replies);
         }
-        (b"info", 2) => all(replies),
+        (b"info", 2) => write_all(replies),
         (b"info", length) => {
-            replies.array(length - 2);
-            names().for_each(|name| match Described::find(name) {
-                Some(command) => details(command, replies),
+            replies.start_array(length - 2);
+            names().for_each(|name| match CommandSpec::find(name) {
+                Some(command) => write_info(command, replies),
                 None => replies.null(),
             });
         }
         (b"docs", 2) => {
-            replies.map(COMMANDS.len());
-            COMMANDS.iter().for_each(|command| document(command, replies));
+            replies.start_map(COMMANDS.len());
+            COMMANDS.iter().for_each(|command| write_docs(command, replies));
         }
         (b"docs", _) => {
-            replies.map(names().filter_map(Described::find).count());
-            names().filter_map(Described::find).for_each(|command| document(command, replies));
+            replies.start_map(names().filter_map(CommandSpec::find).count());
+            names().filter_map(CommandSpec::find).for_each(|command| write_docs(command, replies));
         }
         _ => unknown_subcommand("command", subcommand, replies),
     }
 }
 
-fn all(replies: &mut Replies) {
-    replies.array(COMMANDS.len());
-    COMMANDS.iter().for_each(|command| details(command, replies));
+fn write_all(replies: &mut Replies) {
+    replies.start_array(COMMANDS.len());
+    COMMANDS.iter().for_each(|command| write_info(command, replies));
 }
 
 /// Name, arity, flags, first key, last key, step, categories, tips, key specifications, subcommands.
-fn details(command: &Described, replies: &mut Replies) {
-    replies.array(10);
+fn write_info(command: &CommandSpec, replies: &mut Replies) {
+    replies.start_array(10);
     replies.bulk(command.name.as_bytes());
     replies.integer(command.arity);
-    replies.set(command.flags.len());
-    command.flags.iter().for_each(|flag| replies.simple(flag));
-    replies.integer(command.key);
-    replies.integer(command.key);
-    replies.integer(command.key.min(1));
-    replies.set(0);
-    replies.array(0);
-    replies.array(0);
-    replies.array(0);
+    replies.start_set(command.flags.len());
+    command.flags.iter().for_each(|flag| replies.simple_string(flag));
+    replies.integer(command.key_position);
+    replies.integer(command.key_position);
+    replies.integer(command.key_position.min(1));
+    replies.start_set(0);
+    replies.start_array(0);
+    replies.start_array(0);
+    replies.start_array(0);
 }
 
-fn document(command: &Described, replies: &mut Replies) {
+fn write_docs(command: &CommandSpec, replies: &mut Replies) {
     replies.bulk(command.name.as_bytes());
-    replies.map(if command.arguments.is_empty() { 3 } else { 4 });
+    replies.start_map(if command.arguments.is_empty() { 3 } else { 4 });
     for (field, text) in [("summary", command.summary), ("since", "0.1.0"), ("group", command.group)] {
         replies.bulk(field.as_bytes());
         replies.bulk(text.as_bytes());
     }
     if !command.arguments.is_empty() {
         replies.bulk(b"arguments");
-        replies.array(command.arguments.len());
-        command.arguments.iter().for_each(|argument| document_argument(argument, replies));
+        replies.start_array(command.arguments.len());
+        command.arguments.iter().for_each(|argument| write_argument_docs(argument, replies));
     }
 }
 
-fn document_argument(argument: &Argument, replies: &mut Replies) {
-    replies.map(if argument.flags.is_empty() { 2 } else { 3 });
+fn write_argument_docs(argument: &ArgumentSpec, replies: &mut Replies) {
+    replies.start_map(if argument.flags.is_empty() { 2 } else { 3 });
     for (field, text) in [("name", argument.name), ("type", argument.kind)] {
         replies.bulk(field.as_bytes());
         replies.bulk(text.as_bytes());
     }
     if !argument.flags.is_empty() {
         replies.bulk(b"flags");
-        replies.set(argument.flags.len());
-        argument.flags.iter().for_each(|flag| replies.simple(flag));
+        replies.start_set(argument.flags.len());
+        argument.flags.iter().for_each(|flag| replies.simple_string(flag));
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &Arguments<'_>, replies: &mut Replies) {
         arguments.iter().skip(2).any(|wanted| wanted == b"*" || wanted.eq_ignore_ascii_case(name.as_bytes()))
     };
     let wanted = || SETTINGS.iter().filter(|(name, _)| is_wanted(name));
-    replies.map(wanted().count());
+    replies.start_map(wanted().count());
     for (name, value) in wanted() {
         replies.bulk(name.as_bytes());
         replies.bulk(value.as_bytes());

@@ -1,10 +1,10 @@
 //! `HELLO` and `AUTH`: who asks, and in which version.
 
-use super::Context;
-use super::client::{BAD_NAME, is_a_name};
-use super::throttle::integer;
-use crate::serve::resp::parse::{Arguments, Trust};
-use crate::serve::resp::reply::Version;
+use super::CommandContext;
+use super::client::{BAD_NAME, is_valid_name};
+use super::throttle::parse_integer;
+use crate::serve::resp::parse::{Arguments, AuthState};
+use crate::serve::resp::reply::RespVersion;
 
 /// The one user there is.
 const USER: &[u8] = b"default";
@@ -12,8 +12,8 @@ const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user i
 
 /// What a `HELLO` asks for.
 #[derive(Default)]
-struct Wanted<'a> {
-    version: Option<Version>,
+struct HelloOptions<'a> {
+    version: Option<RespVersion>,
     login: Option<Login<'a>>,
     name: Option<&'a [u8]>,
 }
@@ -24,9 +24,9 @@ struct Login<'a> {
 }
 
 /// `AUTH password`, `AUTH default password`.
-pub(super) fn auth(arguments: &Arguments<'_>, context: &mut Context<'_, '_>) {
+pub(super) fn auth(arguments: &Arguments<'_>, context: &mut CommandContext<'_, '_>) {
     let login = match (arguments.get(1), arguments.get(2), arguments.len()) {
-        (Some(_), None, _) if context.server.password.is_none() => {
+        (Some(_), None, _) if context.shared.password.is_none() => {
             return context.replies.error(
                 "ERR AUTH <password> called without any password configured for the default user. \
                  Are you sure your configuration is correct?",
@@ -36,28 +36,28 @@ pub(super) fn auth(arguments: &Arguments<'_>, context: &mut Context<'_, '_>) {
         (Some(user), Some(password), 3) => Login { user, password },
         _ => return context.replies.error("ERR syntax error"),
     };
-    match login.is_right(context) {
+    match login.is_valid(context) {
         true => {
-            context.session.trust = Trust::Known;
-            context.replies.simple("OK");
+            context.session.auth = AuthState::Authenticated;
+            context.replies.simple_string("OK");
         }
         false => context.replies.error(WRONG_PASSWORD),
     }
 }
 
 /// `HELLO [2|3 [AUTH user password] [SETNAME name]]`.
-pub(super) fn hello(arguments: &Arguments<'_>, context: &mut Context<'_, '_>) {
-    let wanted = match wanted(arguments) {
+pub(super) fn hello(arguments: &Arguments<'_>, context: &mut CommandContext<'_, '_>) {
+    let wanted = match parse_options(arguments) {
         Ok(wanted) => wanted,
         Err(error) => return context.replies.error(error),
     };
     if let Some(login) = wanted.login {
-        if !login.is_right(context) {
+        if !login.is_valid(context) {
             return context.replies.error(WRONG_PASSWORD);
         }
-        context.session.trust = Trust::Known;
+        context.session.auth = AuthState::Authenticated;
     }
-    if context.session.trust == Trust::Stranger {
+    if context.session.auth == AuthState::Unauthenticated {
         return context.replies.error(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
              <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the \
@@ -65,23 +65,23 @@ pub(super) fn hello(arguments: &Arguments<'_>, context: &mut Context<'_, '_>) {
         );
     }
     if let Some(name) = wanted.name {
-        if !is_a_name(name) {
+        if !is_valid_name(name) {
             return context.replies.error(BAD_NAME);
         }
         context.session.name = name.to_vec();
     }
     if let Some(version) = wanted.version {
-        context.replies.speak(version);
+        context.replies.set_version(version);
     }
-    introduce(context);
+    write_server_info(context);
 }
 
-fn wanted<'a>(arguments: &Arguments<'a>) -> Result<Wanted<'a>, String> {
-    let mut wanted = Wanted::default();
+fn parse_options<'a>(arguments: &Arguments<'a>) -> Result<HelloOptions<'a>, String> {
+    let mut wanted = HelloOptions::default();
     let Some(version) = arguments.get(1) else { return Ok(wanted) };
-    wanted.version = Some(match integer(version) {
-        Some(2) => Version::Resp2,
-        Some(3) => Version::Resp3,
+    wanted.version = Some(match parse_integer(version) {
+        Some(2) => RespVersion::Resp2,
+        Some(3) => RespVersion::Resp3,
         Some(_) => return Err("NOPROTO unsupported protocol version".to_owned()),
         None => return Err("ERR Protocol version is not an integer or out of range".to_owned()),
     });
@@ -105,17 +105,17 @@ fn wanted<'a>(arguments: &Arguments<'a>) -> Result<Wanted<'a>, String> {
     Ok(wanted)
 }
 
-fn introduce(context: &mut Context<'_, '_>) {
+fn write_server_info(context: &mut CommandContext<'_, '_>) {
     let (id, replies) = (context.session.id, &mut *context.replies);
-    replies.map(7);
+    replies.start_map(7);
     replies.bulk(b"server");
     replies.bulk(b"tidegate");
     replies.bulk(b"version");
     replies.bulk(env!("CARGO_PKG_VERSION").as_bytes());
     replies.bulk(b"proto");
     replies.integer(match replies.version() {
-        Version::Resp2 => 2,
-        Version::Resp3 => 3,
+        RespVersion::Resp2 => 2,
+        RespVersion::Resp3 => 3,
     });
     replies.bulk(b"id");
     replies.integer(i64::try_from(id).unwrap_or(i64::MAX));
@@ -124,13 +124,13 @@ fn introduce(context: &mut Context<'_, '_>) {
     replies.bulk(b"role");
     replies.bulk(b"master");
     replies.bulk(b"modules");
-    replies.array(0);
+    replies.start_array(0);
 }
 
 impl Login<'_> {
     /// Without a password everybody is let in, by the name of the one user there is.
-    fn is_right(&self, context: &Context<'_, '_>) -> bool {
-        let right = context.server.password.as_ref().is_none_or(|password| password.is(self.password));
+    fn is_valid(&self, context: &CommandContext<'_, '_>) -> bool {
+        let right = context.shared.password.as_ref().is_none_or(|password| password.matches(self.password));
         right && self.user == USER
     }
 }

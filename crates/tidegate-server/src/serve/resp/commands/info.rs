@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::Context;
+use super::CommandContext;
 use crate::serve::resp::parse::Arguments;
 
 /// The version of Redis whose words are spoken here. Some clients go by it.
@@ -11,7 +11,7 @@ const REDIS_VERSION: &str = "7.0.0";
 const SECTIONS: [&str; 5] = ["Server", "Memory", "Persistence", "Stats", "Replication"];
 
 /// `INFO [section ...]`.
-pub(super) fn run(arguments: &Arguments<'_>, context: &mut Context<'_, '_>) {
+pub(super) fn run(arguments: &Arguments<'_>, context: &mut CommandContext<'_, '_>) {
     let is_wanted = |section: &&str| {
         let named = |wanted: &[u8]| {
             let everything: [&[u8]; 3] = [b"default", b"all", b"everything"];
@@ -25,22 +25,22 @@ pub(super) fn run(arguments: &Arguments<'_>, context: &mut Context<'_, '_>) {
         let gap = if text.is_empty() { "" } else { "\r\n" };
         // Writing to memory does not fail.
         let _ = write!(text, "{gap}# {section}\r\n");
-        for (name, value) in lines(section, context) {
+        for (name, value) in section_lines(section, context) {
             let _ = write!(text, "{name}:{value}\r\n");
         }
     }
     context.replies.verbatim(&text);
 }
 
-fn lines(section: &str, context: &Context<'_, '_>) -> Vec<(&'static str, String)> {
-    let stats = context.server.app.engine.store().memory().stats();
+fn section_lines(section: &str, context: &CommandContext<'_, '_>) -> Vec<(&'static str, String)> {
+    let stats = context.shared.app.engine.store().memory().stats();
     match section {
         "Server" => vec![
             ("redis_version", REDIS_VERSION.to_owned()),
             ("redis_mode", "standalone".to_owned()),
             ("tidegate_version", env!("CARGO_PKG_VERSION").to_owned()),
             ("process_id", std::process::id().to_string()),
-            ("uptime_in_seconds", context.server.started.elapsed().as_secs().to_string()),
+            ("uptime_in_seconds", context.shared.started.elapsed().as_secs().to_string()),
         ],
         "Memory" => vec![("used_memory", stats.bytes_used.to_string())],
         "Persistence" => vec![("loading", "0".to_owned())],

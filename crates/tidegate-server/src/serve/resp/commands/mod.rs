@@ -10,120 +10,120 @@ mod hello;
 mod info;
 mod throttle;
 
-pub use throttle::{BadThrottle, Quota, Throttled, Throttles};
+pub use throttle::{ThrottleError, Quota, ThrottleAnswer, ThrottleCache};
 
-use super::decisions::Decisions;
+use super::decisions::DecisionCounts;
 use super::inline;
-use super::parse::{Arguments, Trust};
+use super::parse::{Arguments, AuthState};
 use super::reply::Replies;
 use super::session::Session;
-use super::together::{Answering, Asks};
-use super::{Protocol, Server};
-use described::{Described, Verb};
+use super::together::{ReplyFuture, StoreAccess};
+use super::{Protocol, RespShared};
+use described::{CommandSpec, CommandId};
 
 /// How much of a name or an argument an error shows, in bytes; as in Redis.
 const SHOWN_BYTES_MAX: usize = 128;
 /// Why calls are rejected that are not as they should be.
-const BAD_CALL: &str = "bad_request";
+const BAD_REQUEST: &str = "bad_request";
 
 /// What a command works with.
-pub(super) struct Context<'s, 'a> {
-    pub server: &'s Server,
+pub(super) struct CommandContext<'s, 'a> {
+    pub shared: &'s RespShared,
     pub session: &'a mut Session,
     pub replies: &'a mut Replies,
-    pub decisions: &'a mut Decisions,
+    pub decisions: &'a mut DecisionCounts,
 }
 
 /// What is to be done after a command.
-pub(super) enum Step<'s> {
+pub(super) enum CommandStep<'s> {
     /// It was answered.
-    Next,
+    Continue,
     /// It was answered, and is the last.
     Close,
     /// It is none of ours, and gets no answer.
-    Http,
+    WrongProtocol,
     /// It is answered later.
-    Later(Later<'s>),
+    Later(DeferredReply<'s>),
 }
 
 /// A command that is answered later.
-pub(super) struct Later<'s> {
-    pub asks: Asks,
-    pub answering: Answering<'s>,
+pub(super) struct DeferredReply<'s> {
+    pub access: StoreAccess,
+    pub reply: ReplyFuture<'s>,
     /// How many bytes it keeps.
     pub bytes: usize,
 }
 
-impl Context<'_, '_> {
+impl CommandContext<'_, '_> {
     /// Counts a request that was not decided.
     fn reject(&self, reason: &'static str) {
-        self.server.app.metrics.rejected(Protocol::Resp, reason);
+        self.shared.app.metrics.count_rejected_request(Protocol::Resp, reason);
     }
 }
 
 /// What a command asks the store for, if it is one that does.
-pub(super) fn asks(arguments: &Arguments<'_>) -> Option<Asks> {
-    match Described::find(arguments.get(0)?)?.verb {
-        Verb::Throttle | Verb::Check => Some(Asks::Charges),
-        Verb::Peek => Some(Asks::Looks),
+pub(super) fn store_access(arguments: &Arguments<'_>) -> Option<StoreAccess> {
+    match CommandSpec::find(arguments.get(0)?)?.id {
+        CommandId::Throttle | CommandId::Check => Some(StoreAccess::Write),
+        CommandId::Peek => Some(StoreAccess::Read),
         _ => None,
     }
 }
 
 /// Runs a command.
 #[inline]
-pub(super) fn run<'s>(arguments: &Arguments<'_>, mut context: Context<'s, '_>) -> Step<'s> {
+pub(super) fn run<'s>(arguments: &Arguments<'_>, mut context: CommandContext<'s, '_>) -> CommandStep<'s> {
     let name = arguments.get(0).unwrap_or_default();
-    let Some(described) = Described::find(name) else {
+    let Some(described) = CommandSpec::find(name) else {
         if inline::is_http(name) {
-            return Step::Http;
+            return CommandStep::WrongProtocol;
         }
-        unknown(arguments, context.replies);
+        unknown_command(arguments, context.replies);
         context.reject("unknown_command");
-        return Step::Next;
+        return CommandStep::Continue;
     };
-    if !described.takes(arguments.len()) {
+    if !described.accepts(arguments.len()) {
         wrong_number_of_arguments(described.name, context.replies);
-        context.reject(BAD_CALL);
-        return Step::Next;
+        context.reject(BAD_REQUEST);
+        return CommandStep::Continue;
     }
-    if context.session.trust == Trust::Stranger && !described.verb.is_for_strangers() {
+    if context.session.auth == AuthState::Unauthenticated && !described.id.is_allowed_unauthenticated() {
         context.replies.error("NOAUTH Authentication required.");
         context.reject("unauthenticated");
-        return Step::Next;
+        return CommandStep::Continue;
     }
-    match described.verb {
-        Verb::Throttle => return throttle::run(arguments, &mut context),
-        Verb::Check => return check::check(arguments, &mut context),
-        Verb::Peek => return check::peek(arguments, &mut context),
-        Verb::Ping => connection::ping(arguments, context.replies),
-        Verb::Echo => context.replies.bulk(arguments.get(1).unwrap_or_default()),
-        Verb::Select => connection::select(arguments, context.replies),
-        Verb::Auth => hello::auth(arguments, &mut context),
-        Verb::Hello => hello::hello(arguments, &mut context),
-        Verb::Client => client::run(arguments, &mut context),
-        Verb::Command => command::run(arguments, context.replies),
-        Verb::Config => config::run(arguments, context.replies),
-        Verb::Info => info::run(arguments, &mut context),
-        Verb::Reset => connection::reset(&mut context),
-        Verb::Quit => {
-            context.replies.simple("OK");
-            return Step::Close;
+    match described.id {
+        CommandId::Throttle => return throttle::run(arguments, &mut context),
+        CommandId::Check => return check::check(arguments, &mut context),
+        CommandId::Peek => return check::peek(arguments, &mut context),
+        CommandId::Ping => connection::ping(arguments, context.replies),
+        CommandId::Echo => context.replies.bulk(arguments.get(1).unwrap_or_default()),
+        CommandId::Select => connection::select(arguments, context.replies),
+        CommandId::Auth => hello::auth(arguments, &mut context),
+        CommandId::Hello => hello::hello(arguments, &mut context),
+        CommandId::Client => client::run(arguments, &mut context),
+        CommandId::Command => command::run(arguments, context.replies),
+        CommandId::Config => config::run(arguments, context.replies),
+        CommandId::Info => info::run(arguments, &mut context),
+        CommandId::Reset => connection::reset(&mut context),
+        CommandId::Quit => {
+            context.replies.simple_string("OK");
+            return CommandStep::Close;
         }
     }
-    Step::Next
+    CommandStep::Continue
 }
 
 /// There is no such command; in the words of Redis, which clients look for.
 #[cold]
-fn unknown(arguments: &Arguments<'_>, replies: &mut Replies) {
+fn unknown_command(arguments: &Arguments<'_>, replies: &mut Replies) {
     let mut shown = String::new();
     for argument in arguments.iter().skip(1) {
         if shown.len() >= SHOWN_BYTES_MAX {
             break;
         }
         let room = SHOWN_BYTES_MAX - shown.len();
-        shown.push_str(&format!("'{}' ", text(&argument[..argument.len().min(room)])));
+        shown.push_str(&format!("'{}' ", lossy_text(&argument[..argument.len().min(room)])));
     }
     let name = shortened(arguments.get(0).unwrap_or_default());
     replies.error(format_args!("ERR unknown command '{name}', with args beginning with: {shown}"));
@@ -143,16 +143,16 @@ fn wrong_number_of_arguments(command: &str, replies: &mut Replies) {
 
 /// What `COMMAND HELP` and the like answer.
 fn help(command: &str, lines: &[&str], replies: &mut Replies) {
-    replies.array(lines.len() + 1);
-    replies.simple(&format!("{command} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
-    lines.iter().for_each(|line| replies.simple(line));
+    replies.start_array(lines.len() + 1);
+    replies.simple_string(&format!("{command} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
+    lines.iter().for_each(|line| replies.simple_string(line));
 }
 
 /// An argument as errors show it.
 fn shortened(argument: &[u8]) -> String {
-    text(&argument[..argument.len().min(SHOWN_BYTES_MAX)])
+    lossy_text(&argument[..argument.len().min(SHOWN_BYTES_MAX)])
 }
 
-fn text(bytes: &[u8]) -> String {
+fn lossy_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -7,38 +7,38 @@ use tokio::io::{AsyncReadExt as _, BufWriter, DuplexStream, duplex};
 use super::*;
 
 /// What fits into the stream that keeps it, and what then fits on the way, in bytes.
-const KEPT_BYTES: usize = 1 << 20;
-const ON_THE_WAY_BYTES: usize = 16;
+const STREAM_BUFFER_BYTES: usize = 1 << 20;
+const DUPLEX_BYTES: usize = 16;
 
-fn ends() -> (BufWriter<DuplexStream>, DuplexStream) {
-    let (server, client) = duplex(ON_THE_WAY_BYTES);
-    (BufWriter::with_capacity(KEPT_BYTES, server), client)
+fn duplex_stream() -> (BufWriter<DuplexStream>, DuplexStream) {
+    let (server, client) = duplex(DUPLEX_BYTES);
+    (BufWriter::with_capacity(STREAM_BUFFER_BYTES, server), client)
 }
 
-fn output(bytes: usize) -> Output {
-    let mut output = Output::new(Duration::from_secs(60));
+fn output(bytes: usize) -> OutputBuffer {
+    let mut output = OutputBuffer::new(Duration::from_secs(60));
     output.replies.bulk(&vec![b'x'; bytes]);
     output
 }
 
 /// All of it is in the stream at once, and little of it on its way: the rest goes as the client reads.
 #[tokio::test]
-async fn what_the_stream_keeps_is_not_left_behind() {
-    let (mut stream, mut client) = ends();
+async fn buffered_bytes_are_flushed() {
+    let (mut stream, mut client) = duplex_stream();
     let mut output = output(10_000);
     let mut context = Context::from_waker(Waker::noop());
     assert!(output.poll_write(&mut stream, &mut context).is_pending());
-    assert_eq!(output.waiting(), 0, "the stream has taken all of it");
+    assert_eq!(output.pending_bytes(), 0, "the stream has taken all of it");
     let expected = format!("$10000\r\n{}\r\n", "x".repeat(10_000));
-    assert_eq!(heard(expected.len(), &mut output, &mut stream, &mut client).await, expected);
+    assert_eq!(read_while_writing(expected.len(), &mut output, &mut stream, &mut client).await, expected);
     // And there is nothing more to do.
     assert_eq!(output.poll_write(&mut stream, &mut context), Poll::Ready(Ok(())));
 }
 
 /// More comes while what was before is on its way.
 #[tokio::test]
-async fn what_comes_later_comes_behind_it() {
-    let (mut stream, mut client) = ends();
+async fn later_replies_follow() {
+    let (mut stream, mut client) = duplex_stream();
     let mut output = output(1_000);
     let mut context = Context::from_waker(Waker::noop());
     for number in 0..100 {
@@ -47,22 +47,22 @@ async fn what_comes_later_comes_behind_it() {
     }
     let mut expected = format!("$1000\r\n{}\r\n", "x".repeat(1_000));
     (0..100).for_each(|number| expected += &format!(":{number}\r\n"));
-    assert_eq!(heard(expected.len(), &mut output, &mut stream, &mut client).await, expected);
+    assert_eq!(read_while_writing(expected.len(), &mut output, &mut stream, &mut client).await, expected);
 }
 
 /// A client that does not read what the stream keeps for it is gone after a while, as any other.
 #[tokio::test]
-async fn who_does_not_read_what_the_stream_keeps_is_gone() {
-    let (mut stream, _client) = ends();
+async fn a_client_that_does_not_read_times_out() {
+    let (mut stream, _client) = duplex_stream();
     let mut output = output(1_000);
     output.timeout = Duration::from_millis(20);
-    assert_eq!(output.write(&mut stream).await, Err(Gone));
+    assert_eq!(output.write(&mut stream).await, Err(ClientGone));
 }
 
 /// So many bytes, as the client hears them while the rest is written; or what it hears until nothing more comes.
-async fn heard(
+async fn read_while_writing(
     bytes: usize,
-    output: &mut Output,
+    output: &mut OutputBuffer,
     stream: &mut BufWriter<DuplexStream>,
     client: &mut DuplexStream,
 ) -> String {

@@ -6,7 +6,7 @@ use crate::serve::resp::protocol_error::ProtocolError;
 const LENGTH_DIGITS_MAX: usize = 20;
 
 /// A length that was read.
-pub(super) struct Length {
+pub(super) struct ParsedLength {
     pub number: i64,
     /// Where what follows it begins.
     pub end: usize,
@@ -16,12 +16,12 @@ pub(super) struct Length {
 #[derive(Clone, Copy)]
 pub(in crate::serve::resp) struct LengthErrors {
     /// It goes on and on.
-    pub endless: ProtocolError,
+    pub too_long: ProtocolError,
     /// It is no number.
     pub invalid: ProtocolError,
 }
 
-impl Length {
+impl ParsedLength {
     /// Reads a number up to the end of its line; none if that is not there yet.
     #[inline]
     pub fn read(bytes: &[u8], start: usize, errors: LengthErrors) -> Result<Option<Self>, ProtocolError> {
@@ -38,12 +38,12 @@ impl Length {
             _ => {}
         }
         let Some(digits) = rest.iter().take(LENGTH_DIGITS_MAX + 1).position(|byte| *byte == b'\r') else {
-            return if rest.len() > LENGTH_DIGITS_MAX { Err(errors.endless) } else { Ok(None) };
+            return if rest.len() > LENGTH_DIGITS_MAX { Err(errors.too_long) } else { Ok(None) };
         };
         match rest.get(digits + 1) {
             None => Ok(None),
             Some(b'\n') => {
-                let number = number(&rest[..digits]).ok_or(errors.invalid)?;
+                let number = parse_number(&rest[..digits]).ok_or(errors.invalid)?;
                 Ok(Some(Self { number, end: start + digits + 2 }))
             }
             Some(_) => Err(errors.invalid),
@@ -53,7 +53,7 @@ impl Length {
 
 /// A number as Redis reads it: no plus, no zeros in front, no minus zero.
 #[inline]
-fn number(digits: &[u8]) -> Option<i64> {
+fn parse_number(digits: &[u8]) -> Option<i64> {
     let (negative, digits) = match digits {
         [b'-', digits @ ..] => (true, digits),
         digits => (false, digits),
@@ -93,7 +93,7 @@ mod tests {
             ("-0", None),
             ("1 ", None),
         ] {
-            assert_eq!(number(text.as_bytes()), expected, "{text}");
+            assert_eq!(parse_number(text.as_bytes()), expected, "{text}");
         }
     }
 }

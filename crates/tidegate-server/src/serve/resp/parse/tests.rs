@@ -3,7 +3,7 @@
 use super::*;
 
 /// All commands, and what ended them, of bytes that arrive in pieces of these lengths, over and over.
-fn commands(bytes: &[u8], pieces: &[usize], trust: Trust) -> (Vec<Vec<Vec<u8>>>, Option<ProtocolError>) {
+fn commands(bytes: &[u8], pieces: &[usize], trust: AuthState) -> (Vec<Vec<Vec<u8>>>, Option<ProtocolError>) {
     let (mut parser, mut commands) = (Parser::default(), Vec::new());
     let (mut start, mut end) = (0, 0);
     for piece in pieces.iter().cycle() {
@@ -11,7 +11,7 @@ fn commands(bytes: &[u8], pieces: &[usize], trust: Trust) -> (Vec<Vec<Vec<u8>>>,
         loop {
             match parser.parse(&bytes[start..end], trust) {
                 Ok(Parsed::Partial) => break,
-                Ok(Parsed::Nothing { length }) => start += length,
+                Ok(Parsed::Empty { length }) => start += length,
                 Ok(Parsed::Command { length }) => {
                     let arguments = parser.arguments(&bytes[start..end]);
                     commands.push(arguments.iter().map(<[u8]>::to_vec).collect());
@@ -31,7 +31,7 @@ fn commands(bytes: &[u8], pieces: &[usize], trust: Trust) -> (Vec<Vec<Vec<u8>>>,
 #[track_caller]
 fn assert_commands(bytes: &[u8], expected: &[&[&[u8]]], error: Option<ProtocolError>) {
     for pieces in [[usize::MAX >> 1, 1], [1, 1], [2, 3], [7, 1]] {
-        let (found, ended) = commands(bytes, &pieces, Trust::Known);
+        let (found, ended) = commands(bytes, &pieces, AuthState::Authenticated);
         let found: Vec<Vec<&[u8]>> =
             found.iter().map(|one| one.iter().map(Vec::as_slice).collect()).collect();
         assert_eq!(
@@ -65,7 +65,7 @@ fn lines() {
 }
 
 #[test]
-fn what_is_no_command() {
+fn protocol_errors() {
     use ProtocolError as E;
     let long_count = [b"*", "1".repeat(21).as_bytes()].concat();
     let long_bulk = [b"*1\r\n$", "1".repeat(21).as_bytes()].concat();
@@ -84,31 +84,31 @@ fn what_is_no_command() {
         (b"*1\r1", E::InvalidCount),
         (b"*99999999999999999999\r\n", E::InvalidCount),
         (too_many.as_bytes(), E::InvalidCount),
-        (&long_count, E::EndlessCount),
-        (b"*1\n$4\nPING\n*1\n$4\nPING\n", E::EndlessCount),
-        (b"*1\r\n$a\r\n", E::InvalidBulk),
-        (b"*1\r\n$\r\n", E::InvalidBulk),
-        (b"*1\r\n$-1\r\n", E::InvalidBulk),
-        (b"*1\r\n$04\r\nPING\r\n", E::InvalidBulk),
-        (b"*1\r\n$9223372036854775807\r\n", E::InvalidBulk),
-        (b"*1\r\n$9223372036854775808\r\n", E::InvalidBulk),
-        (b"*1\r\n$-9223372036854775807\r\n", E::InvalidBulk),
-        (too_large.as_bytes(), E::InvalidBulk),
-        (together.as_bytes(), E::InvalidBulk),
-        (&long_bulk, E::EndlessBulk),
-        (b"*1\r\n$4\r\nPINGxx", E::BulkWithoutEnd),
-        (b"*1\r\n*1\r\n$4\r\nPING\r\n", E::NoBulk { got: b'*' }),
-        (b"*1\r\n:4\r\n", E::NoBulk { got: b':' }),
-        (b"*1\r\n\r\n", E::NoBulk { got: b'\r' }),
-        (&long_line, E::LongLine),
-        (&long_ended, E::LongLine),
-        (crowded.as_bytes(), E::LineArguments),
-        (b"PING \"a\r\n", E::Quotes),
-        (b"PING 'a\r\n", E::Quotes),
-        (b"PING \"a\"b\r\n", E::Quotes),
-        (b"PING \"a\\\"\r\n", E::Quotes),
-        (b"\x16\x03\x01\x02\x00", E::Foreign(Foreign::Tls)),
-        (b"\x16", E::Foreign(Foreign::Tls)),
+        (&long_count, E::CountTooLong),
+        (b"*1\n$4\nPING\n*1\n$4\nPING\n", E::CountTooLong),
+        (b"*1\r\n$a\r\n", E::InvalidBulkLength),
+        (b"*1\r\n$\r\n", E::InvalidBulkLength),
+        (b"*1\r\n$-1\r\n", E::InvalidBulkLength),
+        (b"*1\r\n$04\r\nPING\r\n", E::InvalidBulkLength),
+        (b"*1\r\n$9223372036854775807\r\n", E::InvalidBulkLength),
+        (b"*1\r\n$9223372036854775808\r\n", E::InvalidBulkLength),
+        (b"*1\r\n$-9223372036854775807\r\n", E::InvalidBulkLength),
+        (too_large.as_bytes(), E::InvalidBulkLength),
+        (together.as_bytes(), E::InvalidBulkLength),
+        (&long_bulk, E::BulkLengthTooLong),
+        (b"*1\r\n$4\r\nPINGxx", E::MissingBulkEnd),
+        (b"*1\r\n*1\r\n$4\r\nPING\r\n", E::ExpectedBulk { got: b'*' }),
+        (b"*1\r\n:4\r\n", E::ExpectedBulk { got: b':' }),
+        (b"*1\r\n\r\n", E::ExpectedBulk { got: b'\r' }),
+        (&long_line, E::LineTooLong),
+        (&long_ended, E::LineTooLong),
+        (crowded.as_bytes(), E::TooManyLineArguments),
+        (b"PING \"a\r\n", E::UnbalancedQuotes),
+        (b"PING 'a\r\n", E::UnbalancedQuotes),
+        (b"PING \"a\"b\r\n", E::UnbalancedQuotes),
+        (b"PING \"a\\\"\r\n", E::UnbalancedQuotes),
+        (b"\x16\x03\x01\x02\x00", E::WrongProtocol(WrongProtocol::Tls)),
+        (b"\x16", E::WrongProtocol(WrongProtocol::Tls)),
     ];
     for (bytes, error) in cases {
         assert_commands(bytes, &[], Some(error));
@@ -121,21 +121,21 @@ fn lines_of_http() {
         ["POST / HTTP/1.1", "post", "Host: example.org", "host:", "GET / HTTP/1.1", "get /", "PRI * HTTP/2.0"]
     {
         let bytes = format!("{line}\r\nPING\r\n");
-        assert_commands(bytes.as_bytes(), &[], Some(ProtocolError::Foreign(Foreign::Http)));
+        assert_commands(bytes.as_bytes(), &[], Some(ProtocolError::WrongProtocol(WrongProtocol::Http)));
     }
     // As an array, or alone, it may be for another kind of server.
     assert_commands(b"GET\r\n*2\r\n$3\r\nGET\r\n$1\r\n/\r\n", &[&[b"GET"], &[b"GET", b"/"]], None);
 }
 
 #[test]
-fn strangers_get_little() {
+fn unauthenticated_clients_have_lower_limits() {
     use ProtocolError as E;
     let ten = format!("*10\r\n{}", "$1\r\na\r\n".repeat(10));
-    assert_eq!(commands(ten.as_bytes(), &[9], Trust::Stranger).0.len(), 1);
-    assert_eq!(commands(b"*11\r\n", &[9], Trust::Stranger).1, Some(E::StrangersArguments));
-    let large = format!("*1\r\n${}\r\n", STRANGER_BYTES_MAX + 1);
-    assert_eq!(commands(large.as_bytes(), &[9], Trust::Stranger).1, Some(E::StrangersBulk));
-    assert_eq!(commands(b"*1\r\n$2000000\r\n", &[9], Trust::Stranger).1, Some(E::InvalidBulk));
+    assert_eq!(commands(ten.as_bytes(), &[9], AuthState::Unauthenticated).0.len(), 1);
+    assert_eq!(commands(b"*11\r\n", &[9], AuthState::Unauthenticated).1, Some(E::UnauthenticatedArguments));
+    let large = format!("*1\r\n${}\r\n", UNAUTHENTICATED_BYTES_MAX + 1);
+    assert_eq!(commands(large.as_bytes(), &[9], AuthState::Unauthenticated).1, Some(E::UnauthenticatedBulk));
+    assert_eq!(commands(b"*1\r\n$2000000\r\n", &[9], AuthState::Unauthenticated).1, Some(E::InvalidBulkLength));
 }
 
 /// The largest command there can be, a little at a time: what is there already is not looked at again.
@@ -148,6 +148,6 @@ fn the_largest_command() {
         bytes.extend(std::iter::repeat_n(b'x', size));
         bytes.extend_from_slice(b"\r\n");
     }
-    let (found, error) = commands(&bytes, &[1], Trust::Known);
+    let (found, error) = commands(&bytes, &[1], AuthState::Authenticated);
     assert_eq!((found.len(), found[0].len(), error), (1, ARGUMENTS_MAX, None));
 }

@@ -21,8 +21,8 @@ pub use write::write;
 
 use serde_core::Deserialize as _;
 
-use super::{Hits, RlsDescriptor, RlsError, RlsRequest};
-use crate::request_json::{REQUEST_BYTES_MAX, RequestError};
+use super::{HitsMode, RlsDescriptor, RlsError, RlsRequest};
+use crate::json::{REQUEST_BYTES_MAX, RequestError};
 use tidegate::rules::Entry;
 
 /// Reads a request, of which [`JsonRlsRequest::borrowed`] makes one that can be decided.
@@ -32,16 +32,16 @@ pub fn read(json: &[u8]) -> Result<JsonRlsRequest, RequestError> {
             "the request is larger than {} KiB (hint: send fewer descriptors)",
             REQUEST_BYTES_MAX >> 10
         );
-        return Err(RequestError { message, place: None });
+        return Err(RequestError { message, location: None });
     }
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let request = JsonRlsRequest::deserialize(&mut deserializer);
-    request.and_then(|request| deserializer.end().map(|()| request)).map_err(|error| RequestError::of(&error))
+    request.and_then(|request| deserializer.end().map(|()| request)).map_err(|error| RequestError::from_json_error(&error))
 }
 
 impl JsonRlsRequest {
     /// The request, if it has all that one needs.
-    pub fn borrowed(&self) -> Result<RlsRequest<'_>, RlsError> {
+    pub fn to_request(&self) -> Result<RlsRequest<'_>, RlsError> {
         let mut request = RlsRequest::default();
         request.set_domain(&self.domain);
         request.set_hits_addend(self.hits_addend);
@@ -51,9 +51,9 @@ impl JsonRlsRequest {
             }
             let mut said = RlsDescriptor::default();
             (said.limit, said.hits_addend) = (descriptor.limit, descriptor.hits_addend);
-            said.hits = if descriptor.is_negative_hits { Hits::GivenBack } else { Hits::Charged };
+            said.hits = if descriptor.is_negative_hits { HitsMode::Refund } else { HitsMode::Charge };
             request.push_descriptor(said)?;
         }
-        request.checked()
+        request.validate()
     }
 }

@@ -6,8 +6,8 @@ use serde_core::Deserialize;
 use serde_core::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use tidegate_core::rules::RequestLimit;
 
-use super::scalars::{Maybe, Text, Truth, UnitName, Whole};
-use crate::request_json::{DESCRIPTORS_MAX, ENTRIES_MAX, read_field, unknown_field};
+use super::scalars::{OptionSeed, StringSeed, BoolSeed, UnitSeed, WholeNumberSeed};
+use crate::json::{DESCRIPTORS_MAX, ENTRIES_MAX, read_field, unknown_field};
 use crate::serve::rls::{RlsError, RlsUnit};
 
 /// A request that was read, not yet checked for what a request needs.
@@ -28,13 +28,13 @@ pub(super) struct JsonDescriptor {
 
 impl<'de> Deserialize<'de> for JsonRlsRequest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(RequestVisitor)
+        deserializer.deserialize_map(RlsRequestVisitor)
     }
 }
 
-struct RequestVisitor;
+struct RlsRequestVisitor;
 
-impl<'de> Visitor<'de> for RequestVisitor {
+impl<'de> Visitor<'de> for RlsRequestVisitor {
     type Value = JsonRlsRequest;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -47,15 +47,15 @@ impl<'de> Visitor<'de> for RequestVisitor {
         let (mut domain, mut descriptors, mut hits) = (None, None, None);
         while let Some(name) = map.next_key::<String>()? {
             match name.as_str() {
-                "domain" => read_field(&mut map, &name, &mut domain, Maybe(Text("the domain")))?,
+                "domain" => read_field(&mut map, &name, &mut domain, OptionSeed(StringSeed("the domain")))?,
                 "descriptors" => {
                     let list =
-                        List { of: Descriptor, max: DESCRIPTORS_MAX, full: RlsError::TooManyDescriptors };
-                    read_field(&mut map, &name, &mut descriptors, Maybe(list))?;
+                        ListSeed { item: RlsDescriptorSeed, max: DESCRIPTORS_MAX, full: RlsError::TooManyDescriptors };
+                    read_field(&mut map, &name, &mut descriptors, OptionSeed(list))?;
                 }
                 "hitsAddend" | "hits_addend" => {
-                    let hits_addend = Whole { what: "`hitsAddend` of a request", max: u32::MAX.into() };
-                    read_field(&mut map, &name, &mut hits, Maybe(hits_addend))?;
+                    let hits_addend = WholeNumberSeed { what: "`hitsAddend` of a request", max: u32::MAX.into() };
+                    read_field(&mut map, &name, &mut hits, OptionSeed(hits_addend))?;
                 }
                 _ => return Err(unknown_field("a request", &name, &["domain", "descriptors", "hitsAddend"])),
             }
@@ -70,13 +70,13 @@ impl<'de> Visitor<'de> for RequestVisitor {
 }
 
 /// A list of so many at most.
-struct List<S> {
-    of: S,
+struct ListSeed<S> {
+    item: S,
     max: usize,
     full: RlsError,
 }
 
-impl<'de, S: DeserializeSeed<'de> + Copy> DeserializeSeed<'de> for List<S> {
+impl<'de, S: DeserializeSeed<'de> + Copy> DeserializeSeed<'de> for ListSeed<S> {
     type Value = Vec<S::Value>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -84,7 +84,7 @@ impl<'de, S: DeserializeSeed<'de> + Copy> DeserializeSeed<'de> for List<S> {
     }
 }
 
-impl<'de, S: DeserializeSeed<'de> + Copy> Visitor<'de> for List<S> {
+impl<'de, S: DeserializeSeed<'de> + Copy> Visitor<'de> for ListSeed<S> {
     type Value = Vec<S::Value>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -93,7 +93,7 @@ impl<'de, S: DeserializeSeed<'de> + Copy> Visitor<'de> for List<S> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
         let mut all = Vec::new();
-        while let Some(one) = seq.next_element_seed(self.of)? {
+        while let Some(one) = seq.next_element_seed(self.item)? {
             if all.len() == self.max {
                 return Err(A::Error::custom(self.full));
             }
@@ -104,9 +104,9 @@ impl<'de, S: DeserializeSeed<'de> + Copy> Visitor<'de> for List<S> {
 }
 
 #[derive(Clone, Copy)]
-struct Descriptor;
+struct RlsDescriptorSeed;
 
-impl<'de> DeserializeSeed<'de> for Descriptor {
+impl<'de> DeserializeSeed<'de> for RlsDescriptorSeed {
     type Value = JsonDescriptor;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<JsonDescriptor, D::Error> {
@@ -114,7 +114,7 @@ impl<'de> DeserializeSeed<'de> for Descriptor {
     }
 }
 
-impl<'de> Visitor<'de> for Descriptor {
+impl<'de> Visitor<'de> for RlsDescriptorSeed {
     type Value = JsonDescriptor;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -126,16 +126,16 @@ impl<'de> Visitor<'de> for Descriptor {
         while let Some(name) = map.next_key::<String>()? {
             match name.as_str() {
                 "entries" => {
-                    let list = List { of: Entry, max: ENTRIES_MAX, full: RlsError::TooManyEntries };
-                    read_field(&mut map, &name, &mut entries, Maybe(list))?;
+                    let list = ListSeed { item: RlsEntrySeed, max: ENTRIES_MAX, full: RlsError::TooManyEntries };
+                    read_field(&mut map, &name, &mut entries, OptionSeed(list))?;
                 }
-                "limit" => read_field(&mut map, &name, &mut limit, Maybe(Limit))?,
+                "limit" => read_field(&mut map, &name, &mut limit, OptionSeed(RequestLimitSeed))?,
                 "hitsAddend" | "hits_addend" => {
-                    let hits_addend = Whole { what: "`hitsAddend` of a descriptor", max: u64::MAX };
-                    read_field(&mut map, &name, &mut hits, Maybe(hits_addend))?;
+                    let hits_addend = WholeNumberSeed { what: "`hitsAddend` of a descriptor", max: u64::MAX };
+                    read_field(&mut map, &name, &mut hits, OptionSeed(hits_addend))?;
                 }
                 "isNegativeHits" | "is_negative_hits" => {
-                    read_field(&mut map, &name, &mut negative, Maybe(Truth("`isNegativeHits`")))?;
+                    read_field(&mut map, &name, &mut negative, OptionSeed(BoolSeed("`isNegativeHits`")))?;
                 }
                 _ => {
                     let known = ["entries", "limit", "hitsAddend", "isNegativeHits"];
@@ -153,9 +153,9 @@ impl<'de> Visitor<'de> for Descriptor {
 }
 
 #[derive(Clone, Copy)]
-struct Limit;
+struct RequestLimitSeed;
 
-impl<'de> DeserializeSeed<'de> for Limit {
+impl<'de> DeserializeSeed<'de> for RequestLimitSeed {
     type Value = RequestLimit;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<RequestLimit, D::Error> {
@@ -163,7 +163,7 @@ impl<'de> DeserializeSeed<'de> for Limit {
     }
 }
 
-impl<'de> Visitor<'de> for Limit {
+impl<'de> Visitor<'de> for RequestLimitSeed {
     type Value = RequestLimit;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -175,15 +175,15 @@ impl<'de> Visitor<'de> for Limit {
         while let Some(name) = map.next_key::<String>()? {
             match name.as_str() {
                 "requestsPerUnit" | "requests_per_unit" => {
-                    let whole = Whole { what: "`requestsPerUnit`", max: u32::MAX.into() };
-                    read_field(&mut map, &name, &mut units, Maybe(whole))?;
+                    let whole = WholeNumberSeed { what: "`requestsPerUnit`", max: u32::MAX.into() };
+                    read_field(&mut map, &name, &mut units, OptionSeed(whole))?;
                 }
-                "unit" => read_field(&mut map, &name, &mut per, Maybe(UnitName))?,
+                "unit" => read_field(&mut map, &name, &mut per, OptionSeed(UnitSeed))?,
                 _ => return Err(unknown_field("a limit", &name, &["requestsPerUnit", "unit"])),
             }
         }
         let unit = per.flatten().unwrap_or(RlsUnit::Unknown);
-        let per = unit.unit().ok_or_else(|| A::Error::custom(RlsError::UnknownUnit(unit as u64)))?;
+        let per = unit.to_unit().ok_or_else(|| A::Error::custom(RlsError::UnknownUnit(unit as u64)))?;
         Ok(RequestLimit {
             units: u32::try_from(units.flatten().unwrap_or_default()).unwrap_or(u32::MAX),
             per,
@@ -192,9 +192,9 @@ impl<'de> Visitor<'de> for Limit {
 }
 
 #[derive(Clone, Copy)]
-struct Entry;
+struct RlsEntrySeed;
 
-impl<'de> DeserializeSeed<'de> for Entry {
+impl<'de> DeserializeSeed<'de> for RlsEntrySeed {
     type Value = (String, String);
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -202,7 +202,7 @@ impl<'de> DeserializeSeed<'de> for Entry {
     }
 }
 
-impl<'de> Visitor<'de> for Entry {
+impl<'de> Visitor<'de> for RlsEntrySeed {
     type Value = (String, String);
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -213,8 +213,8 @@ impl<'de> Visitor<'de> for Entry {
         let (mut key, mut value) = (None, None);
         while let Some(name) = map.next_key::<String>()? {
             match name.as_str() {
-                "key" => read_field(&mut map, &name, &mut key, Maybe(Text("the key of an entry")))?,
-                "value" => read_field(&mut map, &name, &mut value, Maybe(Text("the value of an entry")))?,
+                "key" => read_field(&mut map, &name, &mut key, OptionSeed(StringSeed("the key of an entry")))?,
+                "value" => read_field(&mut map, &name, &mut value, OptionSeed(StringSeed("the value of an entry")))?,
                 _ => return Err(unknown_field("an entry", &name, &["key", "value"])),
             }
         }

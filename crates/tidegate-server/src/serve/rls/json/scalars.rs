@@ -5,7 +5,7 @@ use std::fmt;
 use serde_core::de::{DeserializeSeed, Deserializer, Error, Unexpected, Visitor};
 
 use crate::serve::rls::RlsUnit;
-use crate::shown;
+use crate::text;
 
 /// How much of a value from outside a message shows.
 const VALUE_CHARS_MAX: usize = 64;
@@ -13,24 +13,24 @@ const VALUE_CHARS_MAX: usize = 64;
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// `null`, or what is read by the other.
-pub(super) struct Maybe<S>(pub S);
+pub(super) struct OptionSeed<S>(pub S);
 
 /// Text, and what messages call it.
-pub(super) struct Text(pub &'static str);
+pub(super) struct StringSeed(pub &'static str);
 
 /// A whole number, as a number or as text, up to `max`.
-pub(super) struct Whole {
+pub(super) struct WholeNumberSeed {
     pub what: &'static str,
     pub max: u64,
 }
 
 /// `true` or `false`, and what messages call it.
-pub(super) struct Truth(pub &'static str);
+pub(super) struct BoolSeed(pub &'static str);
 
 /// A unit of time by name or number.
-pub(super) struct UnitName;
+pub(super) struct UnitSeed;
 
-impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Maybe<S> {
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for OptionSeed<S> {
     type Value = Option<S::Value>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -38,7 +38,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Maybe<S> {
     }
 }
 
-impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for Maybe<S> {
+impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for OptionSeed<S> {
     type Value = Option<S::Value>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -58,7 +58,7 @@ impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for Maybe<S> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Text {
+impl<'de> DeserializeSeed<'de> for StringSeed {
     type Value = String;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
@@ -66,7 +66,7 @@ impl<'de> DeserializeSeed<'de> for Text {
     }
 }
 
-impl Visitor<'_> for Text {
+impl Visitor<'_> for StringSeed {
     type Value = String;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -78,7 +78,7 @@ impl Visitor<'_> for Text {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Truth {
+impl<'de> DeserializeSeed<'de> for BoolSeed {
     type Value = bool;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
@@ -86,7 +86,7 @@ impl<'de> DeserializeSeed<'de> for Truth {
     }
 }
 
-impl Visitor<'_> for Truth {
+impl Visitor<'_> for BoolSeed {
     type Value = bool;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -98,7 +98,7 @@ impl Visitor<'_> for Truth {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Whole {
+impl<'de> DeserializeSeed<'de> for WholeNumberSeed {
     type Value = u64;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<u64, D::Error> {
@@ -106,7 +106,7 @@ impl<'de> DeserializeSeed<'de> for Whole {
     }
 }
 
-impl Visitor<'_> for Whole {
+impl Visitor<'_> for WholeNumberSeed {
     type Value = u64;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,13 +138,13 @@ impl Visitor<'_> for Whole {
         match text.parse().ok().filter(|_| !text.starts_with('+')) {
             Some(number) => self.visit_u64(number),
             None => {
-                Err(E::invalid_value(Unexpected::Str(&shown::text(text.as_bytes(), VALUE_CHARS_MAX)), &self))
+                Err(E::invalid_value(Unexpected::Str(&text::printable(text.as_bytes(), VALUE_CHARS_MAX)), &self))
             }
         }
     }
 }
 
-impl<'de> DeserializeSeed<'de> for UnitName {
+impl<'de> DeserializeSeed<'de> for UnitSeed {
     type Value = RlsUnit;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<RlsUnit, D::Error> {
@@ -152,7 +152,7 @@ impl<'de> DeserializeSeed<'de> for UnitName {
     }
 }
 
-impl Visitor<'_> for UnitName {
+impl Visitor<'_> for UnitSeed {
     type Value = RlsUnit;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -160,13 +160,13 @@ impl Visitor<'_> for UnitName {
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<RlsUnit, E> {
-        RlsUnit::of_number(number).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
+        RlsUnit::from_number(number).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<RlsUnit, E> {
         let unit = RlsUnit::ALL.into_iter().find(|unit| unit.as_str() == name);
         unit.ok_or_else(|| {
-            E::invalid_value(Unexpected::Str(&shown::text(name.as_bytes(), VALUE_CHARS_MAX)), &self)
+            E::invalid_value(Unexpected::Str(&text::printable(name.as_bytes(), VALUE_CHARS_MAX)), &self)
         })
     }
 }

@@ -1,10 +1,10 @@
 //! Requests that are read, what is said of those that are not, and answers as they are written.
 
 use tidegate::rules::LimitId;
-use tidegate_core::rules::{RequestLimit, Unit};
+use tidegate_core::rules::{RequestLimit, TimeUnit};
 
 use super::*;
-use crate::serve::rls::{Code, CurrentLimit, Header, Metadata, Overall, RlsResponse, RlsUnit, Status};
+use crate::serve::rls::{RlsCode, CurrentLimit, Header, DynamicMetadata, Overall, RlsResponse, RlsUnit, DescriptorStatus};
 
 #[track_caller]
 fn assert_same(one: &str, other: &str) {
@@ -13,7 +13,7 @@ fn assert_same(one: &str, other: &str) {
 }
 
 #[track_caller]
-fn assert_refused(json: &str, message: &str) {
+fn assert_rejected(json: &str, message: &str) {
     let error = super::read(json.as_bytes()).expect_err(json).to_string();
     assert!(error.starts_with("line 1, column ") && error.contains(message), "{json}\n{error}");
 }
@@ -24,20 +24,20 @@ fn every_field() {
         {"entries": [{"key": "user", "value": "42"}, {"key": "day"}], "hitsAddend": "0"},
         {"entries": [], "limit": {"requestsPerUnit": 10, "unit": "WEEK"}, "isNegativeHits": true}]}"#;
     let read = super::read(json).unwrap();
-    let request = read.borrowed().unwrap();
+    let request = read.to_request().unwrap();
     assert_eq!(request.domain(), "api");
     let [first, second] = request.descriptors() else { panic!("{request:?}") };
     assert_eq!(
         request.entries_of(first),
         [Entry { key: "user", value: "42" }, Entry { key: "day", value: "" }]
     );
-    assert_eq!((first.hits_addend, request.hits_of(first), first.hits), (Some(0), 0, Hits::Charged));
-    assert_eq!((request.hits_of(second), second.hits), (2, Hits::GivenBack));
-    assert_eq!(second.limit, Some(RequestLimit { units: 10, per: Unit::Week }));
+    assert_eq!((first.hits_addend, request.hits_of(first), first.hits), (Some(0), 0, HitsMode::Charge));
+    assert_eq!((request.hits_of(second), second.hits), (2, HitsMode::Refund));
+    assert_eq!(second.limit, Some(RequestLimit { units: 10, per: TimeUnit::Week }));
 }
 
 #[test]
-fn every_way_to_write_them() {
+fn alternative_spellings() {
     let one = |inner: &str| format!(r#"{{"domain": "api", "descriptors": [{{"entries": [], {inner}}}]}}"#);
     for other in ["7.0", "\"7\"", "7e0"] {
         assert_same(&one(r#""hits_addend": 7"#), &one(&format!(r#""hitsAddend": {other}"#)));
@@ -54,7 +54,7 @@ fn every_way_to_write_them() {
 }
 
 #[test]
-fn what_is_wrong_has_its_place() {
+fn errors_have_a_location() {
     let descriptor = |inner: &str| format!(r#"{{"domain": "a", "descriptors": [{{{inner}}}]}}"#);
     let cases = [
         (
@@ -82,42 +82,42 @@ fn what_is_wrong_has_its_place() {
         (r#"{"descriptors": [null]}"#.to_owned(), ": invalid type: null, expected a descriptor"),
     ];
     for (json, message) in cases {
-        assert_refused(&json, message);
+        assert_rejected(&json, message);
     }
     let many = |count: usize| format!(r#"{{"descriptors": [{}]}}"#, vec!["{}"; count].join(","));
     assert!(super::read(many(64).as_bytes()).is_ok());
-    assert_refused(&many(65), ": there are more than 64 descriptors");
+    assert_rejected(&many(65), ": there are more than 64 descriptors");
     let error = super::read(&vec![b' '; REQUEST_BYTES_MAX + 1]).unwrap_err().to_string();
     assert_eq!(error, "the request is larger than 1024 KiB (hint: send fewer descriptors)");
-    assert_eq!(super::read(b"{}").unwrap().borrowed(), Err(RlsError::EmptyDomain));
-    assert_eq!(super::read(br#"{"domain": "a"}"#).unwrap().borrowed(), Err(RlsError::NoDescriptors));
+    assert_eq!(super::read(b"{}").unwrap().to_request(), Err(RlsError::EmptyDomain));
+    assert_eq!(super::read(br#"{"domain": "a"}"#).unwrap().to_request(), Err(RlsError::NoDescriptors));
 }
 
 #[test]
-fn answers_as_go_writes_them() {
+fn responses_match_go() {
     let limit = CurrentLimit { name: "per \"user\"", requests_per_unit: 5, unit: RlsUnit::Minute };
     let status =
-        Status { code: Code::OverLimit, limit: Some(limit), remaining: 0, until_reset_seconds: Some(12) };
+        DescriptorStatus { code: RlsCode::OverLimit, limit: Some(limit), remaining: 0, until_reset_seconds: Some(12) };
     let bare = CurrentLimit { name: "", requests_per_unit: 0, unit: RlsUnit::Unknown };
     let response = RlsResponse {
-        overall: Overall { code: Code::OverLimit, ..Overall::OK },
+        overall: Overall { code: RlsCode::OverLimit, ..Overall::OK },
         statuses: [
             status,
-            Status::UNLIMITED,
-            Status { code: Code::Ok, limit: Some(bare), remaining: 7, until_reset_seconds: Some(0) },
+            DescriptorStatus::UNLIMITED,
+            DescriptorStatus { code: RlsCode::Ok, limit: Some(bare), remaining: 7, until_reset_seconds: Some(0) },
         ]
         .into_iter()
         .collect(),
         response_headers: vec![Header { name: "retry-after", value: "12".to_owned() }],
         request_headers: vec![],
-        metadata: Some(Metadata {
+        metadata: Some(DynamicMetadata {
             decision: "denied",
             rule: Some("login\u{1}"),
-            limit: Some(&LimitId::Place(0)),
+            limit: Some(&LimitId::Position(0)),
             delay_ms: 0,
             retry_after_ms: Some(11_500),
             degraded: false,
-            carried: vec![("team", "größe")],
+            rule_metadata: vec![("team", "größe")],
         }),
     };
     let mut json = String::new();

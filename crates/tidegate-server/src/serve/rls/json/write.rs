@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use crate::serve::rls::{CurrentLimit, Header, Metadata, RlsResponse, RlsUnit, Status};
+use crate::serve::rls::{CurrentLimit, Header, DynamicMetadata, RlsResponse, RlsUnit, DescriptorStatus};
 
 /// Writes an answer at the end of `json`.
 pub fn write(response: &RlsResponse<'_>, json: &mut String) {
-    let mut object = Object::begin(json);
+    let mut object = ObjectWriter::begin(json);
     object.text("overallCode", response.overall.code.as_str());
     object.list("statuses", &response.statuses, write_status);
     object.list("responseHeadersToAdd", &response.response_headers, write_header);
@@ -17,8 +17,8 @@ pub fn write(response: &RlsResponse<'_>, json: &mut String) {
     object.end();
 }
 
-fn write_status(json: &mut String, status: &Status<'_>) {
-    let mut object = Object::begin(json);
+fn write_status(json: &mut String, status: &DescriptorStatus<'_>) {
+    let mut object = ObjectWriter::begin(json);
     object.text("code", status.code.as_str());
     if let Some(limit) = &status.limit {
         write_limit(object.name("currentLimit"), limit);
@@ -32,7 +32,7 @@ fn write_status(json: &mut String, status: &Status<'_>) {
 }
 
 fn write_limit(json: &mut String, limit: &CurrentLimit<'_>) {
-    let mut object = Object::begin(json);
+    let mut object = ObjectWriter::begin(json);
     if !limit.name.is_empty() {
         object.text("name", limit.name);
     }
@@ -44,7 +44,7 @@ fn write_limit(json: &mut String, limit: &CurrentLimit<'_>) {
 }
 
 fn write_header(json: &mut String, header: &Header) {
-    let mut object = Object::begin(json);
+    let mut object = ObjectWriter::begin(json);
     object.text("key", header.name);
     if !header.value.is_empty() {
         object.text("value", &header.value);
@@ -53,17 +53,17 @@ fn write_header(json: &mut String, header: &Header) {
 }
 
 /// A `google.protobuf.Struct`, whose names are sorted and whose values are written even if they are zero.
-fn write_metadata(json: &mut String, metadata: &Metadata<'_>) {
-    let mut object = Object::begin(json);
+fn write_metadata(json: &mut String, metadata: &DynamicMetadata<'_>) {
+    let mut object = ObjectWriter::begin(json);
     object.text("decision", metadata.decision);
     let _ = write!(object.name("degraded"), "{}", metadata.degraded);
     let _ = write!(object.name("delay_ms"), "{}", metadata.delay_ms);
     if let Some(limit) = metadata.limit {
         object.text("limit", &limit.to_string());
     }
-    if !metadata.carried.is_empty() {
-        let mut carried = Object::begin(object.name("metadata"));
-        metadata.carried.iter().for_each(|(name, value)| carried.text(name, value));
+    if !metadata.rule_metadata.is_empty() {
+        let mut carried = ObjectWriter::begin(object.name("metadata"));
+        metadata.rule_metadata.iter().for_each(|(name, value)| carried.text(name, value));
         carried.end();
     }
     if let Some(wait) = metadata.retry_after_ms {
@@ -76,12 +76,12 @@ fn write_metadata(json: &mut String, metadata: &Metadata<'_>) {
 }
 
 /// An object that is being written.
-struct Object<'j> {
+struct ObjectWriter<'j> {
     json: &'j mut String,
     is_empty: bool,
 }
 
-impl<'j> Object<'j> {
+impl<'j> ObjectWriter<'j> {
     fn begin(json: &'j mut String) -> Self {
         json.push('{');
         Self { json, is_empty: true }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tidegate_core::{AlgorithmName, Decision};
-use tidegate_testing::golden_file::{Answer, GoldenFile};
+use tidegate_testing::golden_file::{GoldenDecision, GoldenFile};
 
 use super::*;
 
@@ -12,9 +12,9 @@ const EXPIRES_MS_MAX: u128 = 1 << 52;
 const NANOS_PER_MILLI: u128 = 1_000_000;
 
 #[test]
-fn redis_answers_as_the_files_say() {
-    let files = GoldenFile::all_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden"));
-    let mut world = World::new();
+fn redis_matches_the_golden_files() {
+    let files = GoldenFile::read_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden"));
+    let mut world = ScriptServer::new();
     for algorithm in AlgorithmName::ALL {
         let uses = |file: &GoldenFile| file.limits().any(|(_, spec)| spec.algorithm == Some(algorithm));
         assert!(files.iter().any(uses), "{algorithm}");
@@ -26,12 +26,12 @@ fn redis_answers_as_the_files_say() {
             let at = format!("{:?}: {} {}", file.path, request.at_us, request.cost);
             let plan = |op| {
                 let charge = |(place, limit)| charge(&format!("key:{place}"), limit, request.cost);
-                order(op, limits.iter().enumerate().map(charge))
+                redis_plan(op, limits.iter().enumerate().map(charge))
             };
-            let peeked = world.one_at(request.at_us, plan(Op::Peek));
-            let checked = world.one_at(request.at_us, plan(Op::Check));
-            let answer = Answer::of(&Decision::merge(&checked.outcomes));
-            assert_eq!(Some(&answer), request.answer.as_ref(), "{at}");
+            let peeked = world.call_one_at(request.at_us, plan(Op::Peek));
+            let checked = world.call_one_at(request.at_us, plan(Op::Check));
+            let answer = GoldenDecision::from_decision(&Decision::merge(&checked.outcomes));
+            assert_eq!(Some(&answer), request.decision.as_ref(), "{at}");
             assert_eq!(peeked.outcomes, checked.outcomes, "peek: {at}");
             if limits.len() == 1 && answer.reset_after_ns > 0 {
                 let resets_ns = u128::from(request.at_us) * 1_000 + answer.reset_after_ns;

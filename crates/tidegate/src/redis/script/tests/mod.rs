@@ -2,7 +2,7 @@
 
 mod golden;
 #[cfg(feature = "rules")]
-mod names;
+mod key_names;
 mod plans;
 mod random;
 mod random_leases;
@@ -14,7 +14,7 @@ use redis::{Connection, RedisResult, Value};
 use tidegate_core::{Counter, Limit, Role, Timestamp};
 
 use super::*;
-use crate::redis::order::{KeyName, Order, OrderCharge};
+use crate::redis::plan::{KeyName, RedisPlan, RedisCharge};
 use crate::redis::testing::RedisServer;
 use crate::store::LeaseReply;
 use tidegate_core::Op;
@@ -26,17 +26,17 @@ const START_US: u64 = 1_750_000_000_000_000;
 const EPOCH_AHEAD_MS: i64 = 3_600_000;
 
 /// A server with the script in it.
-struct World {
+struct ScriptServer {
     connection: Connection,
     sha: String,
     expiry_shift_ms: i64,
     server: RedisServer,
 }
 
-impl World {
+impl ScriptServer {
     fn new() -> Self {
         let server = RedisServer::start(&[]);
-        let mut connection = connection_to(&server);
+        let mut connection = connect(&server);
         let sha =
             redis::cmd("SCRIPT").arg("LOAD").arg(SCRIPT).query(&mut connection).expect("the script loads");
         let (seconds, _): (i64, i64) = redis::cmd("TIME").query(&mut connection).expect("a time");
@@ -44,25 +44,25 @@ impl World {
     }
 
     /// Asks for something else than the script.
-    fn ask<T: redis::FromRedisValue>(&mut self, command: &str, arguments: &[&[u8]]) -> T {
+    fn run_command<T: redis::FromRedisValue>(&mut self, command: &str, arguments: &[&[u8]]) -> T {
         redis::cmd(command).arg(arguments).query(&mut self.connection).expect("an answer")
     }
 
     fn flush(&mut self) {
-        let () = self.ask("FLUSHALL", &[]);
+        let () = self.run_command("FLUSHALL", &[]);
     }
 
     /// Makes one call of all orders, at this time.
-    fn call_at(&mut self, now_us: u64, orders: Vec<Order>) -> Vec<Result<Seen, NotSeen>> {
-        self.try_call(&self.call_of(now_us, orders)).expect("a reply")
+    fn call_at(&mut self, now_us: u64, orders: Vec<RedisPlan>) -> Vec<Result<PlanReply, ReplayError>> {
+        self.try_call(&self.new_call(now_us, orders)).expect("a reply")
     }
 
     /// The only answer to one order.
-    fn one_at(&mut self, now_us: u64, order: Order) -> Seen {
+    fn call_one_at(&mut self, now_us: u64, order: RedisPlan) -> PlanReply {
         self.call_at(now_us, vec![order]).pop().expect("an answer").expect("it can be read")
     }
 
-    fn call_of(&self, now_us: u64, orders: Vec<Order>) -> Call {
+    fn new_call(&self, now_us: u64, orders: Vec<RedisPlan>) -> Call {
         let mut call = Call::new(CallTime::Given { now_us, expiry_shift_ms: self.expiry_shift_ms });
         for order in orders {
             assert!(call.add(order, Timestamp::from_nanos(now_us * 1_000)).is_ok(), "there is room");
@@ -70,14 +70,14 @@ impl World {
         call
     }
 
-    fn try_call(&mut self, call: &Call) -> RedisResult<Vec<Result<Seen, NotSeen>>> {
+    fn try_call(&mut self, call: &Call) -> RedisResult<Vec<Result<PlanReply, ReplayError>>> {
         let reply: Value = call.command(&self.sha).query(&mut self.connection)?;
         Ok(call.read(reply).unwrap_or_else(|bad| panic!("{bad}")))
     }
 
     /// When a key expires, by the time that was handed in; none if it is not there.
     fn expires_ms(&mut self, key: &[u8]) -> Option<i64> {
-        match self.ask("PEXPIRETIME", &[key]) {
+        match self.run_command("PEXPIRETIME", &[key]) {
             -2 => None,
             -1 => panic!("a key without an expiry"),
             at => Some(at - self.expiry_shift_ms),
@@ -85,7 +85,7 @@ impl World {
     }
 }
 
-fn connection_to(server: &RedisServer) -> Connection {
+fn connect(server: &RedisServer) -> Connection {
     let client = redis::Client::open(server.url()).expect("it is an address");
     client.get_connection().expect("the server is there")
 }
@@ -94,8 +94,8 @@ fn limit(text: &str) -> Limit {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-fn charge(key: &str, limit: &Limit, cost: u64) -> OrderCharge {
-    OrderCharge {
+fn charge(key: &str, limit: &Limit, cost: u64) -> RedisCharge {
+    RedisCharge {
         key: KeyName::from_slice(key.as_bytes()),
         algorithm: limit.algorithm().clone(),
         cost,
@@ -105,10 +105,10 @@ fn charge(key: &str, limit: &Limit, cost: u64) -> OrderCharge {
     }
 }
 
-fn order(op: Op, charges: impl IntoIterator<Item = OrderCharge>) -> Order {
-    Order::new(op, charges.into_iter().collect())
+fn redis_plan(op: Op, charges: impl IntoIterator<Item = RedisCharge>) -> RedisPlan {
+    RedisPlan::new(op, charges.into_iter().collect())
 }
 
-fn check(key: &str, limit: &Limit, cost: u64) -> Order {
-    order(Op::Check, [charge(key, limit, cost)])
+fn check(key: &str, limit: &Limit, cost: u64) -> RedisPlan {
+    redis_plan(Op::Check, [charge(key, limit, cost)])
 }

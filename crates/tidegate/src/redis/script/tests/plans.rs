@@ -1,6 +1,6 @@
 //! What holds for a call as a whole: plans that share it, how they are grouped, how many there can be.
 
-use tidegate_core::{Fence, Grant, Verdict};
+use tidegate_core::{FencingToken, Grant, OutcomeKind};
 
 use super::*;
 use crate::{LeaseToken, Release};
@@ -18,17 +18,17 @@ const EVERY_KIND: &[&str] = &[
     "{algorithm: concurrency, limit: 10, ttl: 1h}",
 ];
 
-fn admitted(seen: &[Result<Seen, NotSeen>]) -> Vec<bool> {
-    seen.iter().map(|seen| matches!(seen, Ok(seen) if seen.admitted == Verdict::Allowed)).collect()
+fn admitted(seen: &[Result<PlanReply, ReplayError>]) -> Vec<bool> {
+    seen.iter().map(|seen| matches!(seen, Ok(seen) if seen.admitted == OutcomeKind::Allowed)).collect()
 }
 
 #[test]
-fn plans_of_a_call_see_what_those_before_them_did() {
-    let (mut world, gcra) = (World::new(), limit(GCRA));
+fn plans_of_a_call_see_earlier_plans() {
+    let (mut world, gcra) = (ScriptServer::new(), limit(GCRA));
     let shared = || check("shared", &gcra, 1);
-    let own = |at: usize| order(Op::Check, [charge(&format!("own:{at}"), &gcra, 1), charge("all", &gcra, 1)]);
-    let mut orders: Vec<Order> = (0..7).map(|_| shared()).collect();
-    orders.push(order(Op::Peek, [charge("shared", &gcra, 1)]));
+    let own = |at: usize| redis_plan(Op::Check, [charge(&format!("own:{at}"), &gcra, 1), charge("all", &gcra, 1)]);
+    let mut orders: Vec<RedisPlan> = (0..7).map(|_| shared()).collect();
+    orders.push(redis_plan(Op::Peek, [charge("shared", &gcra, 1)]));
     orders.extend((0..7).map(own));
     let seen = world.call_at(START_US, orders);
     let expected = [[true; 5].as_slice(), &[false; 3], &[true; 5], &[false; 2]].concat();
@@ -37,48 +37,48 @@ fn plans_of_a_call_see_what_those_before_them_did() {
         seen[..8].iter().map(|seen| seen.as_ref().unwrap().outcomes[0].remaining).collect();
     assert_eq!(remaining, [4, 3, 2, 1, 0, 0, 0, 0]);
     let left: i64 =
-        world.ask("EXISTS", &[b"own:0", b"own:1", b"own:2", b"own:3", b"own:4", b"own:5", b"own:6"]);
+        world.run_command("EXISTS", &[b"own:0", b"own:1", b"own:2", b"own:3", b"own:4", b"own:5", b"own:6"]);
     assert_eq!(left, 5);
 }
 
 /// Costs that differ are told apart in the order in which they came: 3 of 5, then 3 do not fit, then 2 do.
 #[test]
-fn the_costs_of_one_key_are_taken_in_the_order_they_came() {
-    let (mut world, gcra) = (World::new(), limit(GCRA));
+fn costs_of_one_key_are_charged_in_order() {
+    let (mut world, gcra) = (ScriptServer::new(), limit(GCRA));
     let orders = [3, 3, 2, 0, 1].map(|cost| check("key", &gcra, cost)).to_vec();
     assert_eq!(admitted(&world.call_at(START_US, orders)), [true, false, true, true, false]);
 }
 
 #[test]
-fn as_many_plans_as_a_call_may_have() {
-    let (mut world, gcra) = (World::new(), limit(GCRA));
+fn a_call_holds_the_maximum_number_of_plans() {
+    let (mut world, gcra) = (ScriptServer::new(), limit(GCRA));
     for is_admitted in [true, false] {
-        let mut call = world.call_of(START_US, Vec::new());
+        let mut call = world.new_call(START_US, Vec::new());
         let orders = (0..).map(|at| check(&format!("key:{at}"), &gcra, 5));
         let added = orders.map_while(|order| call.add(order, Timestamp::from_nanos(0)).ok()).count();
         assert_eq!(added, CALL_PLANS_MAX);
         let seen = world.try_call(&call).unwrap();
         assert_eq!(admitted(&seen), vec![is_admitted; CALL_PLANS_MAX]);
     }
-    assert_eq!(world.ask::<usize>("DBSIZE", &[]), CALL_PLANS_MAX);
+    assert_eq!(world.run_command::<usize>("DBSIZE", &[]), CALL_PLANS_MAX);
 }
 
 #[test]
-fn as_many_keys_as_a_call_may_have() {
-    let (mut world, gcra) = (World::new(), limit(GCRA));
-    let mut call = world.call_of(START_US, Vec::new());
-    let plan = |at: usize| order(Op::Check, (0..50).map(|key| charge(&format!("key:{at}:{key}"), &gcra, 1)));
+fn a_call_holds_the_maximum_number_of_keys() {
+    let (mut world, gcra) = (ScriptServer::new(), limit(GCRA));
+    let mut call = world.new_call(START_US, Vec::new());
+    let plan = |at: usize| redis_plan(Op::Check, (0..50).map(|key| charge(&format!("key:{at}:{key}"), &gcra, 1)));
     let added = (0..).map_while(|at| call.add(plan(at), Timestamp::from_nanos(0)).ok()).count();
     assert_eq!(added, CALL_KEYS_MAX / 50);
     assert!(admitted(&world.try_call(&call).unwrap()).iter().all(|admitted| *admitted));
-    assert_eq!(world.ask::<usize>("DBSIZE", &[]), CALL_KEYS_MAX);
+    assert_eq!(world.run_command::<usize>("DBSIZE", &[]), CALL_KEYS_MAX);
 }
 
 /// One group for 30 plans on one key, and one for 30 on keys in a row: nothing is said twice.
 #[test]
-fn plans_that_are_alike_are_said_once() {
-    let (world, gcra) = (World::new(), limit(GCRA));
-    let bytes = |orders: Vec<Order>| world.call_of(START_US, orders).command("").get_packed_command().len();
+fn equal_plans_share_a_group() {
+    let (world, gcra) = (ScriptServer::new(), limit(GCRA));
+    let bytes = |orders: Vec<RedisPlan>| world.new_call(START_US, orders).command("").get_packed_command().len();
     let with_key = |key: fn(usize) -> String| {
         move |count: usize| (0..count).map(|at| check(&key(at), &gcra, 1)).collect::<Vec<_>>()
     };
@@ -93,67 +93,67 @@ fn plans_that_are_alike_are_said_once() {
 
 #[test]
 fn a_peek_writes_nothing() {
-    let mut world = World::new();
-    let peek = |text: &&str| order(Op::Peek, [charge(text, &limit(text), 1)]);
+    let mut world = ScriptServer::new();
+    let peek = |text: &&str| redis_plan(Op::Peek, [charge(text, &limit(text), 1)]);
     assert!(admitted(&world.call_at(START_US, EVERY_KIND.iter().map(peek).collect())).iter().all(|one| *one));
-    assert_eq!(world.ask::<usize>("DBSIZE", &[]), 0);
+    assert_eq!(world.run_command::<usize>("DBSIZE", &[]), 0);
 }
 
 #[test]
 fn every_key_expires_by_the_clock_of_redis() {
-    let mut world = World::new();
+    let mut world = ScriptServer::new();
     for text in EVERY_KIND {
-        let mut call = Call::new(CallTime::OfTheServer);
+        let mut call = Call::new(CallTime::Server);
         assert!(call.add(check(text, &limit(text), 1), Timestamp::from_nanos(0)).is_ok());
         let seen = world.try_call(&call).unwrap().pop().unwrap().unwrap();
-        let (seconds, _): (u64, u64) = world.ask("TIME", &[]);
+        let (seconds, _): (u64, u64) = world.run_command("TIME", &[]);
         assert!(seen.at.as_nanos() / 1_000_000_000 <= seconds);
-        let left_ms: i64 = world.ask("PTTL", &[text.as_bytes()]);
+        let left_ms: i64 = world.run_command("PTTL", &[text.as_bytes()]);
         let window_ms = i64::try_from(limit(text).rate().window_ns() / 1_000_000).unwrap();
         assert!(0 < left_ms && left_ms <= 2 * window_ms, "{text}: {left_ms} ms");
     }
 }
 
 #[test]
-fn a_server_without_memory_refuses_all_of_a_call() {
-    let (mut world, gcra) = (World::new(), limit(GCRA));
-    let () = world.ask("CONFIG", &[b"SET", b"maxmemory", b"1"]);
-    let call = world.call_of(START_US, vec![check("a", &gcra, 1), check("b", &gcra, 1)]);
+fn an_out_of_memory_server_refuses_the_whole_call() {
+    let (mut world, gcra) = (ScriptServer::new(), limit(GCRA));
+    let () = world.run_command("CONFIG", &[b"SET", b"maxmemory", b"1"]);
+    let call = world.new_call(START_US, vec![check("a", &gcra, 1), check("b", &gcra, 1)]);
     assert!(world.try_call(&call).is_err());
-    let () = world.ask("CONFIG", &[b"SET", b"maxmemory", b"0"]);
-    assert_eq!(world.ask::<usize>("DBSIZE", &[]), 0);
+    let () = world.run_command("CONFIG", &[b"SET", b"maxmemory", b"0"]);
+    assert_eq!(world.run_command::<usize>("DBSIZE", &[]), 0);
 }
 
 #[test]
 fn a_replica_has_the_same_states_and_expiries() {
-    let mut world = World::new();
+    let mut world = ScriptServer::new();
     let replica = RedisServer::start(&["--replicaof", &format!("127.0.0.1 {}", world.server.port)]);
     for _ in 0..3 {
         let orders = EVERY_KIND.iter().map(|text| check(text, &limit(text), 1)).collect();
         assert_eq!(admitted(&world.call_at(START_US, orders)), vec![true; EVERY_KIND.len()]);
     }
     // Answers when the replica has what was written before.
-    let replicas: i64 = world.ask("WAIT", &[b"1", b"60000"]);
+    let replicas: i64 = world.run_command("WAIT", &[b"1", b"60000"]);
     assert_eq!(replicas, 1);
-    let mut copy = connection_to(&replica);
+    let mut copy = connect(&replica);
     for text in EVERY_KIND {
-        let dump: Vec<u8> = world.ask("DUMP", &[text.as_bytes()]);
+        let dump: Vec<u8> = world.run_command("DUMP", &[text.as_bytes()]);
         assert_eq!(dump, redis::cmd("DUMP").arg(text).query::<Vec<u8>>(&mut copy).unwrap(), "{text}");
-        let expires: i64 = world.ask("PEXPIRETIME", &[text.as_bytes()]);
+        let expires: i64 = world.run_command("PEXPIRETIME", &[text.as_bytes()]);
         assert_eq!(expires, redis::cmd("PEXPIRETIME").arg(text).query::<i64>(&mut copy).unwrap(), "{text}");
     }
 }
 
 #[test]
-fn a_token_of_another_key_is_known_without_asking() {
+fn a_token_of_another_key_is_rejected_without_a_call() {
     let (one, other) = (limit("{algorithm: concurrency, limit: 1, ttl: 1s}"), limit(GCRA));
     let charges = |key: &str| [charge("beside", &other, 1), charge(key, &one, 1)];
-    let owner = owner_for(42, &charges("mine")).unwrap();
-    let grant = Grant { expires: Timestamp::from_nanos(7), fence: Fence::new(1) };
+    let owner = new_owner(42, &charges("mine")).unwrap();
+    let grant = Grant { expires: Timestamp::from_nanos(7), fencing_token: FencingToken::new(1) };
     let token = LeaseToken::new(grant, u128::from_be_bytes(owner));
-    assert!(is_owner_of(&token, &charges("mine")));
-    assert!(!is_owner_of(&token, &charges("yours")));
-    assert_eq!(owner_for(42, &[charge("mine", &other, 1)]), None);
+    assert!(is_token_of(&token, &charges("mine")));
+    assert!(!is_token_of(&token, &charges("yours")));
+    assert_eq!(new_owner(42, &[charge("mine", &other, 1)]), None);
     // As text and back it is the same.
     assert_eq!(token.to_string().parse(), Ok(token));
 }
@@ -161,19 +161,19 @@ fn a_token_of_another_key_is_known_without_asking() {
 /// A reset takes the leases, and the next fence is above those that were handed out in the same microsecond.
 #[test]
 fn a_reset_keeps_the_fence() {
-    let (mut world, one) = (World::new(), limit("{algorithm: concurrency, limit: 1, ttl: 1s}"));
+    let (mut world, one) = (ScriptServer::new(), limit("{algorithm: concurrency, limit: 1, ttl: 1s}"));
     let charges = [charge("key", &one, 1)];
     let acquire = |drawn: u64| {
-        order(Op::Acquire { ttl: None }, charges.clone()).owned_by(owner_for(drawn, &charges).unwrap())
+        redis_plan(Op::Acquire { ttl: None }, charges.clone()).with_owner(new_owner(drawn, &charges).unwrap())
     };
-    let seen = world.call_at(START_US, vec![acquire(1), order(Op::Reset, charges.clone()), acquire(2)]);
+    let seen = world.call_at(START_US, vec![acquire(1), redis_plan(Op::Reset, charges.clone()), acquire(2)]);
     let leases: Vec<_> = seen.into_iter().map(|seen| seen.unwrap().lease).collect();
     let [LeaseReply::Held(first), LeaseReply::None, LeaseReply::Held(second)] = leases[..] else {
         panic!("{leases:?}");
     };
     assert_eq!(second.fence.get(), first.fence.get() + 1);
-    let release = order(Op::Release { token: first.token }, charges.clone());
-    assert_eq!(Release::from(world.one_at(START_US, release).lease), Release::AlreadyReleased);
-    let release = order(Op::Release { token: second.token }, charges);
-    assert_eq!(Release::from(world.one_at(START_US, release).lease), Release::Released);
+    let release = redis_plan(Op::Release { token: first.token }, charges.clone());
+    assert_eq!(Release::from(world.call_one_at(START_US, release).lease), Release::AlreadyReleased);
+    let release = redis_plan(Op::Release { token: second.token }, charges);
+    assert_eq!(Release::from(world.call_one_at(START_US, release).lease), Release::Released);
 }

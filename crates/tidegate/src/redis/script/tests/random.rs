@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use tidegate_core::{Charge, ChargedAt, Plan, UNITS_MAX, Verdict};
+use tidegate_core::{Charge, ChargedAt, Plan, UNITS_MAX, OutcomeKind};
 
 use super::super::term::calendar_of;
 use super::*;
@@ -66,23 +66,23 @@ const LIMITS_MAX: usize = 4;
 
 /// A part of a case: time goes on, then one call.
 #[derive(Clone, Debug)]
-struct Step {
-    time: Move,
-    plans: Vec<Asked>,
+struct PlanStep {
+    time: TimeMove,
+    plans: Vec<PlanSpec>,
 }
 
 /// How time goes on.
 #[derive(Clone, Debug)]
-enum Move {
-    Stays,
+enum TimeMove {
+    None,
     /// By so many thousandths of what matters to a limit.
-    On(Index, Scale, u64),
-    Back(Index, Scale, u64),
+    Forward(Index, TimeScale, u64),
+    Back(Index, TimeScale, u64),
 }
 
 /// What matters to a limit.
 #[derive(Clone, Copy, Debug)]
-enum Scale {
+enum TimeScale {
     Window,
     Interval,
     Micro,
@@ -90,10 +90,10 @@ enum Scale {
 
 /// A plan, several times in a row.
 #[derive(Clone, Debug)]
-struct Asked {
-    kind: Kind,
+struct PlanSpec {
+    kind: PlanKind,
     /// Which of the limits it touches, by bits; of which two keys; and which look on.
-    touched: u8,
+    limits_used: u8,
     second_key: u8,
     observed: u8,
     costs: [Cost; LIMITS_MAX],
@@ -105,7 +105,7 @@ struct Asked {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum PlanKind {
     Check,
     Peek,
     Deny {
@@ -123,40 +123,40 @@ enum Cost {
     Units(u64),
     /// So many eighths of L.
     Eighths(u64),
-    OneTooMany,
-    Most,
+    OverLimit,
+    Maximum,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let scale = prop_oneof![Just(Scale::Window), Just(Scale::Interval), Just(Scale::Micro)];
+fn steps() -> impl Strategy<Value = Vec<PlanStep>> {
+    let scale = prop_oneof![Just(TimeScale::Window), Just(TimeScale::Interval), Just(TimeScale::Micro)];
     let distance = (any::<Index>(), scale, 0..2_500_u64);
     let time = prop_oneof![
-        4 => Just(Move::Stays),
-        6 => distance.clone().prop_map(|(limit, scale, thousandths)| Move::On(limit, scale, thousandths)),
-        1 => distance.prop_map(|(limit, scale, thousandths)| Move::Back(limit, scale, thousandths)),
+        4 => Just(TimeMove::None),
+        6 => distance.clone().prop_map(|(limit, scale, thousandths)| TimeMove::Forward(limit, scale, thousandths)),
+        1 => distance.prop_map(|(limit, scale, thousandths)| TimeMove::Back(limit, scale, thousandths)),
     ];
     let cost = prop_oneof![
         6 => (0..4_u64).prop_map(Cost::Units),
         2 => (0..=8_u64).prop_map(Cost::Eighths),
-        1 => Just(Cost::OneTooMany),
-        1 => Just(Cost::Most),
+        1 => Just(Cost::OverLimit),
+        1 => Just(Cost::Maximum),
     ];
     let kind = prop_oneof![
-        16 => Just(Kind::Check),
-        3 => Just(Kind::Peek),
-        1 => any::<bool>().prop_map(|counted| Kind::Deny { counted }),
-        3 => proptest::option::of(0..4_usize).prop_map(Kind::Refund),
-        3 => (0..6_usize).prop_map(Kind::RefundPlan),
-        1 => Just(Kind::Reset),
+        16 => Just(PlanKind::Check),
+        3 => Just(PlanKind::Peek),
+        1 => any::<bool>().prop_map(|counted| PlanKind::Deny { counted }),
+        3 => proptest::option::of(0..4_usize).prop_map(PlanKind::Refund),
+        3 => (0..6_usize).prop_map(PlanKind::RefundPlan),
+        1 => Just(PlanKind::Reset),
     ];
     let quarters = prop_oneof![8 => Just(QUARTERS), 1 => 1..12_u64];
     let times = prop_oneof![4 => Just(1_usize), 2 => 2..5_usize, 1 => Just(40_usize)];
     let observed = prop_oneof![3 => Just(0_u8), 1 => any::<u8>()];
     let asked =
         (kind, 1..16_u8, any::<u8>(), observed, prop::array::uniform4(cost), quarters, times, any::<bool>())
-            .prop_map(|(kind, touched, second_key, observed, costs, quarters, times, spread)| Asked {
+            .prop_map(|(kind, touched, second_key, observed, costs, quarters, times, spread)| PlanSpec {
                 kind,
-                touched,
+                limits_used: touched,
                 second_key,
                 observed,
                 costs,
@@ -164,12 +164,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
                 times,
                 spread,
             });
-    let step = (time, prop::collection::vec(asked, 1..4)).prop_map(|(time, plans)| Step { time, plans });
+    let step = (time, prop::collection::vec(asked, 1..4)).prop_map(|(time, plans)| PlanStep { time, plans });
     prop::collection::vec(step, 1..40)
 }
 
 proptest! {
-    #![proptest_config(tidegate_testing::cases(75))]
+    #![proptest_config(tidegate_testing::proptest_config(75))]
 
     #[test]
     fn redis_counts_as_memory_does(
@@ -180,7 +180,7 @@ proptest! {
     ) {
         SHARED.with_borrow_mut(|world| {
             world.flush();
-            Case { limits_change, ..Case::new(&limits, from_epoch) }.play(world, &steps)
+            PlanCase { limits_change, ..PlanCase::new(&limits, from_epoch) }.run(world, &steps)
         })?;
     }
 }
@@ -200,7 +200,7 @@ const RATES: &[&str] = &[
 ];
 
 proptest! {
-    #![proptest_config(tidegate_testing::cases(50))]
+    #![proptest_config(tidegate_testing::proptest_config(50))]
 
     #[test]
     fn an_arrival_time_means_the_same_under_every_rate(
@@ -211,12 +211,12 @@ proptest! {
             world.flush();
             for (rate, cost, is_enforced, on_us) in asked {
                 now_us += on_us;
-                let counter = Counter::of_arrivals("random", limit(RATES[rate])).expect("it is gcra");
+                let counter = Counter::shared_gcra("random", limit(RATES[rate])).expect("it is gcra");
                 let role = if is_enforced { Role::Enforced } else { Role::Observed };
                 let mut plan = Plan::new();
                 plan.add(Charge { role, ..Charge::new(b"key", &counter, cost) }).expect("there is room");
-                let charge = OrderCharge { role, ..charge("key", counter.limit(), cost) };
-                let seen = world.one_at(now_us, order(Op::Check, [charge]));
+                let charge = RedisCharge { role, ..charge("key", counter.limit(), cost) };
+                let seen = world.call_one_at(now_us, redis_plan(Op::Check, [charge]));
                 prop_assert_eq!(seen.outcomes, memory.check(&plan, Timestamp::from_nanos(now_us * 1_000)));
             }
             Ok(())
@@ -225,37 +225,37 @@ proptest! {
 }
 
 thread_local! {
-    static SHARED: std::cell::RefCell<World> = World::new().into();
+    static SHARED: std::cell::RefCell<ScriptServer> = ScriptServer::new().into();
 }
 
-struct Case {
+struct PlanCase {
     limits: Vec<Limit>,
     memory: MemoryStore,
     now_us: u64,
     limits_change: bool,
     /// From when on charges of a key count, the newest last.
-    counted: HashMap<String, Vec<Timestamp>>,
+    counts_from_by_key: HashMap<String, Vec<Timestamp>>,
     /// Plans that were admitted, the newest last.
-    charged: Vec<Charged>,
+    admitted_plans: Vec<AdmittedPlan>,
 }
 
 /// A plan that was admitted.
 #[derive(Clone, Debug)]
-struct Charged {
+struct AdmittedPlan {
     at: ChargedAt,
     counters: Vec<(Counter, String)>,
-    charges: Vec<OrderCharge>,
+    charges: Vec<RedisCharge>,
 }
 
 /// A plan as both stores get it.
-struct Both {
-    kind: Kind,
+struct PlanPair {
+    kind: PlanKind,
     counters: Vec<(Counter, String)>,
-    order: Order,
+    redis_plan: RedisPlan,
     charged_at: Option<ChargedAt>,
 }
 
-impl Case {
+impl PlanCase {
     fn new(limits: &[&str], from_epoch: bool) -> Self {
         let now_us = if from_epoch { 0 } else { START_US };
         Self {
@@ -263,17 +263,17 @@ impl Case {
             memory: MemoryStore::unbounded(),
             now_us,
             limits_change: false,
-            counted: HashMap::new(),
-            charged: Vec::new(),
+            counts_from_by_key: HashMap::new(),
+            admitted_plans: Vec::new(),
         }
     }
 
-    fn play(&mut self, world: &mut World, steps: &[Step]) -> Result<(), TestCaseError> {
+    fn run(&mut self, world: &mut ScriptServer, steps: &[PlanStep]) -> Result<(), TestCaseError> {
         for step in steps {
-            self.go_on(&step.time);
+            self.advance(&step.time);
             let asked = step.plans.iter().flat_map(|asked| (0..asked.times).map(move |time| (asked, time)));
-            let plans: Vec<Both> = asked.filter_map(|(asked, time)| self.plan(asked, time)).collect();
-            let orders: Vec<Order> = plans.iter().map(|both| both.order.clone()).collect();
+            let plans: Vec<PlanPair> = asked.filter_map(|(asked, time)| self.plan_pair(asked, time)).collect();
+            let orders: Vec<RedisPlan> = plans.iter().map(|both| both.redis_plan.clone()).collect();
             if orders.is_empty() {
                 continue;
             }
@@ -281,16 +281,16 @@ impl Case {
             prop_assert_eq!(seen.len(), plans.len());
             for (both, seen) in plans.iter().zip(seen) {
                 let seen = seen.map_err(|not_seen| TestCaseError::fail(format!("{not_seen:?}")))?;
-                let expected = self.in_memory(both);
-                if matches!(both.kind, Kind::Check) && seen.admitted == Verdict::Allowed {
-                    self.note_charged(both, &expected, seen.at);
+                let expected = self.run_in_memory(both);
+                if matches!(both.kind, PlanKind::Check) && seen.admitted == OutcomeKind::Allowed {
+                    self.record_admitted(both, &expected, seen.at);
                 }
-                prop_assert_eq!(&seen.outcomes, &expected, "{:?} at {}", both.order, self.now_us);
+                prop_assert_eq!(&seen.outcomes, &expected, "{:?} at {}", both.redis_plan, self.now_us);
                 // Worked out from the states before it, it comes out the same.
                 if let Some(states) = &seen.states {
-                    let foretold = outcomes_of(&both.order.charges, states, seen.at, seen.admitted);
-                    prop_assert_eq!(foretold, expected, "{:?} at {}", both.order, self.now_us);
-                    self.note_counted(both, states, seen.at);
+                    let foretold = preview_outcomes(&both.redis_plan.charges, states, seen.at, seen.admitted);
+                    prop_assert_eq!(foretold, expected, "{:?} at {}", both.redis_plan, self.now_us);
+                    self.record_counts_from(both, states, seen.at);
                 }
             }
             // What is left of a nanosecond, on which an expiry may depend, is another thing under another L.
@@ -304,7 +304,7 @@ impl Case {
     }
 
     /// A key is there until it is as if never seen, and no longer than the millisecond in which that is.
-    fn compare_expiry(&self, world: &mut World, counter: &Counter, key: &str) -> Result<(), TestCaseError> {
+    fn compare_expiry(&self, world: &mut ScriptServer, counter: &Counter, key: &str) -> Result<(), TestCaseError> {
         let mut plan = Plan::new();
         plan.add(Charge::new(key.as_bytes(), counter, 0)).expect("there is room");
         let now = Timestamp::from_nanos(self.now_us * 1_000);
@@ -323,20 +323,20 @@ impl Case {
         Ok(())
     }
 
-    fn go_on(&mut self, time: &Move) {
-        let distance_us = |limit: &Index, scale: &Scale, thousandths: u64| {
+    fn advance(&mut self, time: &TimeMove) {
+        let distance_us = |limit: &Index, scale: &TimeScale, thousandths: u64| {
             let rate = limit.get(&self.limits).rate();
             let scale_ns = match scale {
-                Scale::Window => rate.window_ns(),
-                Scale::Interval => rate.window_ns() / rate.limit().max(1),
-                Scale::Micro => 1_000,
+                TimeScale::Window => rate.window_ns(),
+                TimeScale::Interval => rate.window_ns() / rate.limit().max(1),
+                TimeScale::Micro => 1_000,
             };
             u64::try_from(u128::from(scale_ns) * u128::from(thousandths) / 1_000_000).unwrap_or(u64::MAX)
         };
         self.now_us = match time {
-            Move::Stays => self.now_us,
-            Move::On(limit, scale, thousandths) => self.now_us + distance_us(limit, scale, *thousandths),
-            Move::Back(limit, scale, thousandths) => {
+            TimeMove::None => self.now_us,
+            TimeMove::Forward(limit, scale, thousandths) => self.now_us + distance_us(limit, scale, *thousandths),
+            TimeMove::Back(limit, scale, thousandths) => {
                 self.now_us.saturating_sub(distance_us(limit, scale, *thousandths))
             }
         };
@@ -346,17 +346,17 @@ impl Case {
     }
 
     /// The plan that is asked for the nth time; none if there is nothing in it.
-    fn plan(&self, asked: &Asked, time: usize) -> Option<Both> {
-        if let Kind::RefundPlan(ago) = asked.kind {
-            return self.refund_of(ago);
+    fn plan_pair(&self, asked: &PlanSpec, time: usize) -> Option<PlanPair> {
+        if let PlanKind::RefundPlan(ago) = asked.kind {
+            return self.refund_pair(ago);
         }
         let mut counters = Vec::new();
-        let mut charges: Vec<OrderCharge> = Vec::new();
+        let mut charges: Vec<RedisCharge> = Vec::new();
         for (place, limit) in self.limits.iter().enumerate() {
             let has = |bits: u8| bits >> place & 1 == 1;
             // The store in memory keeps more of a fence over a reset than one key needs.
             let is_lease = matches!(limit.algorithm(), tidegate_core::Algorithm::Leases(_));
-            if !has(asked.touched) || is_lease && matches!(asked.kind, Kind::Reset) {
+            if !has(asked.limits_used) || is_lease && matches!(asked.kind, PlanKind::Reset) {
                 continue;
             }
             let counter = Counter::new("random", place, limit.clone());
@@ -367,63 +367,63 @@ impl Case {
             let cost = match asked.costs[place] {
                 Cost::Units(units) => units,
                 Cost::Eighths(eighths) => units / 8 * eighths,
-                Cost::OneTooMany => units + 1,
-                Cost::Most => u64::MAX,
+                Cost::OverLimit => units + 1,
+                Cost::Maximum => u64::MAX,
             };
             let own = if asked.spread { time } else { 0 };
             let key = format!("{place}:{}:{own}", u8::from(has(asked.second_key)));
             let role = if has(asked.observed) { Role::Observed } else { Role::Enforced };
             let counts_from =
-                if let Kind::Refund(Some(ago)) = asked.kind { self.counts_from(&key, ago) } else { None };
-            charges.push(OrderCharge { role, counts_from, ..charge(&key, counter.limit(), cost) });
+                if let PlanKind::Refund(Some(ago)) = asked.kind { self.counts_from(&key, ago) } else { None };
+            charges.push(RedisCharge { role, counts_from, ..charge(&key, counter.limit(), cost) });
             counters.push((counter, key));
         }
         let op = match asked.kind {
-            Kind::Check => Op::Check,
-            Kind::Peek => Op::Peek,
-            Kind::Deny { counted } => Op::Deny { counted },
-            Kind::Refund(_) | Kind::RefundPlan(_) => Op::Refund { charged_at: None },
-            Kind::Reset => Op::Reset,
+            PlanKind::Check => Op::Check,
+            PlanKind::Peek => Op::Peek,
+            PlanKind::Deny { counted } => Op::Deny { counted },
+            PlanKind::Refund(_) | PlanKind::RefundPlan(_) => Op::Refund { charged_at: None },
+            PlanKind::Reset => Op::Reset,
         };
-        let order = Order { keeps_states: time.is_multiple_of(2), ..order(op, charges) };
-        (!counters.is_empty()).then_some(Both { kind: asked.kind, counters, order, charged_at: None })
+        let order = RedisPlan { returns_states: time.is_multiple_of(2), ..redis_plan(op, charges) };
+        (!counters.is_empty()).then_some(PlanPair { kind: asked.kind, counters, redis_plan: order, charged_at: None })
     }
 
     /// The refund of an earlier plan; none if there was none, or if its windows of a calendar are not at hand. What that means
     /// for windows that are over shows only if time steps back to them.
-    fn refund_of(&self, ago: usize) -> Option<Both> {
-        let Charged { at, counters, charges } = self.charged.iter().rev().nth(ago)?.clone();
+    fn refund_pair(&self, ago: usize) -> Option<PlanPair> {
+        let AdmittedPlan { at, counters, charges } = self.admitted_plans.iter().rev().nth(ago)?.clone();
         let window_ns = self.limits.iter().map(|limit| limit.rate().window_ns()).min().unwrap_or(0);
         let (at_ns, now_ns) = (at.at.as_nanos(), self.now_us * 1_000);
         let has_calendar = charges.iter().any(|charge| calendar_of(&charge.algorithm).is_some());
         if at_ns > now_ns + window_ns || at_ns == 0 || has_calendar && at_ns + window_ns < now_ns {
             return None;
         }
-        let counts_from = |charge: &OrderCharge| Some(whole_micros(at.counts_from(&charge.algorithm)));
+        let counts_from = |charge: &RedisCharge| Some(whole_micros(at.counted_from(&charge.algorithm)));
         let charges =
-            charges.iter().map(|charge| OrderCharge { counts_from: counts_from(charge), ..charge.clone() });
-        let order = order(Op::Refund { charged_at: Some(at) }, charges);
-        Some(Both { kind: Kind::RefundPlan(ago), counters, order, charged_at: Some(at) })
+            charges.iter().map(|charge| RedisCharge { counts_from: counts_from(charge), ..charge.clone() });
+        let order = redis_plan(Op::Refund { charged_at: Some(at) }, charges);
+        Some(PlanPair { kind: PlanKind::RefundPlan(ago), counters, redis_plan: order, charged_at: Some(at) })
     }
 
-    fn note_charged(&mut self, both: &Both, outcomes: &Outcomes, at: Timestamp) {
-        let at = ChargedAt::of(&plan_of(both), outcomes, at);
+    fn record_admitted(&mut self, both: &PlanPair, outcomes: &Outcomes, at: Timestamp) {
+        let at = ChargedAt::from_outcomes(&plan_of(both), outcomes, at);
         // What the script is told is in whole microseconds.
-        let at = ChargedAt { bucket_from: whole_micros(at.bucket_from), ..at };
-        let (counters, charges) = (both.counters.clone(), both.order.charges.to_vec());
-        self.charged.push(Charged { at, counters, charges });
+        let at = ChargedAt { bucket_counts_from: whole_micros(at.bucket_counts_from), ..at };
+        let (counters, charges) = (both.counters.clone(), both.redis_plan.charges.to_vec());
+        self.admitted_plans.push(AdmittedPlan { at, counters, charges });
     }
 
     /// Notes from when on the charges of an order count that may have been charged.
-    fn note_counted(&mut self, both: &Both, states: &[KeyState], at: Timestamp) {
-        for (((_, key), charge), state) in both.counters.iter().zip(&both.order.charges).zip(states) {
-            self.counted.entry(key.clone()).or_default().push(counts_from(charge, state, at));
+    fn record_counts_from(&mut self, both: &PlanPair, states: &[KeyState], at: Timestamp) {
+        for (((_, key), charge), state) in both.counters.iter().zip(&both.redis_plan.charges).zip(states) {
+            self.counts_from_by_key.entry(key.clone()).or_default().push(counts_from(charge, state, at));
         }
     }
 
     /// From when on the charge counts that was the last but so many; if there is none, half a window ago.
     fn counts_from(&self, key: &str, ago: usize) -> Option<Timestamp> {
-        let counted = self.counted.get(key).and_then(|counted| counted.iter().rev().nth(ago).copied());
+        let counted = self.counts_from_by_key.get(key).and_then(|counted| counted.iter().rev().nth(ago).copied());
         // Windows of calendars are at hand that far. What was charged in one beyond them is told from what was charged in the
         // last of them only if it matters, and it does not unless time steps back by a whole window.
         let window_us = self.limits.iter().map(|limit| limit.rate().window_ns()).min().unwrap_or(0) / 1_000;
@@ -434,31 +434,31 @@ impl Case {
         Some(Timestamp::from_nanos(from_us.clamp(*at_hand.start(), *at_hand.end()).max(1) * 1_000))
     }
 
-    fn in_memory(&self, both: &Both) -> Outcomes {
+    fn run_in_memory(&self, both: &PlanPair) -> Outcomes {
         let plan = plan_of(both);
         let now = Timestamp::from_nanos(self.now_us * 1_000);
         match both.kind {
-            Kind::Check => return self.memory.check(&plan, now),
-            Kind::Peek => return self.memory.peek(&plan, now),
-            Kind::Deny { counted } => return self.memory.deny(&plan, now, counted),
-            Kind::Refund(None) => self.memory.refund(&plan, now),
-            Kind::Refund(Some(_)) => {
-                for (charge, asked) in plan.charges().iter().zip(&both.order.charges) {
-                    self.memory.refund_counted(charge, asked.counts_from.expect("it was noted"), now);
+            PlanKind::Check => return self.memory.check(&plan, now),
+            PlanKind::Peek => return self.memory.peek(&plan, now),
+            PlanKind::Deny { counted } => return self.memory.deny(&plan, now, counted),
+            PlanKind::Refund(None) => self.memory.refund(&plan, now),
+            PlanKind::Refund(Some(_)) => {
+                for (charge, asked) in plan.charges().iter().zip(&both.redis_plan.charges) {
+                    self.memory.refund_charged_from(charge, asked.counts_from.expect("it was noted"), now);
                 }
             }
-            Kind::RefundPlan(_) => {
-                self.memory.refund_as_of(&plan, both.charged_at.expect("it was noted"), now);
+            PlanKind::RefundPlan(_) => {
+                self.memory.refund_charged_at(&plan, both.charged_at.expect("it was noted"), now);
             }
-            Kind::Reset => self.memory.reset(&plan),
+            PlanKind::Reset => self.memory.reset(&plan),
         }
         Outcomes::new()
     }
 }
 
-fn plan_of(both: &Both) -> Plan<'_> {
+fn plan_of(both: &PlanPair) -> Plan<'_> {
     let mut plan = Plan::new();
-    for ((counter, key), charge) in both.counters.iter().zip(&both.order.charges) {
+    for ((counter, key), charge) in both.counters.iter().zip(&both.redis_plan.charges) {
         let charge = Charge { role: charge.role, ..Charge::new(key.as_bytes(), counter, charge.cost) };
         plan.add(charge).expect("there is room");
     }

@@ -5,7 +5,7 @@ use proptest::sample::Index;
 use tidegate_core::{Charge, Nanos, Plan};
 
 use super::*;
-use crate::redis::order::NOBODY;
+use crate::redis::plan::NO_OWNER;
 use crate::{Lease, LeaseToken, MemoryStore};
 
 const LIMITS: &[&str] = &[
@@ -16,8 +16,8 @@ const LIMITS: &[&str] = &[
 ];
 
 #[derive(Clone, Debug)]
-struct Step {
-    on_us: u64,
+struct LeaseStep {
+    advance_us: u64,
     op: LeaseOp,
 }
 
@@ -39,12 +39,12 @@ enum LeaseOp {
         which: Index,
     },
     /// With the random half of another owner.
-    Guess {
+    GuessOwner {
         which: Index,
     },
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<LeaseStep>> {
     let ttl = || proptest::option::of(prop_oneof![Just(0), Just(142_857), 1..2_000_000_u64]);
     let op = prop_oneof![
         6 => (0..4_u64, ttl(), prop_oneof![3 => Just(0), 1 => any::<u8>()])
@@ -52,15 +52,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (0..3_u64).prop_map(|cost| LeaseOp::Check { cost }),
         3 => (any::<Index>(), ttl()).prop_map(|(which, ttl_us)| LeaseOp::Renew { which, ttl_us }),
         4 => any::<Index>().prop_map(|which| LeaseOp::Release { which }),
-        1 => any::<Index>().prop_map(|which| LeaseOp::Guess { which }),
+        1 => any::<Index>().prop_map(|which| LeaseOp::GuessOwner { which }),
     ];
     let on = prop_oneof![3 => Just(0_u64), 3 => 1..20_000_u64, 2 => 1..1_000_000_u64];
-    let step = (on, op).prop_map(|(on_us, op)| Step { on_us, op });
+    let step = (on, op).prop_map(|(on_us, op)| LeaseStep { advance_us: on_us, op });
     prop::collection::vec(step, 1..80)
 }
 
 proptest! {
-    #![proptest_config(tidegate_testing::cases(40))]
+    #![proptest_config(tidegate_testing::proptest_config(40))]
 
     #[test]
     fn leases_in_redis_are_as_in_memory(
@@ -70,41 +70,41 @@ proptest! {
     ) {
         SHARED.with_borrow_mut(|world| {
             world.flush();
-            Case::new(&limits).play(world, &steps, together)
+            LeaseCase::new(&limits).run(world, &steps, together)
         })?;
     }
 }
 
 thread_local! {
-    static SHARED: std::cell::RefCell<World> = World::new().into();
+    static SHARED: std::cell::RefCell<ScriptServer> = ScriptServer::new().into();
 }
 
 /// A lease as memory and as Redis know it.
-type Twin = (Lease, Lease);
+type LeasePair = (Lease, Lease);
 /// What is done, how it is put to Redis, and which lease it is about.
-type Put = (LeaseOp, Order, Option<Twin>);
+type LeaseRequest = (LeaseOp, RedisPlan, Option<LeasePair>);
 
-struct Case {
+struct LeaseCase {
     counters: Vec<Counter>,
     memory: MemoryStore,
     now_us: u64,
     /// Those that were handed out.
-    leases: Vec<Twin>,
-    drawn: u64,
+    leases: Vec<LeasePair>,
+    owners_drawn: u64,
 }
 
-impl Case {
+impl LeaseCase {
     fn new(limits: &[&str]) -> Self {
         let counter = |(place, text): (usize, &&str)| Counter::new("leases", place, limit(text));
         let counters = limits.iter().enumerate().map(counter).collect();
-        Self { counters, memory: MemoryStore::unbounded(), now_us: START_US, leases: Vec::new(), drawn: 0 }
+        Self { counters, memory: MemoryStore::unbounded(), now_us: START_US, leases: Vec::new(), owners_drawn: 0 }
     }
 
     /// Several steps make a call as long as time stands still.
-    fn play(&mut self, world: &mut World, steps: &[Step], together: usize) -> Result<(), TestCaseError> {
+    fn run(&mut self, world: &mut ScriptServer, steps: &[LeaseStep], together: usize) -> Result<(), TestCaseError> {
         for steps in steps.chunks(together) {
-            self.now_us += steps[0].on_us;
-            let orders: Vec<Put> = steps.iter().filter_map(|step| self.order(&step.op)).collect();
+            self.now_us += steps[0].advance_us;
+            let orders: Vec<LeaseRequest> = steps.iter().filter_map(|step| self.lease_request(&step.op)).collect();
             if orders.is_empty() {
                 continue;
             }
@@ -117,9 +117,9 @@ impl Case {
         Ok(())
     }
 
-    fn order(&mut self, op: &LeaseOp) -> Option<Put> {
+    fn lease_request(&mut self, op: &LeaseOp) -> Option<LeaseRequest> {
         let lease = match op {
-            LeaseOp::Renew { which, .. } | LeaseOp::Release { which } | LeaseOp::Guess { which } => {
+            LeaseOp::Renew { which, .. } | LeaseOp::Release { which } | LeaseOp::GuessOwner { which } => {
                 (!self.leases.is_empty()).then(|| *which.get(&self.leases))
             }
             _ => None,
@@ -129,17 +129,17 @@ impl Case {
             LeaseOp::Check { cost } => (*cost, 0),
             _ => (1, 0),
         };
-        let charges: Vec<OrderCharge> = (self.counters.iter().enumerate())
-            .map(|(place, counter)| OrderCharge {
+        let charges: Vec<RedisCharge> = (self.counters.iter().enumerate())
+            .map(|(place, counter)| RedisCharge {
                 role: if observed >> place & 1 == 1 { Role::Observed } else { Role::Enforced },
                 ..charge(&format!("key:{place}"), counter.limit(), cost)
             })
             .collect();
-        let mut owner = NOBODY;
+        let mut owner = NO_OWNER;
         let made = match (op, lease) {
             (LeaseOp::Acquire { ttl_us, .. }, _) => {
-                self.drawn += 1;
-                owner = owner_for(self.drawn, &charges).unwrap_or([1; 16]);
+                self.owners_drawn += 1;
+                owner = new_owner(self.owners_drawn, &charges).unwrap_or([1; 16]);
                 Op::Acquire { ttl: nanos(*ttl_us) }
             }
             (LeaseOp::Check { .. }, _) => Op::Check,
@@ -147,21 +147,21 @@ impl Case {
                 Op::Renew { token: lease.token, ttl: nanos(*ttl_us) }
             }
             (LeaseOp::Release { .. }, Some((_, lease))) => Op::Release { token: lease.token },
-            (LeaseOp::Guess { .. }, Some((_, lease))) => {
-                let guessed = owner_for(u64::MAX, &charges)?;
+            (LeaseOp::GuessOwner { .. }, Some((_, lease))) => {
+                let guessed = new_owner(u64::MAX, &charges)?;
                 Op::Release { token: LeaseToken::new(lease.token.grant(), u128::from_be_bytes(guessed)) }
             }
             _ => return None,
         };
-        Some((op.clone(), order(made, charges).owned_by(owner), lease))
+        Some((op.clone(), redis_plan(made, charges).with_owner(owner), lease))
     }
 
     fn compare(
         &mut self,
         op: &LeaseOp,
-        order: &Order,
-        lease: Option<Twin>,
-        seen: &Seen,
+        order: &RedisPlan,
+        lease: Option<LeasePair>,
+        seen: &PlanReply,
     ) -> Result<(), TestCaseError> {
         let now = Timestamp::from_nanos(self.now_us * 1_000);
         let keys: Vec<String> = (0..self.counters.len()).map(|place| format!("key:{place}")).collect();
@@ -174,21 +174,21 @@ impl Case {
             (LeaseOp::Acquire { ttl_us, .. }, _) => {
                 let (outcomes, lease) = self.memory.acquire(&plan, now, nanos(*ttl_us));
                 prop_assert_eq!(&seen.outcomes, &outcomes);
-                prop_assert_eq!(terms(lease), terms(seen.lease.held()));
-                self.leases.extend(lease.zip(seen.lease.held()));
+                prop_assert_eq!(fence_and_expiry(lease), fence_and_expiry(seen.lease.into_lease()));
+                self.leases.extend(lease.zip(seen.lease.into_lease()));
             }
             (LeaseOp::Check { .. }, _) => {
                 prop_assert_eq!(&seen.outcomes, &self.memory.check(&plan, now));
                 prop_assert_eq!(seen.lease, LeaseReply::None);
             }
             (LeaseOp::Renew { ttl_us, .. }, Some((in_memory, in_redis))) => {
-                prop_assert!(is_owner_of(&in_redis.token, &order.charges));
+                prop_assert!(is_token_of(&in_redis.token, &order.charges));
                 let renewal = self.memory.renew(&plan, &in_memory.token, now, nanos(*ttl_us));
                 match (renewal, crate::Renewal::from(seen.lease)) {
                     (crate::Renewal::Renewed(one), crate::Renewal::Renewed(other)) => {
-                        prop_assert_eq!(terms(Some(one)), terms(Some(other)));
+                        prop_assert_eq!(fence_and_expiry(Some(one)), fence_and_expiry(Some(other)));
                         // Every other holder takes no note of it.
-                        if self.drawn.is_multiple_of(2) {
+                        if self.owners_drawn.is_multiple_of(2) {
                             self.leases.push((one, other));
                         }
                     }
@@ -199,7 +199,7 @@ impl Case {
                 let release = self.memory.release(&plan, &in_memory.token, now);
                 prop_assert_eq!(release, crate::Release::from(seen.lease));
             }
-            (LeaseOp::Guess { .. }, _) => prop_assert_eq!(seen.admitted, tidegate_core::Verdict::Denied),
+            (LeaseOp::GuessOwner { .. }, _) => prop_assert_eq!(seen.admitted, tidegate_core::OutcomeKind::Denied),
             _ => {}
         }
         Ok(())
@@ -211,6 +211,6 @@ fn nanos(us: Option<u64>) -> Option<Nanos> {
 }
 
 /// What both say of a lease; tokens are each store's own.
-fn terms(lease: Option<Lease>) -> Option<(u64, u64)> {
+fn fence_and_expiry(lease: Option<Lease>) -> Option<(u64, u64)> {
     lease.map(|lease| (lease.fence.get(), lease.expires.as_nanos()))
 }

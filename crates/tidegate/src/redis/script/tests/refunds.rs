@@ -1,42 +1,42 @@
 //! What is given back after others have come: it is not theirs.
 
-use tidegate_core::Verdict;
+use tidegate_core::OutcomeKind;
 
 use super::*;
 
 const SECOND_US: u64 = 1_000_000;
 
 /// Charges, and says from when on that counts.
-fn charged_from(world: &mut World, now_us: u64, limit: &Limit, cost: u64) -> Timestamp {
-    let seen = world.one_at(now_us, Order { keeps_states: true, ..check("key", limit, cost) });
-    assert_eq!(seen.admitted, Verdict::Allowed);
+fn charged_from(world: &mut ScriptServer, now_us: u64, limit: &Limit, cost: u64) -> Timestamp {
+    let seen = world.call_one_at(now_us, RedisPlan { returns_states: true, ..check("key", limit, cost) });
+    assert_eq!(seen.admitted, OutcomeKind::Allowed);
     counts_from(&charge("key", limit, cost), &seen.states.expect("they were asked for")[0], seen.at)
 }
 
-fn give_back(world: &mut World, now_us: u64, limit: &Limit, cost: u64, from: Timestamp) {
-    let charge = OrderCharge { counts_from: Some(from), ..charge("key", limit, cost) };
-    world.one_at(now_us, order(Op::Refund { charged_at: None }, [charge]));
+fn refund(world: &mut ScriptServer, now_us: u64, limit: &Limit, cost: u64, from: Timestamp) {
+    let charge = RedisCharge { counts_from: Some(from), ..charge("key", limit, cost) };
+    world.call_one_at(now_us, redis_plan(Op::Refund { charged_at: None }, [charge]));
 }
 
 /// How many units are admitted, one by one.
-fn admitted(world: &mut World, now_us: u64, limit: &Limit) -> usize {
-    (0..).take_while(|_| world.one_at(now_us, check("key", limit, 1)).admitted == Verdict::Allowed).count()
+fn admitted(world: &mut ScriptServer, now_us: u64, limit: &Limit) -> usize {
+    (0..).take_while(|_| world.call_one_at(now_us, check("key", limit, 1)).admitted == OutcomeKind::Allowed).count()
 }
 
 /// One unit is charged, nine by others half a window later, and the one comes back after its window is over or before.
 #[test]
-fn a_ledger_gives_back_units_of_the_instant_at_which_they_were_charged() {
+fn a_usage_log_refunds_units_at_their_charge_time() {
     for text in [
         "{algorithm: sliding_log, limit: 10, per: 60s}",
         "{algorithm: sub_windows, limit: 10, per: 60s, sub_windows: 6}",
     ] {
         let limit = limit(text);
         for (back_after_s, free) in [(31, 1), (85, 1)] {
-            let mut world = World::new();
+            let mut world = ScriptServer::new();
             let from = charged_from(&mut world, START_US, &limit, 1);
-            world.one_at(START_US + 30 * SECOND_US, check("key", &limit, 9));
+            world.call_one_at(START_US + 30 * SECOND_US, check("key", &limit, 9));
             let now_us = START_US + back_after_s * SECOND_US;
-            give_back(&mut world, now_us, &limit, 1, from);
+            refund(&mut world, now_us, &limit, 1, from);
             assert_eq!(admitted(&mut world, now_us, &limit), free, "{text} after {back_after_s} s");
             // What others used is in the window still, and so is what was admitted instead.
             let now_us = START_US + 89 * SECOND_US;
@@ -47,52 +47,52 @@ fn a_ledger_gives_back_units_of_the_instant_at_which_they_were_charged() {
 
 /// In the middle of a long ledger all that comes after it stays as it was; in front of a longer one nothing is given back.
 #[test]
-fn units_in_the_middle_of_a_ledger_come_back_unless_too_much_came_after_them() {
+fn units_inside_a_usage_log_are_refunded_unless_too_much_was_used_since() {
     let limit = limit("{algorithm: sliding_log, limit: 5000, per: 60s}");
     for (others, free) in [(1_023, 5_000 - 1_023 - 7), (1_024, 5_000 - 1_024 - 8)] {
-        let mut world = World::new();
-        world.one_at(START_US, check("key", &limit, 7));
+        let mut world = ScriptServer::new();
+        world.call_one_at(START_US, check("key", &limit, 7));
         let from = charged_from(&mut world, START_US + 1, &limit, 1);
         for at in 0..others {
-            world.one_at(START_US + 2 + at, check("key", &limit, 1));
+            world.call_one_at(START_US + 2 + at, check("key", &limit, 1));
         }
         let now_us = START_US + SECOND_US;
-        give_back(&mut world, now_us, &limit, 1, from);
-        let peek = order(Op::Peek, [charge("key", &limit, 0)]);
-        assert_eq!(world.one_at(now_us, peek).outcomes[0].remaining, free);
+        refund(&mut world, now_us, &limit, 1, from);
+        let peek = redis_plan(Op::Peek, [charge("key", &limit, 0)]);
+        assert_eq!(world.call_one_at(now_us, peek).outcomes[0].remaining, free);
     }
 }
 
 /// A bucket that was full again before others emptied it holds no more than its burst; one that was not gets all back.
 #[test]
-fn a_bucket_gives_back_what_has_not_flowed_in_since() {
+fn a_bucket_refunds_what_has_not_refilled_since() {
     for text in [
         "{algorithm: gcra, limit: 60, per: 60s, burst: 10}",
         "{algorithm: token_bucket, limit: 60, per: 60s, burst: 10}",
         "{algorithm: leaky_bucket, limit: 60, per: 60s, queue: 9}",
     ] {
         let limit = limit(text);
-        let mut world = World::new();
+        let mut world = ScriptServer::new();
         let from = charged_from(&mut world, START_US, &limit, 1);
         let now_us = START_US + SECOND_US;
         assert_eq!(admitted(&mut world, now_us, &limit), 10);
-        give_back(&mut world, now_us, &limit, 1, from);
+        refund(&mut world, now_us, &limit, 1, from);
         assert_eq!(admitted(&mut world, now_us, &limit), 0, "{text}: it had been full");
 
         world.flush();
-        world.one_at(START_US, check("key", &limit, 3));
+        world.call_one_at(START_US, check("key", &limit, 3));
         let from = charged_from(&mut world, START_US, &limit, 1);
-        world.one_at(START_US + SECOND_US, check("key", &limit, 5));
-        give_back(&mut world, START_US + SECOND_US, &limit, 1, from);
+        world.call_one_at(START_US + SECOND_US, check("key", &limit, 5));
+        refund(&mut world, START_US + SECOND_US, &limit, 1, from);
         assert_eq!(admitted(&mut world, START_US + SECOND_US, &limit), 3, "{text}: it had not been full");
     }
     // Half a year of two: what is left of the charge.
-    let (mut world, limit) = (World::new(), limit("{algorithm: gcra, limit: 1, per: 365d, burst: 1000}"));
+    let (mut world, limit) = (ScriptServer::new(), limit("{algorithm: gcra, limit: 1, per: 365d, burst: 1000}"));
     let half_year_us = 365 * 43_200 * SECOND_US;
     let from = charged_from(&mut world, START_US, &limit, 1);
     let now_us = START_US + half_year_us;
     assert_eq!(admitted(&mut world, now_us, &limit), 999);
-    give_back(&mut world, now_us, &limit, 1, from);
+    refund(&mut world, now_us, &limit, 1, from);
     // The half that was there, and the half that came back.
     assert_eq!(admitted(&mut world, now_us, &limit), 1);
     assert_eq!(admitted(&mut world, now_us + half_year_us - 1, &limit), 0);

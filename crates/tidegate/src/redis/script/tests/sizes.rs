@@ -1,6 +1,6 @@
 //! How large a key is, by MEMORY USAGE, with a name of 16 bytes.
 
-use tidegate_core::Verdict;
+use tidegate_core::OutcomeKind;
 
 use super::*;
 
@@ -12,7 +12,7 @@ const STRING_BYTES: u64 = 104;
 
 #[test]
 fn states_are_small() {
-    let mut world = World::new();
+    let mut world = ScriptServer::new();
     for (text, cost, bytes_max) in [
         ("{algorithm: gcra, limit: 10, per: 1s, burst: 10}", 1, INTEGER_BYTES),
         ("{algorithm: gcra, limit: 10000000, per: 1s, burst: 9000000}", 8_000_001, INTEGER_BYTES),
@@ -27,20 +27,20 @@ fn states_are_small() {
         ("{algorithm: sliding_window, limit: 1000000, per: 60s}", 1_000_000, STRING_BYTES),
     ] {
         world.flush();
-        let seen = world.one_at(START_US + 123, check(NAME, &limit(text), cost));
-        assert_eq!(seen.admitted, Verdict::Allowed);
-        let bytes: u64 = world.ask("MEMORY", &[b"USAGE", NAME.as_bytes()]);
+        let seen = world.call_one_at(START_US + 123, check(NAME, &limit(text), cost));
+        assert_eq!(seen.admitted, OutcomeKind::Allowed);
+        let bytes: u64 = world.run_command("MEMORY", &[b"USAGE", NAME.as_bytes()]);
         assert_eq!(bytes, bytes_max, "{text}");
     }
 }
 
 /// 13 bytes for each sub-window in use, not 60 fields of text.
 #[test]
-fn what_grows_is_packed() {
-    let mut world = World::new();
+fn growing_states_are_packed() {
+    let mut world = ScriptServer::new();
     let sub_windows = limit("{algorithm: sub_windows, limit: 1000000, per: 60s}");
     for second in 0..61 {
-        world.one_at(START_US + second * 1_000_000, check(NAME, &sub_windows, 1));
+        world.call_one_at(START_US + second * 1_000_000, check(NAME, &sub_windows, 1));
     }
-    assert_eq!(world.ask::<usize>("STRLEN", &[NAME.as_bytes()]), 12 + 61 * 13);
+    assert_eq!(world.run_command::<usize>("STRLEN", &[NAME.as_bytes()]), 12 + 61 * 13);
 }

@@ -5,25 +5,25 @@ use std::ops::RangeInclusive;
 use redis::{Pipeline, Value};
 
 use crate::redis::servers::connect_error::{ConnectError, ConnectErrorKind as Kind};
-use crate::redis::servers::connection::{Connection, closed};
-use crate::redis::servers::greeting::{judged, refused, text};
-use crate::redis::servers::slot::SLOTS;
+use crate::redis::servers::connection::{Connection, closed_error};
+use crate::redis::servers::greeting::{into_result, refusal_error, as_text};
+use crate::redis::servers::slot::SLOT_COUNT;
 use crate::redis::url::Address;
 
 /// Slots that follow each other, and who has them.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Share {
+pub(super) struct SlotRange {
     pub slots: RangeInclusive<u16>,
     pub master: Address,
 }
 
 /// What the server at the other end says. It is never nothing.
-pub(super) async fn ask(connection: &Connection, asked: &Address) -> Result<Vec<Share>, ConnectError> {
+pub(super) async fn query_slot_ranges(connection: &Connection, asked: &Address) -> Result<Vec<SlotRange>, ConnectError> {
     let mut pipeline = Pipeline::new();
     pipeline.cmd("CLUSTER").arg("SLOTS");
-    let replies = connection.ask(&pipeline).await.map_err(|error| closed(asked, &error))?;
-    let reply = judged(replies.into_iter().next()).map_err(|error| refused(asked, &error))?;
-    let shares = read(&reply, asked);
+    let replies = connection.send(&pipeline).await.map_err(|error| closed_error(asked, &error))?;
+    let reply = into_result(replies.into_iter().next()).map_err(|error| refusal_error(asked, &error))?;
+    let shares = parse_slot_ranges(&reply, asked);
     if shares.is_empty() {
         return Err(ConnectError::new(
             Kind::NotReady,
@@ -37,63 +37,63 @@ pub(super) async fn ask(connection: &Connection, asked: &Address) -> Result<Vec<
 
 /// For each share `[first slot, last slot, [host, port, ...] of the master, ... of replicas]`. What cannot be read is left
 /// out.
-fn read(reply: &Value, asked: &Address) -> Vec<Share> {
+fn parse_slot_ranges(reply: &Value, asked: &Address) -> Vec<SlotRange> {
     let Value::Array(shares) = reply else { return Vec::new() };
-    shares.iter().filter_map(|share| read_share(share, asked)).take(SLOTS).collect()
+    shares.iter().filter_map(|share| parse_slot_range(share, asked)).take(SLOT_COUNT).collect()
 }
 
-fn read_share(share: &Value, asked: &Address) -> Option<Share> {
+fn parse_slot_range(share: &Value, asked: &Address) -> Option<SlotRange> {
     let Value::Array(parts) = share else { return None };
     let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = parts.as_slice() else {
         return None;
     };
     let [host, Value::Int(port), ..] = master.as_slice() else { return None };
     // A server that does not know its own name, or is told not to give it, is where it was asked.
-    let host = match text(host) {
+    let host = match as_text(host) {
         None | Some("" | "?") => asked.host.clone(),
         Some(host) => host.to_ascii_lowercase().into(),
     };
-    let slot = |number: &i64| u16::try_from(*number).ok().filter(|&slot| usize::from(slot) < SLOTS);
+    let slot = |number: &i64| u16::try_from(*number).ok().filter(|&slot| usize::from(slot) < SLOT_COUNT);
     let port = u16::try_from(*port).ok().filter(|&port| port > 0)?;
-    Some(Share { slots: slot(first)?..=slot(last)?, master: Address { host, port } })
+    Some(SlotRange { slots: slot(first)?..=slot(last)?, master: Address { host, port } })
 }
 
 #[cfg(test)]
 mod tests {
     use redis::Value;
 
-    use super::{Address, Share, read};
+    use super::{Address, SlotRange, parse_slot_ranges};
 
-    fn share(first: i64, last: i64, host: Value, port: i64) -> Value {
+    fn slot_range_value(first: i64, last: i64, host: Value, port: i64) -> Value {
         let master = Value::Array(vec![host, Value::Int(port), Value::BulkString(b"id".to_vec())]);
         Value::Array(vec![Value::Int(first), Value::Int(last), master])
     }
 
     #[test]
-    fn what_a_server_says_and_what_it_leaves_out() {
+    fn slot_ranges_are_parsed_and_invalid_ones_skipped() {
         let asked = Address { host: "seed".into(), port: 1 };
         let named = |host: &str| Value::BulkString(host.as_bytes().to_vec());
         let reply = Value::Array(vec![
-            share(0, 5460, named("10.0.0.1"), 7000),
-            share(5461, 5461, named(""), 7001),
-            share(5462, 9000, Value::Nil, 7002),
+            slot_range_value(0, 5460, named("10.0.0.1"), 7000),
+            slot_range_value(5461, 5461, named(""), 7001),
+            slot_range_value(5462, 9000, Value::Nil, 7002),
             // None of these makes sense.
-            share(9001, 16384, named("10.0.0.2"), 7003),
-            share(-1, 2, named("10.0.0.2"), 7003),
-            share(9001, 9002, named("10.0.0.2"), 70000),
-            share(9001, 9002, named("10.0.0.2"), 0),
+            slot_range_value(9001, 16384, named("10.0.0.2"), 7003),
+            slot_range_value(-1, 2, named("10.0.0.2"), 7003),
+            slot_range_value(9001, 9002, named("10.0.0.2"), 70000),
+            slot_range_value(9001, 9002, named("10.0.0.2"), 0),
             Value::Array(vec![Value::Int(1)]),
             Value::Nil,
         ]);
         let address = |host: &str, port| Address { host: host.into(), port };
         assert_eq!(
-            read(&reply, &asked),
+            parse_slot_ranges(&reply, &asked),
             [
-                Share { slots: 0..=5460, master: address("10.0.0.1", 7000) },
-                Share { slots: 5461..=5461, master: address("seed", 7001) },
-                Share { slots: 5462..=9000, master: address("seed", 7002) },
+                SlotRange { slots: 0..=5460, master: address("10.0.0.1", 7000) },
+                SlotRange { slots: 5461..=5461, master: address("seed", 7001) },
+                SlotRange { slots: 5462..=9000, master: address("seed", 7002) },
             ]
         );
-        assert_eq!(read(&Value::Nil, &asked), []);
+        assert_eq!(parse_slot_ranges(&Value::Nil, &asked), []);
     }
 }

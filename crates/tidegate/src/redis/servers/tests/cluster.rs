@@ -3,16 +3,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::{
-    BreakerState, NEVER_LATE, SendError, Servers, StoreEvent, add, add_all, connected, connected_with, heard,
+    BreakerState, LONG_TIMEOUT, SendError, Servers, StoreEvent, add, add_all, connect, connect_with, settings_with_log,
     key,
 };
-use crate::redis::servers::slot::{slot_of, tag_in};
-use crate::redis::testing::{RedisCluster, until};
+use crate::redis::servers::slot::{slot_of, tag_for_slot};
+use crate::redis::testing::{RedisCluster, wait_until};
 
 #[tokio::test]
-async fn keys_are_where_their_slots_are() {
+async fn keys_go_to_the_servers_of_their_slots() {
     let cluster = RedisCluster::start().await;
-    let servers = connected(&cluster.url()).await;
+    let servers = connect(&cluster.url()).await;
     assert_eq!(servers.stats().servers.len(), 3);
     for number in 0..200 {
         assert_eq!(add(&servers, &format!("user:{number}"), 1).await, Ok(1));
@@ -21,7 +21,7 @@ async fn keys_are_where_their_slots_are() {
     assert_eq!((counts.redirects, counts.failures), (0, 0));
     // Any of its servers will do to begin with.
     for node in &cluster.nodes {
-        let servers = connected(&format!("redis-cluster://{}", node.address())).await;
+        let servers = connect(&format!("redis-cluster://{}", node.address())).await;
         assert_eq!(add(&servers, "user:0", 0).await, Ok(1));
     }
 }
@@ -29,42 +29,42 @@ async fn keys_are_where_their_slots_are() {
 #[tokio::test]
 async fn a_master_that_is_killed_is_replaced_by_its_replica() {
     let mut cluster = RedisCluster::start().await;
-    let (settings, told) = heard(&cluster.url(), Duration::from_secs(2));
-    let servers = connected_with(&settings).await;
+    let (settings, told) = settings_with_log(&cluster.url(), Duration::from_secs(2));
+    let servers = connect_with(&settings).await;
     let tags: Vec<_> = (0..30).map(|number| format!("user:{number}")).collect();
     for tag in &tags {
         assert_eq!(add(&servers, tag, 1).await, Ok(1));
     }
     let victim = cluster.owner(&key(&tags[0]));
-    cluster.until_replicated(victim).await;
+    cluster.wait_until_replicated(victim).await;
     cluster.nodes[victim].kill();
     for tag in &tags {
-        until("the key can be counted again", async || add(&servers, tag, 1).await.is_ok()).await;
+        wait_until("the key can be counted again", async || add(&servers, tag, 1).await.is_ok()).await;
     }
     assert!(add(&servers, &tags[0], 0).await.expect("a sum") >= 2);
     let dead = cluster.nodes[victim].address();
-    until("the dead one is forgotten", async || {
+    wait_until("the dead one is forgotten", async || {
         servers.stats().servers.iter().all(|server| *server.address != *dead)
     })
     .await;
-    assert!(told.lock().expect("a lock").contains(&StoreEvent::Left { address: dead.into() }));
+    assert!(told.lock().expect("a lock").contains(&StoreEvent::LeftCluster { address: dead.into() }));
     assert_eq!(servers.stats().servers.len(), 3);
-    until("all work", async || super::breakers(&servers).iter().all(|one| *one == BreakerState::Closed))
+    wait_until("all work", async || super::breakers(&servers).iter().all(|one| *one == BreakerState::Closed))
         .await;
 }
 
 #[tokio::test]
-async fn a_slot_that_is_on_its_way() {
+async fn a_slot_during_migration() {
     let cluster = RedisCluster::start().await;
-    let servers = connected(&cluster.url()).await;
-    let tag = tag_in(7);
+    let servers = connect(&cluster.url()).await;
+    let tag = tag_for_slot(7);
     let (moves, stays) = (format!("tg:1{{{tag}}}moves"), key(&tag));
     let from = cluster.owner(&stays);
     let to = cluster.masters().into_iter().find(|&node| node != from).expect("another");
     assert_eq!(add(&servers, &tag, 1).await, Ok(1));
     cluster.nodes[from].cli(&["SET", &moves, "40"]);
 
-    let (from_id, to_id) = (cluster.id(from), cluster.id(to));
+    let (from_id, to_id) = (cluster.node_id(from), cluster.node_id(to));
     cluster.nodes[to].cli(&["CLUSTER", "SETSLOT", "7", "IMPORTING", &from_id]);
     cluster.nodes[from].cli(&["CLUSTER", "SETSLOT", "7", "MIGRATING", &to_id]);
     let port = cluster.nodes[to].port.to_string();
@@ -80,7 +80,7 @@ async fn a_slot_that_is_on_its_way() {
         let (servers, keys) = (servers.clone(), [stays.clone(), moves.clone()]);
         tokio::spawn(async move { add_key(&servers, &[&keys[0], &keys[1]]).await })
     };
-    until("it was refused", async || servers.stats().total.redirects > 3).await;
+    wait_until("it was refused", async || servers.stats().total.redirects > 3).await;
     let migrated = cluster.nodes[from].cli(&["MIGRATE", "127.0.0.1", &port, &stays, "0", "5000"]);
     assert_eq!(migrated.trim(), "OK");
     assert_eq!(waits.await.expect("no panic"), Ok(3));
@@ -97,10 +97,10 @@ async fn a_slot_that_is_on_its_way() {
 /// Adds 1 to the first of these keys, which are all in one slot.
 async fn add_key(servers: &Servers, keys: &[&str]) -> Result<i64, SendError> {
     let tag = keys[0].split(['{', '}']).nth(1).expect("a tag");
-    let place = servers.place(tag.as_bytes());
+    let place = servers.locate(tag.as_bytes());
     let mut command = redis::cmd("EVALSHA");
     command.arg(servers.sha(0)).arg(keys.len()).arg(keys).arg(1);
-    let sent = super::Sent { slot: place.slot, command };
+    let sent = super::SlotCommand { slot: place.slot, command };
     match servers.send(place.server, vec![sent]).await.remove(0)? {
         redis::Value::Int(sum) => Ok(sum),
         other => panic!("{other:?}"),
@@ -110,8 +110,8 @@ async fn add_key(servers: &Servers, keys: &[&str]) -> Result<i64, SendError> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn resharding_under_load_loses_nothing_and_counts_nothing_twice() {
     let cluster = RedisCluster::start().await;
-    let (settings, _) = heard(&cluster.url(), NEVER_LATE);
-    let servers = connected_with(&settings).await;
+    let (settings, _) = settings_with_log(&cluster.url(), LONG_TIMEOUT);
+    let servers = connect_with(&settings).await;
     let (moved, rest) = (Arc::new(AtomicBool::new(false)), 40);
     let mut workers = tokio::task::JoinSet::new();
     for worker in 0..4 {
@@ -124,9 +124,9 @@ async fn resharding_under_load_loses_nothing_and_counts_nothing_twice() {
                 // As a desk does it: whatever is at one server goes there in one round.
                 let mut left: Vec<_> = tags.iter().map(|tag| (tag.as_str(), 1)).collect();
                 while let Some(&(first, _)) = left.first() {
-                    let server = servers.place(first.as_bytes()).server;
+                    let server = servers.locate(first.as_bytes()).server;
                     let (here, elsewhere): (Vec<_>, _) =
-                        left.into_iter().partition(|(tag, _)| servers.place(tag.as_bytes()).server == server);
+                        left.into_iter().partition(|(tag, _)| servers.locate(tag.as_bytes()).server == server);
                     for (sum, (tag, _)) in add_all(&servers, &here).await.into_iter().zip(&here) {
                         assert_eq!(sum, Ok(rounds), "{tag} in slot {}", slot_of(tag.as_bytes()));
                     }
@@ -137,7 +137,7 @@ async fn resharding_under_load_loses_nothing_and_counts_nothing_twice() {
         });
     }
     let masters = cluster.masters();
-    let (from, to) = (cluster.id(masters[0]), cluster.id(masters[1]));
+    let (from, to) = (cluster.node_id(masters[0]), cluster.node_id(masters[1]));
     let address = cluster.nodes[0].address();
     let reshard = tokio::task::spawn_blocking(move || {
         std::process::Command::new("redis-cli")
@@ -156,23 +156,23 @@ async fn resharding_under_load_loses_nothing_and_counts_nothing_twice() {
 }
 
 #[tokio::test]
-async fn a_stopped_master_is_no_trouble_for_the_others() {
+async fn a_stopped_master_does_not_affect_the_others() {
     let cluster = RedisCluster::start().await;
-    let (settings, _) = heard(&cluster.url(), Duration::from_millis(500));
-    let servers = connected_with(&settings).await;
+    let (settings, _) = settings_with_log(&cluster.url(), Duration::from_millis(500));
+    let servers = connect_with(&settings).await;
     let tags: Vec<_> = (0..60).map(|number| format!("user:{number}")).collect();
-    let victim = servers.place(tags[0].as_bytes()).server;
+    let victim = servers.locate(tags[0].as_bytes()).server;
     let stopped = cluster.owner(&key(&tags[0]));
-    cluster.nodes[stopped].stop();
-    until("its breaker opens", async || {
+    cluster.nodes[stopped].pause();
+    wait_until("its breaker opens", async || {
         let _ = add(&servers, &tags[0], 1).await;
         super::breakers(&servers).contains(&BreakerState::Open)
     })
     .await;
-    let other = tags.iter().find(|tag| servers.place(tag.as_bytes()).server != victim).expect("another");
-    until("others work", async || add(&servers, other, 1).await.is_ok()).await;
-    cluster.nodes[stopped].go_on();
-    until("all work", async || {
+    let other = tags.iter().find(|tag| servers.locate(tag.as_bytes()).server != victim).expect("another");
+    wait_until("others work", async || add(&servers, other, 1).await.is_ok()).await;
+    cluster.nodes[stopped].resume();
+    wait_until("all work", async || {
         for tag in &tags {
             if add(&servers, tag, 1).await.is_err() {
                 return false;

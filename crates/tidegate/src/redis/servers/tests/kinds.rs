@@ -1,66 +1,66 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use super::refused;
+use super::connect_error_of;
 use crate::redis::ConnectErrorKind as Kind;
-use crate::redis::testing::{RedisProcess, free_port, until};
+use crate::redis::testing::{RedisProcess, free_port, wait_until};
 
 #[tokio::test]
 async fn a_cluster_url_on_a_single_server() {
     let redis = RedisProcess::start();
-    let error = refused(&format!("redis-cluster://{}", redis.address())).await;
+    let error = connect_error_of(&format!("redis-cluster://{}", redis.address())).await;
     assert_eq!(error.kind(), Kind::WrongKind);
     assert!(error.hint().contains("redis://"), "{error}");
-    let error = refused(&format!("redis+sentinel://{}/m", redis.address())).await;
+    let error = connect_error_of(&format!("redis+sentinel://{}/m", redis.address())).await;
     assert_eq!(error.kind(), Kind::WrongKind);
-    assert!(error.what().contains("no Sentinel"), "{error}");
+    assert!(error.message().contains("no Sentinel"), "{error}");
 }
 
 #[tokio::test]
-async fn a_single_url_on_a_cluster_and_a_cluster_that_was_never_made() {
+async fn a_single_url_on_a_cluster_and_a_cluster_without_slots() {
     let bus = free_port().to_string();
-    let redis = RedisProcess::with(&["--cluster-enabled", "yes", "--cluster-port", &bus]);
+    let redis = RedisProcess::start_with(&["--cluster-enabled", "yes", "--cluster-port", &bus]);
     for scheme in ["redis", "redis+ring"] {
-        let error = refused(&format!("{scheme}://{}", redis.address())).await;
+        let error = connect_error_of(&format!("{scheme}://{}", redis.address())).await;
         assert_eq!(error.kind(), Kind::WrongKind);
         assert!(error.hint().contains("redis-cluster://"), "{error}");
     }
-    let error = refused(&format!("redis-cluster://{}", redis.address())).await;
+    let error = connect_error_of(&format!("redis-cluster://{}", redis.address())).await;
     assert_eq!(error.kind(), Kind::NotReady);
     assert!(error.hint().contains("--cluster create"), "{error}");
 }
 
 #[tokio::test]
-async fn a_replica() {
+async fn a_replica_is_rejected() {
     let master = RedisProcess::start();
-    let replica = RedisProcess::with(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
-    let error = refused(&replica.url()).await;
+    let replica = RedisProcess::start_with(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
+    let error = connect_error_of(&replica.url()).await;
     assert_eq!(error.kind(), Kind::WrongKind);
-    assert!(error.what().contains("replica"), "{error}");
+    assert!(error.message().contains("replica"), "{error}");
 }
 
 #[tokio::test]
-async fn a_database_that_there_is_not() {
-    let redis = RedisProcess::with(&["--databases", "2"]);
-    let error = refused(&format!("{}/2", redis.url())).await;
+async fn a_missing_database() {
+    let redis = RedisProcess::start_with(&["--databases", "2"]);
+    let error = connect_error_of(&format!("{}/2", redis.url())).await;
     assert_eq!(error.kind(), Kind::WrongKind);
-    assert!(error.what().contains("no database 2"), "{error}");
+    assert!(error.message().contains("no database 2"), "{error}");
 }
 
 #[tokio::test]
-async fn a_server_without_room_for_one_more() {
-    let redis = RedisProcess::with(&["--maxclients", "1"]);
+async fn a_server_at_max_clients() {
+    let redis = RedisProcess::start_with(&["--maxclients", "1"]);
     let _taken = tokio::net::TcpStream::connect(redis.address()).await.expect("a connection");
-    until("the place is taken", async || redis.cli(&["PING"]).contains("max number")).await;
-    let error = refused(&redis.url()).await;
+    wait_until("the place is taken", async || redis.cli(&["PING"]).contains("max number")).await;
+    let error = connect_error_of(&redis.url()).await;
     // It says so and hangs up; whether it was heard depends on who is faster.
-    assert!(error.is_passing() && error.to_string().contains("max"), "{error}");
+    assert!(error.is_transient() && error.to_string().contains("max"), "{error}");
 }
 
 #[tokio::test]
 async fn a_server_out_of_memory() {
-    let redis = RedisProcess::with(&["--maxmemory", "1", "--maxmemory-policy", "noeviction"]);
-    let error = refused(&redis.url()).await;
+    let redis = RedisProcess::start_with(&["--maxmemory", "1", "--maxmemory-policy", "noeviction"]);
+    let error = connect_error_of(&redis.url()).await;
     assert_eq!(error.kind(), Kind::NotReady);
     assert!(error.hint().contains("maxmemory"), "{error}");
 }
@@ -88,16 +88,16 @@ async fn a_redis_that_is_too_old() {
                 }
             }
         });
-        let error = refused(&format!("redis://{address}")).await;
+        let error = connect_error_of(&format!("redis://{address}")).await;
         assert_eq!(error.kind(), Kind::TooOld, "{error}");
-        assert!(error.what().contains(version) && error.hint().contains("6.2"), "{error}");
+        assert!(error.message().contains(version) && error.hint().contains("6.2"), "{error}");
         old.abort();
     }
 }
 
 /// Redis 5 knows no users, and says no more than that before it was given the right password alone.
 #[tokio::test]
-async fn a_redis_that_is_too_old_for_users() {
+async fn a_redis_too_old_for_acl_users() {
     let info = "# Server\r\nredis_version:5.0.7\r\n";
     let told = format!("${}\r\n{info}\r\n", info.len());
     for (info, version) in [(told.as_str(), "5.0.7"), ("-NOAUTH Authentication required.\r\n", "before 6.0")]
@@ -115,15 +115,15 @@ async fn a_redis_that_is_too_old_for_users() {
                 }
             }
         });
-        let error = refused(&format!("redis://alice:wr0ng@{address}")).await;
+        let error = connect_error_of(&format!("redis://alice:wr0ng@{address}")).await;
         assert_eq!(error.kind(), Kind::TooOld, "{error}");
-        assert!(error.what().contains(version) && error.hint().contains("6.2"), "{error}");
+        assert!(error.message().contains(version) && error.hint().contains("6.2"), "{error}");
         old.abort();
     }
 }
 
 #[tokio::test]
-async fn something_that_is_no_redis() {
+async fn a_server_that_is_not_redis() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let web = tokio::spawn(async move {
@@ -133,7 +133,7 @@ async fn something_that_is_no_redis() {
             let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
         }
     });
-    let error = refused(&format!("redis://{address}")).await;
+    let error = connect_error_of(&format!("redis://{address}")).await;
     assert_eq!(error.kind(), Kind::Unreachable, "{error}");
     assert!(error.hint().contains("something else than Redis"), "{error}");
     web.abort();

@@ -1,6 +1,6 @@
 use std::num::NonZeroU32;
 
-use super::{NEVER_LATE, add, connected, refused, settings};
+use super::{LONG_TIMEOUT, add, connect, connect_error_of, settings};
 use crate::redis::ConnectErrorKind as Kind;
 use crate::redis::servers::Servers;
 use crate::redis::testing::{RedisProcess, free_port};
@@ -10,43 +10,43 @@ const SECRET_IN_URL: &str = "s3cret%40%2F%3A%23";
 
 #[tokio::test]
 async fn with_a_password() {
-    let redis = RedisProcess::with(&["--requirepass", SECRET]);
+    let redis = RedisProcess::start_with(&["--requirepass", SECRET]);
     let address = redis.address();
-    let servers = connected(&format!("redis://:{SECRET_IN_URL}@{address}")).await;
+    let servers = connect(&format!("redis://:{SECRET_IN_URL}@{address}")).await;
     assert_eq!(add(&servers, "a", 1).await, Ok(1));
 
-    let error = refused(&format!("redis://{address}")).await;
-    assert_eq!(error.kind(), Kind::Denied);
-    assert!(error.what().contains("NOAUTH") && error.hint().contains("wants a password"), "{error}");
+    let error = connect_error_of(&format!("redis://{address}")).await;
+    assert_eq!(error.kind(), Kind::AccessDenied);
+    assert!(error.message().contains("NOAUTH") && error.hint().contains("wants a password"), "{error}");
 
-    let error = refused(&format!("redis://:wr0ng@{address}")).await;
-    assert_eq!(error.kind(), Kind::Denied);
-    assert!(error.what().contains("WRONGPASS"), "{error}");
+    let error = connect_error_of(&format!("redis://:wr0ng@{address}")).await;
+    assert_eq!(error.kind(), Kind::AccessDenied);
+    assert!(error.message().contains("WRONGPASS"), "{error}");
     assert!(error.to_string().contains(&address) && !error.to_string().contains("wr0ng"), "{error}");
 }
 
 #[tokio::test]
-async fn a_password_that_nobody_asked_for() {
+async fn a_password_for_a_server_without_one() {
     let redis = RedisProcess::start();
-    let error = refused(&format!("redis://:wr0ng@{}", redis.address())).await;
-    assert_eq!(error.kind(), Kind::Denied);
+    let error = connect_error_of(&format!("redis://:wr0ng@{}", redis.address())).await;
+    assert_eq!(error.kind(), Kind::AccessDenied);
     assert!(error.hint().contains("leave it out"), "{error}");
 }
 
 #[tokio::test]
-async fn a_server_that_repeats_what_it_does_not_understand() {
-    let redis = RedisProcess::with(&["--rename-command", "AUTH", "LOGIN"]);
+async fn a_server_that_echoes_unknown_commands() {
+    let redis = RedisProcess::start_with(&["--rename-command", "AUTH", "LOGIN"]);
     // This is what it would be.
     assert!(redis.cli(&["AUTH", "alice", "wr0ng"]).contains("'alice' 'wr0ng'"));
     for login in ["alice:wr0ng", ":wr0ng"] {
-        let error = refused(&format!("redis://{login}@{}", redis.address())).await;
-        assert!(error.what().contains("ERR") && error.hint().contains("rename-command"), "{error}");
+        let error = connect_error_of(&format!("redis://{login}@{}", redis.address())).await;
+        assert!(error.message().contains("ERR") && error.hint().contains("rename-command"), "{error}");
         assert!(!format!("{error} {error:?}").contains("wr0ng"), "{error}");
     }
 }
 
 #[tokio::test]
-async fn as_a_user_with_just_enough_rights() {
+async fn a_user_with_minimal_permissions() {
     let redis = RedisProcess::start();
     // As the hint says.
     let rights = "+evalsha +eval +script|load +time +mget +mset +exists +del +pexpireat +pexpire +zadd +zcard \
@@ -56,50 +56,50 @@ async fn as_a_user_with_just_enough_rights() {
     // What this test itself does.
     command.push("+incrby");
     assert_eq!(redis.cli(&command).trim(), "OK");
-    let servers = connected(&format!("redis://alice:pw@{}", redis.address())).await;
+    let servers = connect(&format!("redis://alice:pw@{}", redis.address())).await;
     assert_eq!(add(&servers, "a", 1).await, Ok(1));
 
     // Another namespace is not theirs.
-    let mut elsewhere = settings(&format!("redis://alice:pw@{}", redis.address()), NEVER_LATE);
+    let mut elsewhere = settings(&format!("redis://alice:pw@{}", redis.address()), LONG_TIMEOUT);
     elsewhere.namespace = "other".into();
     let error = Servers::connect(&elsewhere, &[]).await.err().expect("an error");
-    assert_eq!(error.kind(), Kind::Denied, "{error}");
+    assert_eq!(error.kind(), Kind::AccessDenied, "{error}");
 
     // Without writing nothing can be counted, and without heartbeats nobody knows how many there are.
     for (without, with) in [("-mset", "+mset"), ("-zadd", "+zadd")] {
         redis.cli(&["ACL", "SETUSER", "alice", without]);
-        let error = refused(&format!("redis://alice:pw@{}", redis.address())).await;
-        assert_eq!(error.kind(), Kind::Denied);
+        let error = connect_error_of(&format!("redis://alice:pw@{}", redis.address())).await;
+        assert_eq!(error.kind(), Kind::AccessDenied);
         assert!(error.hint().contains(rights), "{error}");
         redis.cli(&["ACL", "SETUSER", "alice", with]);
     }
 
     // Only who wants to wait for replicas has to be allowed to.
     redis.cli(&["ACL", "SETUSER", "alice", "-wait"]);
-    let mut waiting = settings(&format!("redis://alice:pw@{}", redis.address()), NEVER_LATE);
+    let mut waiting = settings(&format!("redis://alice:pw@{}", redis.address()), LONG_TIMEOUT);
     assert!(Servers::connect(&waiting, &[]).await.is_ok());
     waiting.wait_replicas = NonZeroU32::new(1);
     let error = Servers::connect(&waiting, &[]).await.err().expect("an error");
-    assert_eq!(error.kind(), Kind::Denied, "{error}");
+    assert_eq!(error.kind(), Kind::AccessDenied, "{error}");
 }
 
 #[tokio::test]
-async fn nobody_is_there() {
-    let error = refused(&format!("redis://127.0.0.1:{}", free_port())).await;
+async fn an_unreachable_server() {
+    let error = connect_error_of(&format!("redis://127.0.0.1:{}", free_port())).await;
     assert_eq!(error.kind(), Kind::Unreachable);
     assert!(error.hint().contains("nothing listens there"), "{error}");
 
-    let error = refused("redis://no-such-host.invalid").await;
+    let error = connect_error_of("redis://no-such-host.invalid").await;
     assert_eq!(error.kind(), Kind::Unreachable, "{error}");
     assert!(error.to_string().contains("no-such-host.invalid:6379"), "{error}");
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_at_the_start() {
+async fn a_server_that_does_not_answer_at_startup() {
     let redis = RedisProcess::start();
-    redis.stop();
-    let error = refused(&redis.url()).await;
-    redis.go_on();
+    redis.pause();
+    let error = connect_error_of(&redis.url()).await;
+    redis.resume();
     assert_eq!(error.kind(), Kind::Unreachable);
-    assert!(error.what().contains("no answer within"), "{error}");
+    assert!(error.message().contains("no answer within"), "{error}");
 }

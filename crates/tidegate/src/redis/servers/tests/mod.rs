@@ -15,19 +15,19 @@ use std::time::Duration;
 
 use redis::{Value, cmd};
 
-use super::{BreakerState, ConnectError, EventHook, SendError, Sent, Servers, StoreEvent};
+use super::{BreakerState, ConnectError, EventHook, SendError, SlotCommand, Servers, StoreEvent};
 use crate::redis::RedisSettings;
-use crate::redis::testing::until;
+use crate::redis::testing::wait_until;
 use crate::{Clock as _, SystemClock};
 
 /// Adds to a number.
 const ADD: &str = "return redis.call('INCRBY', KEYS[1], ARGV[1])";
 
 /// Enough for a machine that is busy with other things, where nothing is to be late.
-const NEVER_LATE: Duration = Duration::from_secs(20);
+const LONG_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What was told.
-type Told = Arc<Mutex<Vec<StoreEvent>>>;
+type EventLog = Arc<Mutex<Vec<StoreEvent>>>;
 
 fn settings(url: &str, timeout: Duration) -> RedisSettings {
     let mut settings = RedisSettings::new(url.parse().expect("a URL"));
@@ -36,25 +36,25 @@ fn settings(url: &str, timeout: Duration) -> RedisSettings {
 }
 
 /// Settings, and what is told.
-fn heard(url: &str, timeout: Duration) -> (RedisSettings, Told) {
-    let told = Told::default();
+fn settings_with_log(url: &str, timeout: Duration) -> (RedisSettings, EventLog) {
+    let told = EventLog::default();
     let mut settings = settings(url, timeout);
     let hook = told.clone();
     settings.on_event = Some(EventHook::new(move |event| hook.lock().expect("a lock").push(event)));
     (settings, told)
 }
 
-async fn connected(url: &str) -> Arc<Servers> {
-    connected_with(&settings(url, NEVER_LATE)).await
+async fn connect(url: &str) -> Arc<Servers> {
+    connect_with(&settings(url, LONG_TIMEOUT)).await
 }
 
-async fn connected_with(settings: &RedisSettings) -> Arc<Servers> {
+async fn connect_with(settings: &RedisSettings) -> Arc<Servers> {
     let servers = Servers::connect(settings, &[ADD]).await.unwrap_or_else(|error| panic!("{error}"));
-    tokio::spawn(keep_ticking(Arc::downgrade(&servers)));
+    tokio::spawn(tick_loop(Arc::downgrade(&servers)));
     servers
 }
 
-async fn keep_ticking(servers: Weak<Servers>) {
+async fn tick_loop(servers: Weak<Servers>) {
     let clock = SystemClock::new();
     while let Some(servers) = servers.upgrade() {
         servers.tick(clock.now());
@@ -63,8 +63,8 @@ async fn keep_ticking(servers: Weak<Servers>) {
     }
 }
 
-async fn refused(url: &str) -> ConnectError {
-    let error = Servers::connect(&settings(url, NEVER_LATE), &[ADD]).await.err().expect("an error");
+async fn connect_error_of(url: &str) -> ConnectError {
+    let error = Servers::connect(&settings(url, LONG_TIMEOUT), &[ADD]).await.err().expect("an error");
     assert!(error.to_string().contains("(hint: "), "{error}");
     error
 }
@@ -76,8 +76,8 @@ async fn add(servers: &Servers, tag: &str, number: i64) -> Result<i64, SendError
 
 /// Adds to the numbers of tags that are all at the server of the first one, as one round.
 async fn add_all(servers: &Servers, numbers: &[(&str, i64)]) -> Vec<Result<i64, SendError>> {
-    let server = servers.place(numbers[0].0.as_bytes()).server;
-    let round = numbers.iter().map(|(tag, number)| sent(servers, tag, *number)).collect();
+    let server = servers.locate(numbers[0].0.as_bytes()).server;
+    let round = numbers.iter().map(|(tag, number)| add_command(servers, tag, *number)).collect();
     let replies = servers.send(server, round).await;
     replies
         .into_iter()
@@ -85,10 +85,10 @@ async fn add_all(servers: &Servers, numbers: &[(&str, i64)]) -> Vec<Result<i64, 
         .collect()
 }
 
-fn sent(servers: &Servers, tag: &str, number: i64) -> Sent {
+fn add_command(servers: &Servers, tag: &str, number: i64) -> SlotCommand {
     let mut command = cmd("EVALSHA");
     command.arg(servers.sha(0)).arg(1).arg(key(tag)).arg(number);
-    Sent { slot: servers.place(tag.as_bytes()).slot, command }
+    SlotCommand { slot: servers.locate(tag.as_bytes()).slot, command }
 }
 
 fn key(tag: &str) -> String {
@@ -99,6 +99,6 @@ fn breakers(servers: &Servers) -> Vec<BreakerState> {
     servers.stats().servers.iter().map(|server| server.breaker).collect()
 }
 
-async fn until_all_are(servers: &Servers, state: BreakerState) {
-    until("the breakers change", async || breakers(servers).iter().all(|breaker| *breaker == state)).await;
+async fn wait_until_breakers(servers: &Servers, state: BreakerState) {
+    wait_until("the breakers change", async || breakers(servers).iter().all(|breaker| *breaker == state)).await;
 }

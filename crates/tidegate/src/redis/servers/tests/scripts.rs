@@ -1,18 +1,18 @@
-use super::{NEVER_LATE, SendError, Sent, add, add_all, connected, connected_with, key, sent, settings};
-use crate::redis::servers::{Place, ServerId, Servers};
-use crate::redis::testing::{RedisProcess, until};
+use super::{LONG_TIMEOUT, SendError, SlotCommand, add, add_all, connect, connect_with, key, add_command, settings};
+use crate::redis::servers::{KeyLocation, ServerId, Servers};
+use crate::redis::testing::{RedisProcess, wait_until};
 
 #[tokio::test]
-async fn commands_of_a_round_are_answered_in_order() {
+async fn replies_of_a_pipeline_are_in_order() {
     let redis = RedisProcess::start();
-    let servers = connected(&redis.url()).await;
-    assert_eq!(servers.place(b"anything"), Place { server: ServerId::FIRST, slot: 0 });
+    let servers = connect(&redis.url()).await;
+    assert_eq!(servers.locate(b"anything"), KeyLocation { server: ServerId::FIRST, slot: 0 });
     let sums = add_all(&servers, &[("a", 1), ("b", 20), ("a", 300), ("b", 4000)]).await;
     assert_eq!(sums, [Ok(1), Ok(20), Ok(301), Ok(4020)]);
     assert_eq!(servers.send(ServerId::FIRST, Vec::new()).await, []);
 
     let stats = servers.stats();
-    assert_eq!((stats.total.rounds, stats.total.commands), (1, 4));
+    assert_eq!((stats.total.pipelines, stats.total.commands), (1, 4));
     assert_eq!((stats.total.failures, stats.total.reconnects), (0, 0));
     assert_eq!(*stats.servers[0].address, redis.address());
     // Nothing is left of what was tried out.
@@ -20,28 +20,28 @@ async fn commands_of_a_round_are_answered_in_order() {
 }
 
 #[tokio::test]
-async fn a_database_is_chosen() {
+async fn the_database_is_selected() {
     let redis = RedisProcess::start();
-    let servers = connected(&format!("{}/7", redis.url())).await;
+    let servers = connect(&format!("{}/7", redis.url())).await;
     assert_eq!(add(&servers, "a", 5).await, Ok(5));
     assert_eq!(redis.cli(&["-n", "7", "GET", &key("a")]).trim(), "5");
     assert_eq!(redis.cli(&["GET", &key("a")]).trim(), "");
 }
 
 #[tokio::test]
-async fn a_script_that_was_lost_is_loaded_again_and_nothing_is_run_twice() {
+async fn a_lost_script_is_reloaded_and_nothing_runs_twice() {
     let redis = RedisProcess::start();
-    let servers = connected(&redis.url()).await;
+    let servers = connect(&redis.url()).await;
     assert_eq!(add(&servers, "a", 1).await, Ok(1));
     redis.cli(&["SCRIPT", "FLUSH"]);
     // In a round where the first command runs and the others have to be sent again.
     let mut ping = redis::cmd("INCR");
     ping.arg(key("plain"));
     let round = vec![
-        Sent { slot: 0, command: ping },
-        sent(&servers, "a", 1),
-        sent(&servers, "a", 1),
-        sent(&servers, "a", 1),
+        SlotCommand { slot: 0, command: ping },
+        add_command(&servers, "a", 1),
+        add_command(&servers, "a", 1),
+        add_command(&servers, "a", 1),
     ];
     let replies = servers.send(ServerId::FIRST, round).await;
     let numbers: Vec<_> = replies.into_iter().map(|reply| reply.expect("a reply")).collect();
@@ -51,21 +51,21 @@ async fn a_script_that_was_lost_is_loaded_again_and_nothing_is_run_twice() {
 }
 
 #[tokio::test]
-async fn a_server_that_was_restarted_is_found_again() {
+async fn a_restarted_server_is_reconnected() {
     let mut redis = RedisProcess::start();
-    let servers = connected(&redis.url()).await;
+    let servers = connect(&redis.url()).await;
     assert_eq!(add(&servers, "a", 1).await, Ok(1));
     redis.restart();
-    until("it works again", async || add(&servers, "a", 1).await.is_ok()).await;
+    wait_until("it works again", async || add(&servers, "a", 1).await.is_ok()).await;
     assert_eq!(add(&servers, "a", 0).await, Ok(1));
     assert!(servers.stats().total.reconnects > 0);
 }
 
 #[tokio::test]
-async fn an_error_of_one_key_is_no_fault_of_the_server() {
+async fn an_error_of_one_key_does_not_open_the_breaker() {
     let redis = RedisProcess::start();
     redis.cli(&["RPUSH", &key("list"), "x"]);
-    let servers = connected(&redis.url()).await;
+    let servers = connect(&redis.url()).await;
     for _ in 0..5 {
         let replies = add_all(&servers, &[("list", 1), ("a", 1)]).await;
         let Err(SendError::Refused(said)) = &replies[0] else { panic!("{replies:?}") };
@@ -78,33 +78,33 @@ async fn an_error_of_one_key_is_no_fault_of_the_server() {
 }
 
 #[tokio::test]
-async fn replicas_that_did_not_receive_it_are_counted() {
+async fn missing_replicas_are_counted() {
     let master = RedisProcess::start();
-    let replica = RedisProcess::with(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
-    until("the replica is in step", async || master.cli(&["INFO", "replication"]).contains("state=online"))
+    let replica = RedisProcess::start_with(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
+    wait_until("the replica is in step", async || master.cli(&["INFO", "replication"]).contains("state=online"))
         .await;
-    let mut wanted = settings(&master.url(), NEVER_LATE);
+    let mut wanted = settings(&master.url(), LONG_TIMEOUT);
     wanted.wait_replicas = std::num::NonZeroU32::new(1);
-    let servers = connected_with(&wanted).await;
+    let servers = connect_with(&wanted).await;
     assert_eq!(add_all(&servers, &[("a", 1), ("a", 1)]).await, [Ok(1), Ok(2)]);
-    assert_eq!(servers.stats().waited_short, 0);
+    assert_eq!(servers.stats().replicas_short, 0);
     assert_eq!(replica.cli(&["GET", &key("a")]).trim(), "2");
 
     // With less time, since it is waited for a part of it.
     wanted.timeout = std::time::Duration::from_secs(2);
-    let servers = connected_with(&wanted).await;
-    replica.stop();
+    let servers = connect_with(&wanted).await;
+    replica.pause();
     assert_eq!(add(&servers, "a", 1).await, Ok(3));
-    assert_eq!(servers.stats().waited_short, 1);
-    replica.go_on();
+    assert_eq!(servers.stats().replicas_short, 1);
+    replica.resume();
 }
 
 #[tokio::test]
-async fn what_was_started_ends_with_it() {
+async fn tasks_end_when_servers_are_dropped() {
     let redis = RedisProcess::start();
     let clients = || redis.cli(&["CLIENT", "LIST"]).matches("cmd=evalsha").count();
-    let servers: std::sync::Arc<Servers> = connected(&redis.url()).await;
+    let servers: std::sync::Arc<Servers> = connect(&redis.url()).await;
     assert_eq!(clients(), 1);
     drop(servers);
-    until("the connection is closed", async || clients() == 0).await;
+    wait_until("the connection is closed", async || clients() == 0).await;
 }

@@ -1,23 +1,23 @@
 use std::time::Duration;
 
-use super::{NEVER_LATE, StoreEvent, add, connected, connected_with, heard, refused};
+use super::{LONG_TIMEOUT, StoreEvent, add, connect, connect_with, settings_with_log, connect_error_of};
 use crate::redis::ConnectErrorKind as Kind;
-use crate::redis::testing::{Passwords, RedisSentinels, until};
+use crate::redis::testing::{Passwords, RedisSentinels, wait_until};
 
 #[tokio::test]
 async fn the_master_is_found_and_found_again_after_a_failover() {
     let mut watched = RedisSentinels::start().await;
-    let (settings, told) = heard(&watched.url(), Duration::from_secs(2));
-    let servers = connected_with(&settings).await;
+    let (settings, told) = settings_with_log(&watched.url(), Duration::from_secs(2));
+    let servers = connect_with(&settings).await;
     assert_eq!(add(&servers, "a", 1).await, Ok(1));
     assert_eq!(*servers.stats().servers[0].address, watched.servers[0].address());
-    until("the replica has it", async || watched.servers[1].cli(&["GET", &super::key("a")]).trim() == "1")
+    wait_until("the replica has it", async || watched.servers[1].cli(&["GET", &super::key("a")]).trim() == "1")
         .await;
 
     // One of those who know is gone as well.
     watched.kill_sentinel(0);
     watched.servers[0].kill();
-    until("the replica is master, and used", async || add(&servers, "a", 1).await.is_ok()).await;
+    wait_until("the replica is master, and used", async || add(&servers, "a", 1).await.is_ok()).await;
     assert_eq!(add(&servers, "a", 0).await, Ok(2), "nothing was lost");
     assert_eq!(*servers.stats().servers[0].address, watched.servers[1].address());
     let told = told.lock().expect("a lock").clone();
@@ -29,40 +29,40 @@ async fn the_master_is_found_and_found_again_after_a_failover() {
 }
 
 #[tokio::test]
-async fn a_failover_while_the_old_master_lives() {
+async fn a_failover_while_the_old_master_runs() {
     let watched = RedisSentinels::start().await;
-    let (settings, _) = heard(&watched.url(), NEVER_LATE);
-    let servers = connected_with(&settings).await;
+    let (settings, _) = settings_with_log(&watched.url(), LONG_TIMEOUT);
+    let servers = connect_with(&settings).await;
     assert_eq!(add(&servers, "a", 1).await, Ok(1));
     watched.failover();
-    until("the other one is used", async || {
+    wait_until("the other one is used", async || {
         let _ = add(&servers, "a", 1).await;
         *servers.stats().servers[0].address == *watched.servers[1].address()
     })
     .await;
-    until("it works", async || add(&servers, "a", 1).await.is_ok()).await;
+    wait_until("it works", async || add(&servers, "a", 1).await.is_ok()).await;
 }
 
 #[tokio::test]
-async fn a_master_that_nobody_knows() {
+async fn an_unknown_master_name() {
     let watched = RedisSentinels::start().await;
     let url = watched.url().replace(RedisSentinels::MASTER, "another");
-    let error = refused(&url).await;
+    let error = connect_error_of(&url).await;
     assert_eq!(error.kind(), Kind::WrongKind);
-    assert!(error.what().contains("`another`") && error.hint().contains("sentinel monitor"), "{error}");
+    assert!(error.message().contains("`another`") && error.hint().contains("sentinel monitor"), "{error}");
 
     // A Sentinel is no single server.
     let sentinel = watched.url().replace("redis+sentinel", "redis");
     let first = sentinel.split(',').next().expect("a server");
-    let error = refused(first).await;
+    let error = connect_error_of(first).await;
     assert_eq!(error.kind(), Kind::WrongKind);
-    assert!(error.what().contains("Sentinel"), "{error}");
-    let _ = connected(&watched.url()).await;
+    assert!(error.message().contains("Sentinel"), "{error}");
+    let _ = connect(&watched.url()).await;
 }
 
 #[tokio::test]
-async fn everybody_wants_a_password() {
-    let passwords = Passwords { of_servers: "s3rvers", of_sentinels: "s3ntinels" };
+async fn servers_and_sentinels_with_passwords() {
+    let passwords = Passwords { servers: "s3rvers", sentinels: "s3ntinels" };
     let mut watched = RedisSentinels::start_with(Some(passwords)).await;
     let url = |of_servers: &str, of_sentinels: &str| {
         let url = watched.url().replacen("://", &format!("://:{of_servers}@"), 1);
@@ -75,18 +75,18 @@ async fn everybody_wants_a_password() {
         // Whoever asks Sentinels without a password is not let in because the servers' is right.
         (watched.url().replacen("://", "://:s3rvers@", 1), "NOAUTH"),
     ] {
-        let error = refused(&url).await;
-        assert_eq!(error.kind(), Kind::Denied, "{error}");
-        assert!(error.what().contains(said), "{error}");
+        let error = connect_error_of(&url).await;
+        assert_eq!(error.kind(), Kind::AccessDenied, "{error}");
+        assert!(error.message().contains(said), "{error}");
         assert!(
             !["s3rvers", "s3ntinels", "wr0ng"].iter().any(|word| error.to_string().contains(word)),
             "{error}"
         );
     }
 
-    let servers = connected_with(&heard(&url("s3rvers", "s3ntinels"), Duration::from_secs(2)).0).await;
-    until("it works", async || add(&servers, "a", 1).await.is_ok()).await;
+    let servers = connect_with(&settings_with_log(&url("s3rvers", "s3ntinels"), Duration::from_secs(2)).0).await;
+    wait_until("it works", async || add(&servers, "a", 1).await.is_ok()).await;
     watched.servers[0].kill();
-    until("the replica is master, and used", async || add(&servers, "a", 1).await.is_ok()).await;
+    wait_until("the replica is master, and used", async || add(&servers, "a", 1).await.is_ok()).await;
     assert_eq!(*servers.stats().servers[0].address, watched.servers[1].address());
 }

@@ -2,21 +2,21 @@ use std::path::PathBuf;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
-use super::{NEVER_LATE, add, connected_with, settings};
+use super::{LONG_TIMEOUT, add, connect_with, settings};
 use crate::redis::servers::Servers;
-use crate::redis::testing::{RedisProcess, Scratch, free_port, until};
+use crate::redis::testing::{RedisProcess, TempDir, free_port, wait_until};
 use crate::redis::{ClientCertificate, ConnectErrorKind as Kind, RedisSettings};
 
 /// Who vouches for whom.
-struct Papers {
-    _scratch: Scratch,
+struct TlsFiles {
+    _scratch: TempDir,
     ca: PathBuf,
     certificate: PathBuf,
     key: PathBuf,
 }
 
-fn papers() -> Papers {
-    let scratch = Scratch::new();
+fn tls_files() -> TlsFiles {
+    let scratch = TempDir::new();
     let mut ca = CertificateParams::default();
     // Not the same as that of the other one, which would be taken for its own issuer.
     ca.distinguished_name.push(DnType::CommonName, "those who vouch");
@@ -25,96 +25,96 @@ fn papers() -> Papers {
     let key = KeyPair::generate().expect("a key");
     let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
     let own = CertificateParams::new(names).expect("names").signed_by(&key, &ca).expect("a certificate");
-    Papers {
-        ca: scratch.file("ca.pem", &ca.pem()),
-        certificate: scratch.file("own.pem", &own.pem()),
-        key: scratch.file("key.pem", &key.serialize_pem()),
+    TlsFiles {
+        ca: scratch.write_file("ca.pem", &ca.pem()),
+        certificate: scratch.write_file("own.pem", &own.pem()),
+        key: scratch.write_file("key.pem", &key.serialize_pem()),
         _scratch: scratch,
     }
 }
 
-async fn redis(papers: &Papers, clients: &str) -> (RedisProcess, u16) {
-    redis_with(papers, &["--tls-auth-clients", clients])
+async fn start_redis(papers: &TlsFiles, clients: &str) -> (RedisProcess, u16) {
+    start_redis_with(papers, &["--tls-auth-clients", clients])
 }
 
-fn redis_with(papers: &Papers, settings: &[&str]) -> (RedisProcess, u16) {
+fn start_redis_with(papers: &TlsFiles, settings: &[&str]) -> (RedisProcess, u16) {
     let (port, [ca, certificate, key]) = (free_port(), papers.as_text());
     let port_text = port.to_string();
     let mut all = vec!["--tls-port", &port_text, "--tls-ca-cert-file", ca, "--tls-cert-file", certificate];
     all.extend(["--tls-key-file", key]);
     all.extend(settings);
-    let process = RedisProcess::with(&all);
+    let process = RedisProcess::start_with(&all);
     (process, port)
 }
 
-impl Papers {
+impl TlsFiles {
     /// Who vouches, the certificate and its key.
     fn as_text(&self) -> [&str; 3] {
         [&self.ca, &self.certificate, &self.key].map(|path| path.to_str().expect("text"))
     }
 }
 
-fn trusting(papers: &Papers, url: &str) -> RedisSettings {
-    let mut settings = settings(url, NEVER_LATE);
+fn settings_with_ca(papers: &TlsFiles, url: &str) -> RedisSettings {
+    let mut settings = settings(url, LONG_TIMEOUT);
     settings.ca_file = Some(papers.ca.clone());
     settings
 }
 
 #[tokio::test]
-async fn a_server_that_is_trusted() {
-    let papers = papers();
-    let (_redis, port) = redis(&papers, "no").await;
+async fn a_trusted_certificate_is_accepted() {
+    let papers = tls_files();
+    let (_redis, port) = start_redis(&papers, "no").await;
     for host in ["localhost", "127.0.0.1"] {
-        let servers = connected_with(&trusting(&papers, &format!("rediss://{host}:{port}"))).await;
+        let servers = connect_with(&settings_with_ca(&papers, &format!("rediss://{host}:{port}"))).await;
         assert!(add(&servers, "a", 1).await.is_ok());
     }
 }
 
 #[tokio::test]
-async fn a_server_that_is_not() {
-    let (papers, others) = (papers(), self::papers());
-    let (plain, port) = redis(&papers, "no").await;
+async fn an_untrusted_certificate_is_rejected() {
+    let (papers, others) = (tls_files(), self::tls_files());
+    let (plain, port) = start_redis(&papers, "no").await;
     let url = format!("rediss://127.0.0.1:{port}");
-    for settings in [settings(&url, NEVER_LATE), trusting(&others, &url)] {
+    for settings in [settings(&url, LONG_TIMEOUT), settings_with_ca(&others, &url)] {
         let error = Servers::connect(&settings, &[]).await.err().expect("an error");
         assert_eq!(error.kind(), Kind::Tls, "{error}");
-        assert!(error.what().contains("certificate"), "{error}");
+        assert!(error.message().contains("certificate"), "{error}");
     }
     // A port without TLS, and one with it.
-    let error = Servers::connect(&trusting(&papers, &format!("rediss://{}", plain.address())), &[]).await;
+    let error = Servers::connect(&settings_with_ca(&papers, &format!("rediss://{}", plain.address())), &[]).await;
     let error = error.err().expect("an error");
     assert!(error.hint().contains("redis://"), "{error}");
-    let error = Servers::connect(&settings(&format!("redis://127.0.0.1:{port}"), NEVER_LATE), &[]).await;
+    let error = Servers::connect(&settings(&format!("redis://127.0.0.1:{port}"), LONG_TIMEOUT), &[]).await;
     let error = error.err().expect("an error");
     assert!(error.hint().contains("rediss://"), "{error}");
 }
 
 #[tokio::test]
-async fn a_server_that_wants_to_know_who_asks() {
-    let papers = papers();
-    let (_redis, port) = redis(&papers, "yes").await;
-    let mut settings = trusting(&papers, &format!("rediss://127.0.0.1:{port}"));
+async fn a_server_that_requires_client_certificates() {
+    let papers = tls_files();
+    let (_redis, port) = start_redis(&papers, "yes").await;
+    let mut settings = settings_with_ca(&papers, &format!("rediss://127.0.0.1:{port}"));
     let error = Servers::connect(&settings, &[]).await.err().expect("an error");
     assert!(error.hint().contains("certificate"), "{error}");
     settings.client_certificate = Some(ClientCertificate {
         certificate_file: papers.certificate.clone(),
         key_file: papers.key.clone(),
     });
-    let servers = connected_with(&settings).await;
+    let servers = connect_with(&settings).await;
     assert!(add(&servers, "a", 1).await.is_ok());
 }
 
 #[tokio::test]
-async fn files_that_are_not_what_they_should_be() {
-    let papers = papers();
-    let mut settings = trusting(&papers, "rediss://127.0.0.1:1");
+async fn invalid_certificate_files() {
+    let papers = tls_files();
+    let mut settings = settings_with_ca(&papers, "rediss://127.0.0.1:1");
     settings.ca_file = Some(papers.key.clone());
     let error = Servers::connect(&settings, &[]).await.err().expect("an error");
     assert_eq!(error.kind(), Kind::Tls);
-    assert!(error.what().contains("holds no certificate"), "{error}");
+    assert!(error.message().contains("holds no certificate"), "{error}");
     settings.ca_file = Some("/nowhere/ca.pem".into());
     let error = Servers::connect(&settings, &[]).await.err().expect("an error");
-    assert!(error.what().contains("/nowhere/ca.pem"), "{error}");
+    assert!(error.message().contains("/nowhere/ca.pem"), "{error}");
     settings.ca_file = Some(papers.ca.clone());
     settings.client_certificate =
         Some(ClientCertificate { certificate_file: papers.certificate.clone(), key_file: papers.ca.clone() });
@@ -123,14 +123,14 @@ async fn files_that_are_not_what_they_should_be() {
 }
 
 #[tokio::test]
-async fn a_cluster_is_known_by_its_ports_for_tls() {
-    let papers = papers();
+async fn a_cluster_is_reached_on_its_tls_ports() {
+    let papers = tls_files();
     let node = |_| {
         let bus = free_port().to_string();
         let cluster = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--tls-cluster", "yes"];
         let mut settings = vec!["--tls-auth-clients", "no"];
         settings.extend(cluster);
-        redis_with(&papers, &settings)
+        start_redis_with(&papers, &settings)
     };
     let nodes: Vec<_> = (0..3).map(node).collect();
     let addresses = || nodes.iter().map(|(_, port)| format!("127.0.0.1:{port}"));
@@ -142,14 +142,14 @@ async fn a_cluster_is_known_by_its_ports_for_tls() {
         .output()
         .expect("redis-cli");
     assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stdout));
-    until("all agree that it is up", async || {
+    wait_until("all agree that it is up", async || {
         nodes.iter().all(|(node, _)| node.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok"))
     })
     .await;
 
     // From any of them the others are found, by their ports for TLS.
     for address in addresses() {
-        let servers = connected_with(&trusting(&papers, &format!("rediss-cluster://{address}"))).await;
+        let servers = connect_with(&settings_with_ca(&papers, &format!("rediss-cluster://{address}"))).await;
         let mut known: Vec<_> =
             servers.stats().servers.iter().map(|server| server.address.to_string()).collect();
         let mut all: Vec<_> = addresses().collect();

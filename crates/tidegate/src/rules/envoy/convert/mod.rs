@@ -15,15 +15,15 @@ use tidegate_core::rules::{Domain, Lookup, Pattern};
 use tidegate_core::text::YamlText;
 
 use super::super::diagnostic::{Diagnostic, Report};
-use super::super::{FileId, Loaded, load};
-use super::name;
-use names::Names;
-use tree::Place;
+use super::super::{FileId, LoadedRules, load};
+use super::rule_name;
+use names::RuleNames;
+use tree::DescriptorNode;
 
 /// A file for envoyproxy/ratelimit, in the native language.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Converted {
+pub struct ConvertedRules {
     /// The native file.
     pub text: String,
     /// Warnings about the file it is made from, maybe.
@@ -49,73 +49,73 @@ pub struct Converted {
 /// "));
 /// # Ok::<(), tidegate::rules::Report>(())
 /// ```
-pub fn convert(name: &str, text: &str) -> Result<Converted, Report> {
-    let Loaded { domains, mut report } = load::parse(name, text)?;
+pub fn convert(name: &str, text: &str) -> Result<ConvertedRules, Report> {
+    let LoadedRules { domains, mut report } = load::parse(name, text)?;
     let file = FileId::default();
-    let Some(domain) = domains.first().filter(|domain| domain.lookup == Lookup::Levels) else {
+    let Some(domain) = domains.first().filter(|domain| domain.lookup == Lookup::DescriptorTree) else {
         let found =
-            Diagnostic::of_file("not-an-envoy-file", file, "this is not a file for envoyproxy/ratelimit");
+            Diagnostic::file_error("not-an-envoy-file", file, "this is not a file for envoyproxy/ratelimit");
         report.push(found.hint("such files have `descriptors`; native rules need no conversion"));
         return Err(report);
     };
-    let text = write(domain);
+    let text = write_domain(domain);
     // Native files have bounds of their own, on names and keys for example.
     match load::parse(name, &text) {
-        Ok(_) => Ok(Converted { text, report }),
+        Ok(_) => Ok(ConvertedRules { text, report }),
         Err(refused) => {
             let (message, hint) = match refused.diagnostics().first() {
                 Some(first) => (first.message.as_str(), first.hint.clone()),
                 None => ("it is refused", None),
             };
             let message = format!("this cannot be written as native rules: {message}");
-            report.push(Diagnostic { hint, ..Diagnostic::of_file("not-convertible", file, message) });
+            report.push(Diagnostic { hint, ..Diagnostic::file_error("not-convertible", file, message) });
             Err(report)
         }
     }
 }
 
-const HEAD: &str = "\
+const HEADER_COMMENT: &str = "\
 # Converted from a file for envoyproxy/ratelimit. The first rule that matches a descriptor applies, and rules stand in the
 # order in which descriptors are looked up there. Rules whose names end with `/...` end the search where it ends there.
 # A request that is denied is charged nowhere; there, it is. Limits with `count_denied: true` count it.
 ";
 
-fn write(domain: &Domain) -> String {
-    let mut writer = Writer::default();
-    writer.level(&[], &tree::of_rules(&domain.rules));
+fn write_domain(domain: &Domain) -> String {
+    let mut writer = NativeWriter::default();
+    writer.write_level(&[], &tree::from_rules(&domain.rules));
     let rules = match &*writer.text {
         "" => "rules: []\n".to_owned(),
         rules => format!("rules:\n{rules}"),
     };
-    format!("{HEAD}domain: {}\napply: first\n{rules}", YamlText(&domain.name))
+    format!("{HEADER_COMMENT}domain: {}\napply: first\n{rules}", YamlText(&domain.name))
 }
 
 #[derive(Default)]
-struct Writer {
+struct NativeWriter {
     text: String,
-    names: Names,
+    names: RuleNames,
 }
 
-type Path<'a> = [(&'a str, &'a Pattern)];
+type EntryPath<'a> = [(&'a str, &'a Pattern)];
 
-impl Writer {
-    fn level<'a>(&mut self, path: &Path<'a>, places: &[Place<'a>]) {
-        for (place, later) in tree::with_later(places) {
+impl NativeWriter {
+    fn write_level<'a>(&mut self, path: &EntryPath<'a>, places: &[DescriptorNode<'a>]) {
+        for (place, later) in tree::with_later_siblings(places) {
             let path = [path, &[(place.key, place.pattern)]].concat();
             if let Some(rule) = place.rule {
-                rule::write(&mut self.text, &mut self.names, rule);
+                rule::write_rule(&mut self.text, &mut self.names, rule);
             }
-            self.level(&path, &place.below);
-            if later.iter().any(|later| place.lets_past(later)) {
-                self.end_of_search(&path);
+            self.write_level(&path, &place.children);
+            if later.iter().any(|later| place.falls_through_to(later)) {
+                self.write_end_of_search(&path);
             }
         }
     }
 
-    fn end_of_search(&mut self, path: &Path<'_>) {
-        let name = name::of_all_below(&name::of_path(path.iter().copied()));
-        let name = YamlText(self.names.of(&name));
-        let entries = rule::entries(path.iter().copied());
+    fn write_end_of_search(&mut self, path: &EntryPath<'_>) {
+        let name = rule_name::of_subtree(&rule_name::of_path(path.iter().copied()));
+        let name = YamlText(self.names.name_for(&name));
+        let entries = rule::entries_text(path.iter().copied());
         let text = &mut self.text;
         _ = write!(text, "  - name: {name}\n    entries: [{entries}, \"...\"]\n    limit: unlimited\n");
     }

@@ -4,27 +4,27 @@ use std::fmt::Write as _;
 
 use tidegate_core::Limit;
 use tidegate_core::rules::{
-    Action, Attribute, CostFrom, DenyCache, Elastic, ElasticBy, KeyPart, Limits, Margin, Missing, Pattern,
+    Action, Attribute, CostSource, DenyCache, Elastic, ElasticSource, KeyPart, RuleLimits, Margin, OnMissingKey, Pattern,
     Rule, RuleLimit,
 };
 use tidegate_core::text::YamlText;
 
-use super::names::Names;
+use super::names::RuleNames;
 
 /// The rule as an item of `rules`.
-pub(super) fn write(text: &mut String, names: &mut Names, rule: &Rule) {
-    let each = rule.entries.iter().flat_map(|entries| &entries.each);
+pub(super) fn write_rule(text: &mut String, names: &mut RuleNames, rule: &Rule) {
+    let each = rule.entries.iter().flat_map(|entries| &entries.patterns);
     let each: Vec<(&str, &Pattern)> = each.map(|(key, pattern)| (&**key, pattern)).collect();
-    _ = writeln!(text, "  - name: {}", YamlText(names.of(&rule.name)));
-    _ = writeln!(text, "    entries: [{}]", entries(each.iter().copied()));
+    _ = writeln!(text, "  - name: {}", YamlText(names.name_for(&rule.name)));
+    _ = writeln!(text, "    entries: [{}]", entries_text(each.iter().copied()));
     match &rule.limits {
-        Limits::Same(limits) => several(text, limits, &each),
+        RuleLimits::Same(limits) => write_limits(text, limits, &each),
         // Descriptors have no plans.
-        Limits::Tiers(_) => {}
+        RuleLimits::Tiers(_) => {}
     }
     if !rule.replaces.is_empty() {
         let replaced: Vec<String> =
-            rule.replaces.iter().map(|name| YamlText(names.of(name)).to_string()).collect();
+            rule.replaces.iter().map(|name| YamlText(names.name_for(name)).to_string()).collect();
         _ = writeln!(text, "    replaces: [{}]", replaced.join(", "));
     }
     if !rule.metadata.is_empty() {
@@ -41,7 +41,7 @@ pub(super) fn write(text: &mut String, names: &mut Names, rule: &Rule) {
 }
 
 /// Entries as a list's items.
-pub(super) fn entries<'a>(each: impl Iterator<Item = (&'a str, &'a Pattern)>) -> String {
+pub(super) fn entries_text<'a>(each: impl Iterator<Item = (&'a str, &'a Pattern)>) -> String {
     let entry = |(key, pattern): (&str, &Pattern)| match pattern {
         Pattern::Exact(value) => format!("{{ {}: {} }}", YamlText(key), YamlText(value)),
         Pattern::Wildcard(wildcard) => {
@@ -53,25 +53,25 @@ pub(super) fn entries<'a>(each: impl Iterator<Item = (&'a str, &'a Pattern)>) ->
 }
 
 /// The limits, and the terms of the first as those of the rule.
-fn several(text: &mut String, limits: &[RuleLimit], each: &[(&str, &Pattern)]) {
+fn write_limits(text: &mut String, limits: &[RuleLimit], each: &[(&str, &Pattern)]) {
     let Some(first) = limits.first() else {
         text.push_str("    limit: unlimited\n");
         return;
     };
-    let of_rule = Terms::of(first, each);
-    for (name, term, default) in of_rule.fields().into_iter().zip(Terms::default().fields()).map(both) {
+    let of_rule = SettingTexts::from_limit(first, each);
+    for (name, term, default) in of_rule.fields().into_iter().zip(SettingTexts::default().fields()).map(text_and_other) {
         if term != default {
             _ = writeln!(text, "    {name}: {term}");
         }
     }
     if let [one] = limits {
-        _ = writeln!(text, "    limit: {{ {} }}", fields(&one.limit));
+        _ = writeln!(text, "    limit: {{ {} }}", limit_fields_text(&one.limit));
         return;
     }
     text.push_str("    limits:\n");
     for one in limits {
-        _ = write!(text, "      - {{ {}", fields(&one.limit));
-        for (name, term, of_rule) in Terms::of(one, each).fields().into_iter().zip(of_rule.fields()).map(both)
+        _ = write!(text, "      - {{ {}", limit_fields_text(&one.limit));
+        for (name, term, of_rule) in SettingTexts::from_limit(one, each).fields().into_iter().zip(of_rule.fields()).map(text_and_other)
         {
             if term != of_rule {
                 _ = write!(text, ", {name}: {term}");
@@ -82,80 +82,80 @@ fn several(text: &mut String, limits: &[RuleLimit], each: &[(&str, &Pattern)]) {
 }
 
 /// The terms on which a rule applies a limit, as they are written.
-struct Terms {
+struct SettingTexts {
     key: String,
     missing: &'static str,
     cost: String,
     action: String,
 }
 
-type NamedTerm<'t> = (&'static str, &'t str);
+type NamedText<'t> = (&'static str, &'t str);
 
 /// A term and what the same is elsewhere.
-fn both<'t>(((name, term), (_, other)): (NamedTerm<'t>, NamedTerm<'t>)) -> (&'static str, String, String) {
+fn text_and_other<'t>(((name, term), (_, other)): (NamedText<'t>, NamedText<'t>)) -> (&'static str, String, String) {
     (name, term.to_owned(), other.to_owned())
 }
 
-impl Default for Terms {
+impl Default for SettingTexts {
     fn default() -> Self {
-        let (missing, action) = (missing(Missing::default()), action(&Action::default()));
-        Self { key: "[]".to_owned(), missing, cost: cost(&CostFrom::default()), action }
+        let (missing, action) = (missing_text(OnMissingKey::default()), action_text(&Action::default()));
+        Self { key: "[]".to_owned(), missing, cost: cost_text(&CostSource::default()), action }
     }
 }
 
-impl Terms {
-    fn of(limit: &RuleLimit, each: &[(&str, &Pattern)]) -> Self {
-        let parts: Vec<String> = limit.key.parts().iter().filter_map(|one| part(one, each)).collect();
+impl SettingTexts {
+    fn from_limit(limit: &RuleLimit, each: &[(&str, &Pattern)]) -> Self {
+        let parts: Vec<String> = limit.key.parts().iter().filter_map(|one| key_part_text(one, each)).collect();
         Self {
             key: format!("[{}]", parts.join(", ")),
-            missing: missing(limit.missing),
-            cost: cost(&limit.cost),
-            action: action(&limit.action),
+            missing: missing_text(limit.missing),
+            cost: cost_text(&limit.cost),
+            action: action_text(&limit.action),
         }
     }
 
-    fn fields(&self) -> [NamedTerm<'_>; 4] {
+    fn fields(&self) -> [NamedText<'_>; 4] {
         [("key", &self.key), ("missing", self.missing), ("cost", &self.cost), ("action", &self.action)]
     }
 }
 
 /// The part of a key, unless the rule itself says what its value is.
-fn part(part: &KeyPart, each: &[(&str, &Pattern)]) -> Option<String> {
+fn key_part_text(part: &KeyPart, each: &[(&str, &Pattern)]) -> Option<String> {
     let KeyPart::Entry(place) = part else { return Some(YamlText(&part.to_string()).to_string()) };
     let (name, pattern) = each.get(*place)?;
     let once = each.iter().filter(|(other, _)| other == name).count() == 1;
     match pattern {
         Pattern::Exact(_) => None,
-        _ if once && is_its_name(name) => Some(YamlText(name).to_string()),
+        _ if once && is_plain_attribute(name) => Some(YamlText(name).to_string()),
         _ => Some(part.to_string()),
     }
 }
 
 /// Whether a name in a key is that of a descriptor's entry, whose value is taken as it is.
-fn is_its_name(name: &str) -> bool {
+fn is_plain_attribute(name: &str) -> bool {
     let reserved = ["entry.", "path.", "ip/"].iter().any(|reserved| name.starts_with(reserved));
-    !reserved && name != "header." && matches!(Attribute::named(name), Attribute::Plain(_))
+    !reserved && name != "header." && matches!(Attribute::from_name(name), Attribute::Plain(_))
 }
 
-fn missing(missing: Missing) -> &'static str {
+fn missing_text(missing: OnMissingKey) -> &'static str {
     match missing {
-        Missing::Skip => "skip",
-        Missing::Deny => "deny",
-        Missing::Shared => "shared",
+        OnMissingKey::Skip => "skip",
+        OnMissingKey::Deny => "deny",
+        OnMissingKey::Shared => "shared",
     }
 }
 
-fn cost(cost: &CostFrom) -> String {
+fn cost_text(cost: &CostSource) -> String {
     match cost {
-        CostFrom::Request => "request".to_owned(),
-        CostFrom::Fixed(units) => units.to_string(),
-        CostFrom::Attribute { attribute, default } => {
+        CostSource::Request => "request".to_owned(),
+        CostSource::Fixed(units) => units.to_string(),
+        CostSource::Attribute { attribute, default } => {
             format!("{{ attribute: {}, default: {default} }}", YamlText(&attribute.to_string()))
         }
     }
 }
 
-fn action(action: &Action) -> String {
+fn action_text(action: &Action) -> String {
     match action {
         Action::Reject => "reject".to_owned(),
         Action::Shadow => "shadow".to_owned(),
@@ -164,10 +164,10 @@ fn action(action: &Action) -> String {
         Action::Delay { max_wait } => format!("{{ delay: {{ max_wait: {}ns }} }}", max_wait.get()),
         Action::Soft(Margin::Percent(percent)) => format!("{{ soft: {{ margin: {percent}% }} }}"),
         Action::Soft(Margin::Unlimited) => "{ soft: { margin: unlimited } }".to_owned(),
-        Action::Elastic(Elastic { min, max, by }) => {
+        Action::Elastic(Elastic { min, max, source: by }) => {
             let (kind, name) = match by {
-                ElasticBy::Pool(name) => ("pool", name),
-                ElasticBy::Signal(name) => ("signal", name),
+                ElasticSource::Pool(name) => ("pool", name),
+                ElasticSource::Signal(name) => ("signal", name),
             };
             format!("{{ elastic: {{ min: {min}, max: {max}, {kind}: {} }} }}", YamlText(name))
         }
@@ -175,7 +175,7 @@ fn action(action: &Action) -> String {
 }
 
 /// The fields of the limit's long form. Its name stands last there, as it is; all else needs no quotes.
-fn fields(limit: &Limit) -> String {
+fn limit_fields_text(limit: &Limit) -> String {
     let written = limit.to_string();
     let fields = written.trim_start_matches('{');
     let fields = fields.strip_suffix('}').unwrap_or(fields);

@@ -5,28 +5,28 @@ use std::collections::HashMap;
 use tidegate_core::rules::{Pattern, Rule};
 
 /// A descriptor of the file.
-pub(super) struct Place<'a> {
+pub(super) struct DescriptorNode<'a> {
     pub key: &'a str,
     pub pattern: &'a Pattern,
     /// The rule of a descriptor that ends here.
     pub rule: Option<&'a Rule>,
-    pub below: Vec<Place<'a>>,
+    pub children: Vec<DescriptorNode<'a>>,
 }
 
 /// The first level of the tree that the entries of the rules make. The rules stand in the order of their file, so
 /// that a level is left for good when the next one beside it begins.
-pub(super) fn of_rules(rules: &[Rule]) -> Vec<Place<'_>> {
+pub(super) fn from_rules(rules: &[Rule]) -> Vec<DescriptorNode<'_>> {
     let mut top = Vec::new();
     for rule in rules {
         let Some(entries) = &rule.entries else { continue };
-        let (mut level, mut left) = (&mut top, entries.each.len());
-        for (key, pattern) in &entries.each {
+        let (mut level, mut left) = (&mut top, entries.patterns.len());
+        for (key, pattern) in &entries.patterns {
             left -= 1;
-            let place = enter(level, key, pattern);
-            if left == 0 && !rule.placeholder {
+            let place = last_or_insert(level, key, pattern);
+            if left == 0 && !rule.is_placeholder {
                 place.rule = Some(rule);
             }
-            level = &mut place.below;
+            level = &mut place.children;
         }
     }
     sort(&mut top);
@@ -34,9 +34,9 @@ pub(super) fn of_rules(rules: &[Rule]) -> Vec<Place<'_>> {
 }
 
 /// Each place of a level, with those after it that a descriptor could match as well.
-pub(super) fn with_later<'l, 'a>(
-    level: &'l [Place<'a>],
-) -> impl Iterator<Item = (&'l Place<'a>, &'l [Place<'a>])> {
+pub(super) fn with_later_siblings<'l, 'a>(
+    level: &'l [DescriptorNode<'a>],
+) -> impl Iterator<Item = (&'l DescriptorNode<'a>, &'l [DescriptorNode<'a>])> {
     level.chunk_by(|one, next| one.key == next.key).flat_map(|of_key| {
         // No descriptor matches two exact values, of which there may be very many.
         let exact = of_key.iter().take_while(|place| matches!(place.pattern, Pattern::Exact(_))).count();
@@ -44,39 +44,39 @@ pub(super) fn with_later<'l, 'a>(
     })
 }
 
-impl Place<'_> {
+impl DescriptorNode<'_> {
     /// Whether some descriptor that `later` has a rule for would come past this place, which is tried before, without
     /// finding a rule. It may say so where none does, never the other way round.
-    pub fn lets_past(&self, later: &Place<'_>) -> bool {
+    pub fn falls_through_to(&self, later: &DescriptorNode<'_>) -> bool {
         self.key == later.key && overlap(self.pattern, later.pattern) && self.lacks_rule_of(later)
     }
 
     /// Whether a descriptor that got to both has a rule there and none here.
-    fn lacks_rule_of(&self, other: &Place<'_>) -> bool {
+    fn lacks_rule_of(&self, other: &DescriptorNode<'_>) -> bool {
         let here = other.rule.is_some() && self.rule.is_none();
-        here || other.below.iter().any(|wanted| {
-            let reached = |own: &&Place<'_>| own.key == wanted.key && overlap(own.pattern, wanted.pattern);
-            let reached: Vec<_> = self.below.iter().filter(reached).collect();
+        here || other.children.iter().any(|wanted| {
+            let reached = |own: &&DescriptorNode<'_>| own.key == wanted.key && overlap(own.pattern, wanted.pattern);
+            let reached: Vec<_> = self.children.iter().filter(reached).collect();
             let all_reached = reached.iter().any(|own| covers(own.pattern, wanted.pattern));
             (!all_reached && wanted.has_rules()) || reached.iter().any(|own| own.lacks_rule_of(wanted))
         })
     }
 
     fn has_rules(&self) -> bool {
-        self.rule.is_some() || self.below.iter().any(Place::has_rules)
+        self.rule.is_some() || self.children.iter().any(DescriptorNode::has_rules)
     }
 }
 
-fn enter<'a, 't>(level: &'t mut Vec<Place<'a>>, key: &'a str, pattern: &'a Pattern) -> &'t mut Place<'a> {
+fn last_or_insert<'a, 't>(level: &'t mut Vec<DescriptorNode<'a>>, key: &'a str, pattern: &'a Pattern) -> &'t mut DescriptorNode<'a> {
     if level.last().is_none_or(|last| last.key != key || last.pattern != pattern) {
-        level.push(Place { key, pattern, rule: None, below: Vec::new() });
+        level.push(DescriptorNode { key, pattern, rule: None, children: Vec::new() });
     }
     let last = level.len() - 1;
     &mut level[last]
 }
 
 /// By key, in the order of the file; of one key exact values, then wildcards, then the bare key.
-fn sort(level: &mut [Place<'_>]) {
+fn sort(level: &mut [DescriptorNode<'_>]) {
     let mut keys: HashMap<&str, usize> = HashMap::new();
     for place in level.iter() {
         let next = keys.len();
@@ -90,7 +90,7 @@ fn sort(level: &mut [Place<'_>]) {
         };
         (keys[place.key], rank)
     });
-    level.iter_mut().for_each(|place| sort(&mut place.below));
+    level.iter_mut().for_each(|place| sort(&mut place.children));
 }
 
 /// Whether some value may match both. Of wildcards only the beginnings and the ends are looked at.
@@ -99,11 +99,11 @@ fn overlap(one: &Pattern, other: &Pattern) -> bool {
         (Pattern::Exact(one), Pattern::Exact(other)) => one == other,
         (Pattern::Exact(value), Pattern::Wildcard(wildcard))
         | (Pattern::Wildcard(wildcard), Pattern::Exact(value)) => {
-            value.starts_with(wildcard.beginning()) && value.ends_with(wildcard.end())
+            value.starts_with(wildcard.prefix()) && value.ends_with(wildcard.suffix())
         }
         (Pattern::Wildcard(one), Pattern::Wildcard(other)) => {
-            (one.beginning().starts_with(other.beginning()) || other.beginning().starts_with(one.beginning()))
-                && (one.end().ends_with(other.end()) || other.end().ends_with(one.end()))
+            (one.prefix().starts_with(other.prefix()) || other.prefix().starts_with(one.prefix()))
+                && (one.suffix().ends_with(other.suffix()) || other.suffix().ends_with(one.suffix()))
         }
         _ => true,
     }

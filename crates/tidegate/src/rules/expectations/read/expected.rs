@@ -1,46 +1,46 @@
 //! What the answer to a step has to be.
 
-use tidegate_core::rules::{Fate, LimitId};
+use tidegate_core::rules::{AnswerKind, LimitId};
 use tidegate_core::{Nanos, Wait};
 
 use super::super::super::diagnostic::Diagnostic;
 use super::super::super::file::Spanned;
 use super::super::super::reader::{Fields, Reader};
-use super::super::super::yaml::{Kind, Node};
-use super::super::model::{Expected, FATES, Name};
+use super::super::super::yaml::{NodeKind, Node};
+use super::super::model::{Expectation, DECISIONS, ExpectedRule};
 
-pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<Expected> {
-    if !matches!(node.kind, Kind::Map(_)) {
-        return Some(Expected { decision: Some(fate(reader, node)?), ..Expected::default() });
+pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<Expectation> {
+    if !matches!(node.kind, NodeKind::Map(_)) {
+        return Some(Expectation { decision: Some(decision(reader, node)?), ..Expectation::default() });
     }
     let mut fields = Fields::of(reader, node, "an expectation")?;
     let place = |node: &Node| node.span;
-    let expected = Expected {
-        decision: fields.value("decision").and_then(|node| fate(reader, node)),
+    let expected = Expectation {
+        decision: fields.value("decision").and_then(|node| decision(reader, node)),
         rule: fields.value("rule").and_then(|node| rule(reader, node)),
         limit: fields.value("limit").and_then(|node| limit(reader, node)),
         remaining: fields
             .value("remaining")
             .and_then(|node| Some(Spanned { value: reader.number("remaining", node)?, span: place(node) })),
         retry_after: fields.value("retry_after").and_then(|node| wait(reader, node)),
-        reset_after: fields.value("reset_after").and_then(|node| span(reader, node)),
-        delay: fields.value("delay").and_then(|node| span(reader, node)),
-        candidate: fields.value("candidate").and_then(|node| fate(reader, node)),
+        reset_after: fields.value("reset_after").and_then(|node| duration(reader, node)),
+        delay: fields.value("delay").and_then(|node| duration(reader, node)),
+        candidate: fields.value("candidate").and_then(|node| decision(reader, node)),
     };
     fields.finish(reader, "an expectation");
     Some(expected)
 }
 
-fn fate(reader: &mut Reader<'_>, node: &Node) -> Option<Spanned<Fate>> {
-    let words = FATES.map(|fate| (fate.as_str(), fate));
-    let value = reader.word("decision", node, &words)?;
+fn decision(reader: &mut Reader<'_>, node: &Node) -> Option<Spanned<AnswerKind>> {
+    let words = DECISIONS.map(|fate| (fate.as_str(), fate));
+    let value = reader.keyword("decision", node, &words)?;
     Some(Spanned { value, span: node.span })
 }
 
-fn rule(reader: &mut Reader<'_>, node: &Node) -> Option<Spanned<Name>> {
+fn rule(reader: &mut Reader<'_>, node: &Node) -> Option<Spanned<ExpectedRule>> {
     let value = match &node.kind {
-        Kind::Null => Name::None,
-        _ => Name::Is(reader.name(node)?.into()),
+        NodeKind::Null => ExpectedRule::NoRule,
+        _ => ExpectedRule::Named(reader.name(node)?.into()),
     };
     Some(Spanned { value, span: node.span })
 }
@@ -52,10 +52,10 @@ fn limit(reader: &mut Reader<'_>, node: &Node) -> Option<Spanned<LimitId>> {
         let number = reader.number("limit", node)?;
         let Some(place) = number.checked_sub(1).and_then(|place| usize::try_from(place).ok()) else {
             let found = Diagnostic::error("not-a-place", node.span, "there is no such limit");
-            reader.note(found.hint("limits without a name are counted from 1, in the order of the rule"));
+            reader.push(found.hint("limits without a name are counted from 1, in the order of the rule"));
             return None;
         };
-        LimitId::Place(place)
+        LimitId::Position(place)
     } else {
         LimitId::Name(reader.name(node)?.into())
     };
@@ -70,6 +70,6 @@ fn wait(reader: &mut Reader<'_>, node: &Node) -> Option<Spanned<Wait>> {
     Some(Spanned { value, span: node.span })
 }
 
-fn span(reader: &mut Reader<'_>, node: &Node) -> Option<Spanned<Nanos>> {
+fn duration(reader: &mut Reader<'_>, node: &Node) -> Option<Spanned<Nanos>> {
     Some(Spanned { value: super::nanos(reader, node)?, span: node.span })
 }

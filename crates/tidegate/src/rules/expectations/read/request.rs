@@ -2,7 +2,7 @@
 
 use super::super::super::diagnostic::Diagnostic;
 use super::super::super::reader::{Fields, Reader};
-use super::super::super::yaml::{Kind, Node, shown};
+use super::super::super::yaml::{NodeKind, Node, printable};
 use super::super::super::{OwnedDescriptor, OwnedRequest};
 
 /// The attributes of one descriptor, in their order.
@@ -15,10 +15,10 @@ pub(super) fn attributes(reader: &mut Reader<'_>, node: &Node) -> Option<Vec<(Bo
 
 fn entry(reader: &mut Reader<'_>, key: &Node, value: &Node) -> Option<(Box<str>, Box<str>)> {
     let name = reader.text(key)?;
-    if matches!(value.kind, Kind::Null) {
-        let message = format!("attribute `{}` has no value", shown(name));
+    if matches!(value.kind, NodeKind::Null) {
+        let message = format!("attribute `{}` has no value", printable(name));
         let found = Diagnostic::error("missing-value", value.span, message);
-        reader.note(found.hint("leave the attribute out, or write \"\" for an empty value"));
+        reader.push(found.hint("leave the attribute out, or write \"\" for an empty value"));
         return None;
     }
     Some((name.into(), reader.text(value)?.into()))
@@ -28,7 +28,7 @@ pub(super) fn descriptors(reader: &mut Reader<'_>, node: &Node) -> Option<OwnedR
     let nodes = reader.list(node)?;
     if nodes.is_empty() {
         let found = Diagnostic::error("no-descriptors", node.span, "a request has at least one descriptor");
-        reader.note(found.hint("write `descriptors: [ { attributes: { user: alice } } ]`"));
+        reader.push(found.hint("write `descriptors: [ { attributes: { user: alice } } ]`"));
         return None;
     }
     let descriptors: Vec<_> = nodes.iter().map(|node| descriptor(reader, node)).collect();
@@ -46,7 +46,7 @@ fn descriptor(reader: &mut Reader<'_>, node: &Node) -> Option<OwnedDescriptor> {
         _ => {
             let found =
                 Diagnostic::error("missing-field", node.span, "expected either `attributes` or `entries`");
-            reader.note(found.hint("write `attributes: { user: alice }`, or `entries: [ { user: alice } ]`"));
+            reader.push(found.hint("write `attributes: { user: alice }`, or `entries: [ { user: alice } ]`"));
             None
         }
     };
@@ -59,7 +59,7 @@ fn entries_in_order(reader: &mut Reader<'_>, node: &Node) -> Option<Vec<(Box<str
     let mut entries = Some(Vec::new());
     for node in nodes {
         let read = match &node.kind {
-            Kind::Map(fields) if fields.len() == 1 => entry(reader, &fields[0].0, &fields[0].1),
+            NodeKind::Map(fields) if fields.len() == 1 => entry(reader, &fields[0].0, &fields[0].1),
             _ => {
                 reader.wrong_type_hint(node, "an entry", "write a name and a value: `{ user: alice }`");
                 None

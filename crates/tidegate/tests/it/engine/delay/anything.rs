@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use tidegate::Timestamp;
 
-use super::{Ended, decide};
-use crate::engine::bench::{Bench, with_request};
+use super::{DecideResult, decide};
+use crate::engine::bench::{EngineFixture, with_request};
 use crate::engine::setup::{Setup, over_each_store};
 use crate::executor::{Executor, Task};
 
@@ -72,23 +72,23 @@ fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
 }
 
 /// A request that came, when, and whether it was dropped.
-struct Came {
+struct SpawnedRequest {
     task: Task,
     at_ms: u64,
     dropped: bool,
 }
 
-fn happen<'a>(
-    bench: &'a Bench,
-    tasks: &mut Executor<'a, Ended>,
-    came: &mut Vec<Came>,
+fn apply<'a>(
+    bench: &'a EngineFixture,
+    tasks: &mut Executor<'a, DecideResult>,
+    came: &mut Vec<SpawnedRequest>,
     event: &Event,
     at_ms: u64,
 ) {
     match event {
         Event::Come { request, cost } => {
             let task = tasks.spawn(decide(&bench.engine, REQUESTS[*request], *cost));
-            came.push(Came { task, at_ms, dropped: false });
+            came.push(SpawnedRequest { task, at_ms, dropped: false });
         }
         Event::Drop(number) if !came.is_empty() => {
             let number = number % came.len();
@@ -97,7 +97,7 @@ fn happen<'a>(
         }
         Event::Drop(_) => {}
         Event::Past { request } => {
-            bench.ask(REQUESTS[*request]);
+            bench.check(REQUESTS[*request]);
         }
         Event::Refund { request } => {
             with_request(REQUESTS[*request], 1, |request| bench.setup.refund(&bench.engine, request));
@@ -114,15 +114,15 @@ fn happen<'a>(
     }
 }
 
-fn everybody_hears_in_time(setup: Setup) {
-    proptest!(tidegate_testing::cases(64), |(events in events())| {
-        let bench = setup.bench(RULES[0]);
+fn every_request_is_answered_in_time(setup: Setup) {
+    proptest!(tidegate_testing::proptest_config(64), |(events in events())| {
+        let bench = setup.fixture(RULES[0]);
         let mut tasks = bench.tasks();
         let (mut now_ms, mut came) = (0, Vec::new());
         for (gap_ms, event) in &events {
             now_ms += gap_ms;
             tasks.run_until(Timestamp::from_nanos(now_ms * 1_000_000));
-            happen(&bench, &mut tasks, &mut came, event, now_ms);
+            apply(&bench, &mut tasks, &mut came, event, now_ms);
         }
         tasks.run();
         prop_assert_eq!(bench.clock.sleepers(), 0);
@@ -135,10 +135,10 @@ fn everybody_hears_in_time(setup: Setup) {
             prop_assert!(done_ms - one.at_ms <= MAX_WAIT_MS, "{:?} was held for too long", one.task);
             let ended = &finished.output;
             prop_assert!(ended.waited_ms <= u128::from(done_ms - one.at_ms));
-            prop_assert!(ended.refusal.is_none() || !ended.told.fate.passes());
-            prop_assert!(ended.told.fate.passes() || ended.told.retry_after_ms != Some(0));
+            prop_assert!(ended.refusal.is_none() || !ended.answer.kind.passes());
+            prop_assert!(ended.answer.kind.passes() || ended.answer.retry_after_ms != Some(0));
         }
     });
 }
 
-over_each_store!(everybody_hears_in_time,);
+over_each_store!(every_request_is_answered_in_time,);

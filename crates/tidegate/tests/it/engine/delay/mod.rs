@@ -1,50 +1,50 @@
 //! Requests that are held until it is their turn.
 
 mod anything;
-mod changed;
-mod line;
+mod rule_changes;
+mod queue;
 mod running;
-mod several;
-mod told;
+mod several_limits;
+mod answers;
 
 use tidegate::rules::{Descriptor, Request};
 use tidegate::{ManualClock, Timer};
 
-use crate::engine::bench::{Bench, Told, entries};
+use crate::engine::bench::{EngineFixture, AnswerSummary, entries};
 use crate::engine::setup::{Setup, TestEngine};
 use crate::executor::{Executor, Task};
-use crate::turn::Refusal;
+use crate::wait_result::Refusal;
 
 /// What became of a request, without what the answer borrows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
-    pub told: Told,
+pub struct DecideResult {
+    pub answer: AnswerSummary,
     pub waited_ms: u128,
     pub refusal: Option<Refusal>,
 }
 
 /// Tasks that are decided on a bench.
-pub type Tasks<'a> = Executor<'a, Ended>;
+pub type Tasks<'a> = Executor<'a, DecideResult>;
 
 pub async fn decide<C: Timer + Send + Sync + 'static>(
     engine: &TestEngine<C>,
     attributes: &str,
     cost: u64,
-) -> Ended {
+) -> DecideResult {
     let entries = entries(attributes);
     let descriptors: Vec<_> = entries.iter().map(|entries| Descriptor::new(entries, cost)).collect();
     let request = Request { domain: "api", descriptors: &descriptors };
     let decided = engine.decide(&request).await.unwrap();
-    Ended {
-        told: Told::of(&decided.answer),
+    DecideResult {
+        answer: AnswerSummary::from_answer(&decided.answer),
         waited_ms: decided.waited.get().div_ceil(1_000_000),
-        refusal: decided.refused().map(Refusal::from),
+        refusal: decided.acquire_error().map(Refusal::from),
     }
 }
 
 /// A bench with this rule, which is named `slow`.
-pub fn bench(setup: Setup, rule: &str) -> Bench {
-    setup.bench(&rules(rule))
+pub fn fixture_with_rule(setup: Setup, rule: &str) -> EngineFixture {
+    setup.fixture(&rules(rule))
 }
 
 pub fn rules(rule: &str) -> String {
@@ -54,32 +54,32 @@ pub fn rules(rule: &str) -> String {
 /// One a second for each user, and five seconds to wait.
 pub const SLOW: &str = "key: [user], limit: 1 per second, action: { delay: { max_wait: 5s } }";
 
-impl Bench {
+impl EngineFixture {
     pub fn tasks(&self) -> Tasks<'_> {
         Executor::new(&self.clock)
     }
 
     /// So many requests that come one after the other.
-    pub fn come<'a>(&'a self, tasks: &mut Tasks<'a>, attributes: &'a str, times: usize) -> Vec<Task> {
+    pub fn spawn_requests<'a>(&'a self, tasks: &mut Tasks<'a>, attributes: &'a str, times: usize) -> Vec<Task> {
         (0..times).map(|_| tasks.spawn(decide(&self.engine, attributes, 1))).collect()
     }
 }
 
 /// When each task was done, in milliseconds; none if it is not.
-pub fn done_ms(tasks: &Tasks<'_>, all: &[Task]) -> Vec<Option<u64>> {
+pub fn finished_ms(tasks: &Tasks<'_>, all: &[Task]) -> Vec<Option<u64>> {
     let at_ms = |task: &Task| tasks.finished(*task).map(|finished| finished.at.as_nanos() / 1_000_000);
     all.iter().map(at_ms).collect()
 }
 
-pub fn ended(tasks: &Tasks<'_>, task: Task) -> Ended {
+pub fn result_of(tasks: &Tasks<'_>, task: Task) -> DecideResult {
     tasks.finished(task).expect("done").output.clone()
 }
 
 pub fn passed(tasks: &Tasks<'_>, all: &[Task]) -> Vec<bool> {
-    all.iter().map(|task| ended(tasks, *task).told.fate.passes()).collect()
+    all.iter().map(|task| result_of(tasks, *task).answer.kind.passes()).collect()
 }
 
-fn set_seconds(clock: &ManualClock, tasks: &mut Tasks<'_>, seconds: u64) {
+fn run_until_second(clock: &ManualClock, tasks: &mut Tasks<'_>, seconds: u64) {
     tasks.run_until(tidegate::Timestamp::from_nanos(seconds * 1_000_000_000));
     assert_eq!(tidegate::Clock::now(clock).as_nanos(), seconds * 1_000_000_000);
 }

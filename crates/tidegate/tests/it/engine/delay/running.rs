@@ -27,27 +27,27 @@ fn on_runtime(setup: Setup, runtime: &tokio::runtime::Runtime) {
         };
         let tasks: Vec<_> = (0..TASKS).map(spawn).collect();
         for task in tasks {
-            assert!(task.await.unwrap().told.fate.passes());
+            assert!(task.await.unwrap().answer.kind.passes());
         }
     });
     assert!(clock.now().as_nanos() + LATE_NS_MAX >= began_ns + (TASKS - 1) * INTERVAL_NS);
 }
 
-fn a_runtime_of_one_thread_will_do(setup: Setup) {
+fn works_on_a_single_threaded_runtime(setup: Setup) {
     on_runtime(setup, &tokio::runtime::Builder::new_current_thread().build().unwrap());
 }
 
-fn a_runtime_of_many_threads_will_do(setup: Setup) {
+fn works_on_a_multi_threaded_runtime(setup: Setup) {
     on_runtime(setup, &tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().unwrap());
 }
 
-fn a_task_that_a_runtime_aborts_steps_out_of_the_line(setup: Setup) {
+fn an_aborted_task_leaves_the_queue(setup: Setup) {
     let rule = "key: [user], limit: 1 per minute, action: { delay: { max_wait: 1h } }";
     let engine = Arc::new(setup.engine(domains(&rules(rule)), SystemClock::default()));
     // On one thread whoever was spawned has been polled, and so is in line, when this task goes on.
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
-        assert!(decide(&engine, "user=1", 1).await.told.fate.passes());
+        assert!(decide(&engine, "user=1", 1).await.answer.kind.passes());
         let spawn = |_| {
             let engine = engine.clone();
             tokio::spawn(async move { decide(&engine, "user=1", 1).await })
@@ -60,13 +60,13 @@ fn a_task_that_a_runtime_aborts_steps_out_of_the_line(setup: Setup) {
             assert!(task.await.unwrap_err().is_cancelled());
         }
         with_request("user=1", 1, |request| setup.reset(&engine, request));
-        assert!(stays.await.unwrap().told.fate.passes());
+        assert!(stays.await.unwrap().answer.kind.passes());
     });
 }
 
-fn threads_will_do_while_rules_are_replaced_and_signals_pushed(setup: Setup) {
+fn works_on_threads_while_rules_and_signals_change(setup: Setup) {
     const THREADS: u64 = 4;
-    const TURNS: u64 = 100;
+    const REQUESTS_PER_THREAD: u64 = 100;
     let file = "
 domain: api
 rules:
@@ -82,10 +82,10 @@ rules:
         let threads: Vec<_> = (0..THREADS)
             .map(|_| {
                 scope.spawn(|| {
-                    (0..TURNS).for_each(|_| {
+                    (0..REQUESTS_PER_THREAD).for_each(|_| {
                         with_request("user=1", 1, |request| {
                             let passes =
-                                engine.decide_blocking(request).map(|decided| decided.answer.fate.passes());
+                                engine.decide_blocking(request).map(|decided| decided.answer.kind.passes());
                             assert!(passes.unwrap());
                         });
                     });
@@ -101,13 +101,13 @@ rules:
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
-    let least_ns = (THREADS * TURNS - 1) * INTERVAL_NS - LATE_NS_MAX;
+    let least_ns = (THREADS * REQUESTS_PER_THREAD - 1) * INTERVAL_NS - LATE_NS_MAX;
     assert!(clock.now().as_nanos() >= began_ns + least_ns);
 }
 
 over_each_store!(
-    a_runtime_of_one_thread_will_do,
-    a_runtime_of_many_threads_will_do,
-    a_task_that_a_runtime_aborts_steps_out_of_the_line,
-    threads_will_do_while_rules_are_replaced_and_signals_pushed,
+    works_on_a_single_threaded_runtime,
+    works_on_a_multi_threaded_runtime,
+    an_aborted_task_leaves_the_queue,
+    works_on_threads_while_rules_and_signals_change,
 );

@@ -8,7 +8,7 @@ use crate::engine::bench::domains;
 use crate::engine::delay::{decide, rules};
 use crate::engine::setup::{Setup, TestEngine};
 use crate::executor::Executor;
-use crate::turn::{Refusal, Turn, turn};
+use crate::wait_result::{Refusal, WaitResult, wait_result};
 
 /// How long after the one before a request comes, what it costs, and whether it is dropped after a while.
 fn requests() -> impl Strategy<Value = Vec<(u64, u64, Option<u64>)>> {
@@ -26,18 +26,18 @@ const LIMITS: [&str; 4] = [
 
 fn engine(limit: &str, clock: &ManualClock) -> TestEngine<ManualClock> {
     let rule = format!("key: [user], limit: {limit}, action: {{ delay: {{ max_wait: 2s }} }}");
-    Setup::Own.engine(domains(&rules(&rule)), clock.clone())
+    Setup::Local.engine(domains(&rules(&rule)), clock.clone())
 }
 
 /// What became of each request: when it was done, and whether it passed.
-type Ends = Vec<Option<(Timestamp, Result<(), Refusal>)>>;
+type RequestResults = Vec<Option<(Timestamp, Result<(), Refusal>)>>;
 
 fn run<F: Future>(
     clock: &ManualClock,
     requests: &[(u64, u64, Option<u64>)],
     come: impl Fn(u64) -> F,
     end: impl Fn(&F::Output) -> Result<(), Refusal>,
-) -> Ends {
+) -> RequestResults {
     let mut executor = Executor::new(clock);
     let (mut now_ms, mut tasks, mut drops) = (0, Vec::new(), Vec::new());
     for (gap_ms, cost, dropped_ms) in requests {
@@ -57,22 +57,22 @@ fn run<F: Future>(
 }
 
 proptest! {
-    #![proptest_config(tidegate_testing::cases(64))]
+    #![proptest_config(tidegate_testing::proptest_config(64))]
     /// A rule of one limit that holds requests does what a limiter does that is waited for.
     #[test]
-    fn an_engine_holds_as_a_limiter_does(requests in requests(), limit in prop::sample::select(&LIMITS[..])) {
+    fn an_engine_delays_requests_as_a_limiter_does(requests in requests(), limit in prop::sample::select(&LIMITS[..])) {
         let clock = ManualClock::default();
         let limiter = Limiter::builder().limit(limit).clock(clock.clone()).build().unwrap();
         let max_wait = Duration::from_secs(2);
-        let by_limiter = run(&clock, &requests, |cost| turn(limiter.acquire_within("key", cost, max_wait)), |turn| match turn {
-            Turn::Admitted { .. } => Ok(()),
-            Turn::Refused(refusal) => Err(*refusal),
+        let by_limiter = run(&clock, &requests, |cost| wait_result(limiter.acquire_within("key", cost, max_wait)), |turn| match turn {
+            WaitResult::Admitted { .. } => Ok(()),
+            WaitResult::Refused(refusal) => Err(*refusal),
         });
         clock.set(Timestamp::from_nanos(0));
         prop_assert_eq!(clock.now().as_nanos(), 0);
         let engine = engine(limit, &clock);
         let by_engine = run(&clock, &requests, |cost| decide(&engine, "user=1", cost), |ended| {
-            assert_eq!(ended.told.fate.passes(), ended.refusal.is_none());
+            assert_eq!(ended.answer.kind.passes(), ended.refusal.is_none());
             ended.refusal.map_or(Ok(()), Err)
         });
         prop_assert_eq!(by_engine, by_limiter);

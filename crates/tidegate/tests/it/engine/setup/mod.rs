@@ -8,8 +8,8 @@ use tidegate::rules::{Answer, Domain, Request};
 use tidegate::store::{NodeStore, PlanFull};
 use tidegate::{Engine, EngineError, Lease, LeaseToken, MemoryStore, Nanos, Release, Renewal, Timer};
 
-use crate::engine::bench::Bench;
-use shared::done;
+use crate::engine::bench::EngineFixture;
+use shared::expect_ready;
 
 /// An engine over either store.
 pub type TestEngine<C> = Engine<C, NodeStore>;
@@ -18,7 +18,7 @@ pub type TestEngine<C> = Engine<C, NodeStore>;
 #[derive(Clone, Copy, Debug)]
 pub enum Setup {
     /// In its own memory.
-    Own,
+    Local,
     /// In a store that stands for the one that a fleet shares.
     Shared,
 }
@@ -29,7 +29,7 @@ macro_rules! over_each_store {
         mod own {
             $(#[test]
             fn $test() {
-                super::$test($crate::engine::setup::Setup::Own);
+                super::$test($crate::engine::setup::Setup::Local);
             })+
         }
 
@@ -44,29 +44,29 @@ macro_rules! over_each_store {
 pub(crate) use over_each_store;
 
 impl Setup {
-    pub fn bench(self, file: &str) -> Bench {
-        Bench::new(self, file)
+    pub fn fixture(self, file: &str) -> EngineFixture {
+        EngineFixture::new(self, file)
     }
 
-    pub fn engine<C: Clock>(self, domains: Vec<Domain>, clock: C) -> TestEngine<C> {
+    pub fn engine<C: TestClock>(self, domains: Vec<Domain>, clock: C) -> TestEngine<C> {
         match self {
-            Self::Own => {
+            Self::Local => {
                 let store = NodeStore::Local(Arc::new(MemoryStore::bounded(1 << 20)));
-                Engine::over(domains, store, clock).unwrap()
+                Engine::with_store(domains, store, clock).unwrap()
             }
             Self::Shared => shared::engine(domains, clock),
         }
     }
 
     /// Decides a request, without a wait.
-    pub fn check<C: Clock, R>(
+    pub fn check<C: TestClock, R>(
         self,
         engine: &TestEngine<C>,
         request: &Request<'_>,
         told: impl FnOnce(&Answer) -> R,
     ) -> Result<R, PlanFull> {
         match self {
-            Self::Own => match done(engine.check(request)) {
+            Self::Local => match expect_ready(engine.check(request)) {
                 Ok(decided) => Ok(told(&decided.answer)),
                 Err(EngineError::PlanFull) => Err(PlanFull),
                 Err(error) => panic!("{error}"),
@@ -75,33 +75,33 @@ impl Setup {
         }
     }
 
-    pub fn peek<C: Clock, R>(
+    pub fn peek<C: TestClock, R>(
         self,
         engine: &TestEngine<C>,
         request: &Request<'_>,
         told: impl FnOnce(&Answer) -> R,
     ) -> R {
-        told(&done(engine.peek(request)).unwrap().answer)
+        told(&expect_ready(engine.peek(request)).unwrap().answer)
     }
 
-    pub fn explain<C: Clock, R>(
+    pub fn explain<C: TestClock, R>(
         self,
         engine: &TestEngine<C>,
         request: &Request<'_>,
         explained: impl FnOnce(&Explanation) -> R,
     ) -> R {
-        explained(&done(engine.explain(request)).unwrap())
+        explained(&expect_ready(engine.explain(request)).unwrap())
     }
 
-    pub fn refund<C: Clock>(self, engine: &TestEngine<C>, request: &Request<'_>) {
-        done(engine.refund(request, None)).unwrap();
+    pub fn refund<C: TestClock>(self, engine: &TestEngine<C>, request: &Request<'_>) {
+        expect_ready(engine.refund(request, None)).unwrap();
     }
 
-    pub fn reset<C: Clock>(self, engine: &TestEngine<C>, request: &Request<'_>) {
-        done(engine.reset(request)).unwrap();
+    pub fn reset<C: TestClock>(self, engine: &TestEngine<C>, request: &Request<'_>) {
+        expect_ready(engine.reset(request)).unwrap();
     }
 
-    pub fn acquire<C: Clock, R>(
+    pub fn acquire<C: TestClock, R>(
         self,
         engine: &TestEngine<C>,
         request: &Request<'_>,
@@ -109,34 +109,34 @@ impl Setup {
         told: impl FnOnce(&Answer) -> R,
     ) -> (R, Option<Lease>) {
         match self {
-            Self::Own => {
-                let decided = done(engine.try_lease(request, ttl)).unwrap();
+            Self::Local => {
+                let decided = expect_ready(engine.try_lease(request, ttl)).unwrap();
                 (told(&decided.answer), decided.lease)
             }
             Self::Shared => shared::acquire(engine, request, ttl, told),
         }
     }
 
-    pub fn renew<C: Clock>(
+    pub fn renew<C: TestClock>(
         self,
         engine: &TestEngine<C>,
         request: &Request<'_>,
         token: &LeaseToken,
     ) -> Renewal {
-        done(engine.renew(request, token, None)).unwrap()
+        expect_ready(engine.renew(request, token, None)).unwrap()
     }
 
-    pub fn release<C: Clock>(
+    pub fn release<C: TestClock>(
         self,
         engine: &TestEngine<C>,
         request: &Request<'_>,
         token: &LeaseToken,
     ) -> Release {
-        done(engine.release(request, token)).unwrap()
+        expect_ready(engine.release(request, token)).unwrap()
     }
 }
 
 /// A clock that tests run by.
-pub trait Clock: Timer + Clone + Send + Sync + 'static {}
+pub trait TestClock: Timer + Clone + Send + Sync + 'static {}
 
-impl<C: Timer + Clone + Send + Sync + 'static> Clock for C {}
+impl<C: Timer + Clone + Send + Sync + 'static> TestClock for C {}

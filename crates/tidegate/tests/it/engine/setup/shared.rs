@@ -7,23 +7,23 @@ use std::task::{Context, Poll, Waker};
 use tidegate::rules::{Answer, Domain, Request};
 use tidegate::store::{NodeStore, PlanFull, Store};
 use tidegate::{Engine, EngineError, Lease, MemoryStore, Nanos, Timer};
-use tidegate_testing::remote::Remote;
+use tidegate_testing::remote::FakeStore;
 
 use super::TestEngine;
 
 pub fn engine<C: Timer + Clone + Send + Sync + 'static>(domains: Vec<Domain>, clock: C) -> TestEngine<C> {
-    engine_sharing(domains, clock.clone(), Remote::new(clock))
+    engine_over(domains, clock.clone(), FakeStore::new(clock))
 }
 
 /// An engine over this shared store.
-pub fn engine_sharing<C, D>(domains: Vec<Domain>, clock: C, remote: Remote<D>) -> TestEngine<C>
+pub fn engine_over<C, D>(domains: Vec<Domain>, clock: C, remote: FakeStore<D>) -> TestEngine<C>
 where
     C: Timer,
     D: Timer + Clone + Send + Sync + 'static,
 {
     let own = Arc::new(MemoryStore::bounded(1 << 20));
     let remote: Arc<dyn Store> = Arc::new(remote);
-    Engine::over(domains, NodeStore::shared(remote, own), clock).unwrap()
+    Engine::with_store(domains, NodeStore::shared(remote, own), clock).unwrap()
 }
 
 /// Decides a request. One that would be held is dropped at once, and told what it would have to wait for.
@@ -32,7 +32,7 @@ pub fn check<C: Timer + Send + Sync + 'static, R>(
     request: &Request<'_>,
     told: impl FnOnce(&Answer) -> R,
 ) -> Result<R, PlanFull> {
-    match at_once(engine.decide(request)) {
+    match poll_once(engine.decide(request)) {
         Some(Ok(decided)) => Ok(told(&decided.answer)),
         Some(Err(EngineError::PlanFull)) => Err(PlanFull),
         Some(Err(error)) => panic!("{error}"),
@@ -45,7 +45,7 @@ pub fn peek<C: Timer + Send + Sync + 'static, R>(
     request: &Request<'_>,
     told: impl FnOnce(&Answer) -> R,
 ) -> R {
-    told(&done(engine.peek(request)).unwrap().answer)
+    told(&expect_ready(engine.peek(request)).unwrap().answer)
 }
 
 pub fn acquire<C: Timer + Send + Sync + 'static, R>(
@@ -54,19 +54,19 @@ pub fn acquire<C: Timer + Send + Sync + 'static, R>(
     ttl: Option<Nanos>,
     told: impl FnOnce(&Answer) -> R,
 ) -> (R, Option<Lease>) {
-    match at_once(engine.lease(request, ttl)).map(Result::unwrap) {
+    match poll_once(engine.lease(request, ttl)).map(Result::unwrap) {
         Some(decided) => (told(&decided.answer), decided.lease),
         None => (peek(engine, request, told), None),
     }
 }
 
 /// What a future comes to that has nothing to wait for.
-pub fn done<T>(future: impl Future<Output = T>) -> T {
-    at_once(future).expect("there is nothing to wait for")
+pub fn expect_ready<T>(future: impl Future<Output = T>) -> T {
+    poll_once(future).expect("there is nothing to wait for")
 }
 
 /// What a future comes to, if it has nothing to wait for.
-pub fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
+pub fn poll_once<T>(future: impl Future<Output = T>) -> Option<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),
         Poll::Pending => None,

@@ -1,8 +1,8 @@
 //! Files of Envoy's API. Of `base.proto` and `ratelimit.proto`, what the rate limit service needs.
 
-use crate::serve::grpc::reflection::schema::{Enum, Field, File, Kind, Message, Method, Service, Streams};
+use crate::serve::grpc::reflection::schema::{EnumSchema, FieldSchema, FileSchema, FieldType, MessageSchema, MethodSchema, ServiceSchema, Streaming};
 
-pub static RLS: File = File {
+pub static RLS: FileSchema = FileSchema {
     name: "envoy/service/ratelimit/v3/rls.proto",
     package: "envoy.service.ratelimit.v3",
     dependencies: &[
@@ -13,37 +13,37 @@ pub static RLS: File = File {
         "google/protobuf/timestamp.proto",
     ],
     messages: &[
-        Message::of(
+        MessageSchema::new(
             "RateLimitRequest",
             &[
-                Field::new("domain", 1, Kind::Text),
-                Field::new(
+                FieldSchema::new("domain", 1, FieldType::String),
+                FieldSchema::new(
                     "descriptors",
                     2,
-                    Kind::Message(".envoy.extensions.common.ratelimit.v3.RateLimitDescriptor"),
+                    FieldType::Message(".envoy.extensions.common.ratelimit.v3.RateLimitDescriptor"),
                 )
-                .list(),
-                Field::new("hits_addend", 3, Kind::Uint32),
+                .repeated(),
+                FieldSchema::new("hits_addend", 3, FieldType::Uint32),
             ],
         ),
         RESPONSE,
     ],
     enums: &[],
-    services: &[Service {
+    services: &[ServiceSchema {
         full_name: "envoy.service.ratelimit.v3.RateLimitService",
-        methods: &[Method {
+        methods: &[MethodSchema {
             name: "ShouldRateLimit",
-            takes: ".envoy.service.ratelimit.v3.RateLimitRequest",
-            returns: ".envoy.service.ratelimit.v3.RateLimitResponse",
-            streams: Streams::Nobody,
+            input: ".envoy.service.ratelimit.v3.RateLimitRequest",
+            output: ".envoy.service.ratelimit.v3.RateLimitResponse",
+            streaming: Streaming::None,
         }],
     }],
 };
 
-const RESPONSE: Message = Message {
+const RESPONSE: MessageSchema = MessageSchema {
     messages: &[
-        Message {
-            enums: &[Enum {
+        MessageSchema {
+            enums: &[EnumSchema {
                 name: "Unit",
                 values: &[
                     ("UNKNOWN", 0),
@@ -56,100 +56,100 @@ const RESPONSE: Message = Message {
                     ("YEAR", 6),
                 ],
             }],
-            ..Message::of(
+            ..MessageSchema::new(
                 "RateLimit",
                 &[
-                    Field::new("name", 3, Kind::Text),
-                    Field::new("requests_per_unit", 1, Kind::Uint32),
-                    Field::new(
+                    FieldSchema::new("name", 3, FieldType::String),
+                    FieldSchema::new("requests_per_unit", 1, FieldType::Uint32),
+                    FieldSchema::new(
                         "unit",
                         2,
-                        Kind::Enum(".envoy.service.ratelimit.v3.RateLimitResponse.RateLimit.Unit"),
+                        FieldType::Enum(".envoy.service.ratelimit.v3.RateLimitResponse.RateLimit.Unit"),
                     ),
                 ],
             )
         },
-        Message {
+        MessageSchema {
             oneof: Some("expiration_specifier"),
-            ..Message::of(
+            ..MessageSchema::new(
                 "Quota",
                 &[
-                    Field::new("requests", 1, Kind::Uint32),
-                    Field::new("valid_until", 2, Kind::Message(".google.protobuf.Timestamp")).in_oneof(),
-                    Field::new("id", 3, Kind::Text),
+                    FieldSchema::new("requests", 1, FieldType::Uint32),
+                    FieldSchema::new("valid_until", 2, FieldType::Message(".google.protobuf.Timestamp")).in_oneof(),
+                    FieldSchema::new("id", 3, FieldType::String),
                 ],
             )
         },
-        Message::of(
+        MessageSchema::new(
             "DescriptorStatus",
             &[
-                Field::new("code", 1, Kind::Enum(".envoy.service.ratelimit.v3.RateLimitResponse.Code")),
-                Field::new(
+                FieldSchema::new("code", 1, FieldType::Enum(".envoy.service.ratelimit.v3.RateLimitResponse.Code")),
+                FieldSchema::new(
                     "current_limit",
                     2,
-                    Kind::Message(".envoy.service.ratelimit.v3.RateLimitResponse.RateLimit"),
+                    FieldType::Message(".envoy.service.ratelimit.v3.RateLimitResponse.RateLimit"),
                 ),
-                Field::new("limit_remaining", 3, Kind::Uint32),
-                Field::new("duration_until_reset", 4, Kind::Message(".google.protobuf.Duration")),
-                Field::new("quota", 5, Kind::Message(".envoy.service.ratelimit.v3.RateLimitResponse.Quota")),
+                FieldSchema::new("limit_remaining", 3, FieldType::Uint32),
+                FieldSchema::new("duration_until_reset", 4, FieldType::Message(".google.protobuf.Duration")),
+                FieldSchema::new("quota", 5, FieldType::Message(".envoy.service.ratelimit.v3.RateLimitResponse.Quota")),
             ],
         ),
     ],
-    enums: &[Enum { name: "Code", values: &[("UNKNOWN", 0), ("OK", 1), ("OVER_LIMIT", 2)] }],
-    ..Message::of(
+    enums: &[EnumSchema { name: "Code", values: &[("UNKNOWN", 0), ("OK", 1), ("OVER_LIMIT", 2)] }],
+    ..MessageSchema::new(
         "RateLimitResponse",
         &[
-            Field::new("overall_code", 1, Kind::Enum(".envoy.service.ratelimit.v3.RateLimitResponse.Code")),
-            Field::new(
+            FieldSchema::new("overall_code", 1, FieldType::Enum(".envoy.service.ratelimit.v3.RateLimitResponse.Code")),
+            FieldSchema::new(
                 "statuses",
                 2,
-                Kind::Message(".envoy.service.ratelimit.v3.RateLimitResponse.DescriptorStatus"),
+                FieldType::Message(".envoy.service.ratelimit.v3.RateLimitResponse.DescriptorStatus"),
             )
-            .list(),
-            Field::new("response_headers_to_add", 3, Kind::Message(".envoy.config.core.v3.HeaderValue"))
-                .list(),
-            Field::new("request_headers_to_add", 4, Kind::Message(".envoy.config.core.v3.HeaderValue"))
-                .list(),
-            Field::new("raw_body", 5, Kind::Bytes),
-            Field::new("dynamic_metadata", 6, Kind::Message(".google.protobuf.Struct")),
-            Field::new("quota", 7, Kind::Message(".envoy.service.ratelimit.v3.RateLimitResponse.Quota")),
+            .repeated(),
+            FieldSchema::new("response_headers_to_add", 3, FieldType::Message(".envoy.config.core.v3.HeaderValue"))
+                .repeated(),
+            FieldSchema::new("request_headers_to_add", 4, FieldType::Message(".envoy.config.core.v3.HeaderValue"))
+                .repeated(),
+            FieldSchema::new("raw_body", 5, FieldType::Bytes),
+            FieldSchema::new("dynamic_metadata", 6, FieldType::Message(".google.protobuf.Struct")),
+            FieldSchema::new("quota", 7, FieldType::Message(".envoy.service.ratelimit.v3.RateLimitResponse.Quota")),
         ],
     )
 };
 
-pub static RATELIMIT: File = File {
+pub static RATELIMIT: FileSchema = FileSchema {
     name: "envoy/extensions/common/ratelimit/v3/ratelimit.proto",
     package: "envoy.extensions.common.ratelimit.v3",
     dependencies: &["envoy/type/v3/ratelimit_unit.proto", "google/protobuf/wrappers.proto"],
-    messages: &[Message {
+    messages: &[MessageSchema {
         messages: &[
-            Message::of("Entry", &[Field::new("key", 1, Kind::Text), Field::new("value", 2, Kind::Text)]),
-            Message::of(
+            MessageSchema::new("Entry", &[FieldSchema::new("key", 1, FieldType::String), FieldSchema::new("value", 2, FieldType::String)]),
+            MessageSchema::new(
                 "RateLimitOverride",
                 &[
-                    Field::new("requests_per_unit", 1, Kind::Uint32),
-                    Field::new("unit", 2, Kind::Enum(".envoy.type.v3.RateLimitUnit")),
+                    FieldSchema::new("requests_per_unit", 1, FieldType::Uint32),
+                    FieldSchema::new("unit", 2, FieldType::Enum(".envoy.type.v3.RateLimitUnit")),
                 ],
             ),
         ],
-        ..Message::of(
+        ..MessageSchema::new(
             "RateLimitDescriptor",
             &[
-                Field::new(
+                FieldSchema::new(
                     "entries",
                     1,
-                    Kind::Message(".envoy.extensions.common.ratelimit.v3.RateLimitDescriptor.Entry"),
+                    FieldType::Message(".envoy.extensions.common.ratelimit.v3.RateLimitDescriptor.Entry"),
                 )
-                .list(),
-                Field::new(
+                .repeated(),
+                FieldSchema::new(
                     "limit",
                     2,
-                    Kind::Message(
+                    FieldType::Message(
                         ".envoy.extensions.common.ratelimit.v3.RateLimitDescriptor.RateLimitOverride",
                     ),
                 ),
-                Field::new("hits_addend", 3, Kind::Message(".google.protobuf.UInt64Value")),
-                Field::new("is_negative_hits", 4, Kind::Bool),
+                FieldSchema::new("hits_addend", 3, FieldType::Message(".google.protobuf.UInt64Value")),
+                FieldSchema::new("is_negative_hits", 4, FieldType::Bool),
             ],
         )
     }],
@@ -157,28 +157,28 @@ pub static RATELIMIT: File = File {
     services: &[],
 };
 
-pub static BASE: File = File {
+pub static BASE: FileSchema = FileSchema {
     name: "envoy/config/core/v3/base.proto",
     package: "envoy.config.core.v3",
     dependencies: &[],
-    messages: &[Message::of(
+    messages: &[MessageSchema::new(
         "HeaderValue",
         &[
-            Field::new("key", 1, Kind::Text),
-            Field::new("value", 2, Kind::Text),
-            Field::new("raw_value", 3, Kind::Bytes),
+            FieldSchema::new("key", 1, FieldType::String),
+            FieldSchema::new("value", 2, FieldType::String),
+            FieldSchema::new("raw_value", 3, FieldType::Bytes),
         ],
     )],
     enums: &[],
     services: &[],
 };
 
-pub static RATELIMIT_UNIT: File = File {
+pub static RATELIMIT_UNIT: FileSchema = FileSchema {
     name: "envoy/type/v3/ratelimit_unit.proto",
     package: "envoy.type.v3",
     dependencies: &[],
     messages: &[],
-    enums: &[Enum {
+    enums: &[EnumSchema {
         name: "RateLimitUnit",
         values: &[
             ("UNKNOWN", 0),

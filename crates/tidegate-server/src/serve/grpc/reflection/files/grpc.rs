@@ -1,178 +1,178 @@
 //! Files of gRPC itself: health and reflection.
 
-use crate::serve::grpc::reflection::schema::{Enum, Field, File, Kind, Message, Method, Service, Streams};
+use crate::serve::grpc::reflection::schema::{EnumSchema, FieldSchema, FileSchema, FieldType, MessageSchema, MethodSchema, ServiceSchema, Streaming};
 
-pub static HEALTH: File = File {
+pub static HEALTH: FileSchema = FileSchema {
     name: "grpc/health/v1/health.proto",
     package: "grpc.health.v1",
     dependencies: &[],
     messages: &[
-        Message::of("HealthCheckRequest", &[Field::new("service", 1, Kind::Text)]),
-        Message {
-            enums: &[Enum {
+        MessageSchema::new("HealthCheckRequest", &[FieldSchema::new("service", 1, FieldType::String)]),
+        MessageSchema {
+            enums: &[EnumSchema {
                 name: "ServingStatus",
                 values: &[("UNKNOWN", 0), ("SERVING", 1), ("NOT_SERVING", 2), ("SERVICE_UNKNOWN", 3)],
             }],
-            ..Message::of(
+            ..MessageSchema::new(
                 "HealthCheckResponse",
-                &[Field::new("status", 1, Kind::Enum(".grpc.health.v1.HealthCheckResponse.ServingStatus"))],
+                &[FieldSchema::new("status", 1, FieldType::Enum(".grpc.health.v1.HealthCheckResponse.ServingStatus"))],
             )
         },
-        Message::of("HealthListRequest", &[]),
-        Message {
-            messages: &[Message {
+        MessageSchema::new("HealthListRequest", &[]),
+        MessageSchema {
+            messages: &[MessageSchema {
                 is_map_entry: true,
-                ..Message::of(
+                ..MessageSchema::new(
                     "StatusesEntry",
                     &[
-                        Field::new("key", 1, Kind::Text),
-                        Field::new("value", 2, Kind::Message(".grpc.health.v1.HealthCheckResponse")),
+                        FieldSchema::new("key", 1, FieldType::String),
+                        FieldSchema::new("value", 2, FieldType::Message(".grpc.health.v1.HealthCheckResponse")),
                     ],
                 )
             }],
-            ..Message::of(
+            ..MessageSchema::new(
                 "HealthListResponse",
-                &[Field::new(
+                &[FieldSchema::new(
                     "statuses",
                     1,
-                    Kind::Message(".grpc.health.v1.HealthListResponse.StatusesEntry"),
+                    FieldType::Message(".grpc.health.v1.HealthListResponse.StatusesEntry"),
                 )
-                .list()],
+                .repeated()],
             )
         },
     ],
     enums: &[],
-    services: &[Service {
+    services: &[ServiceSchema {
         full_name: "grpc.health.v1.Health",
         methods: &[
-            Method {
+            MethodSchema {
                 name: "Check",
-                takes: ".grpc.health.v1.HealthCheckRequest",
-                returns: ".grpc.health.v1.HealthCheckResponse",
-                streams: Streams::Nobody,
+                input: ".grpc.health.v1.HealthCheckRequest",
+                output: ".grpc.health.v1.HealthCheckResponse",
+                streaming: Streaming::None,
             },
-            Method {
+            MethodSchema {
                 name: "List",
-                takes: ".grpc.health.v1.HealthListRequest",
-                returns: ".grpc.health.v1.HealthListResponse",
-                streams: Streams::Nobody,
+                input: ".grpc.health.v1.HealthListRequest",
+                output: ".grpc.health.v1.HealthListResponse",
+                streaming: Streaming::None,
             },
-            Method {
+            MethodSchema {
                 name: "Watch",
-                takes: ".grpc.health.v1.HealthCheckRequest",
-                returns: ".grpc.health.v1.HealthCheckResponse",
-                streams: Streams::Server,
+                input: ".grpc.health.v1.HealthCheckRequest",
+                output: ".grpc.health.v1.HealthCheckResponse",
+                streaming: Streaming::ServerOnly,
             },
         ],
     }],
 };
 
-pub static REFLECTION_V1: File = reflection!("grpc/reflection/v1/reflection.proto", "grpc.reflection.v1");
-pub static REFLECTION_V1ALPHA: File =
+pub static REFLECTION_V1: FileSchema = reflection!("grpc/reflection/v1/reflection.proto", "grpc.reflection.v1");
+pub static REFLECTION_V1ALPHA: FileSchema =
     reflection!("grpc/reflection/v1alpha/reflection.proto", "grpc.reflection.v1alpha");
 
 /// The two versions differ in their names alone.
 macro_rules! reflection {
     ($name:literal, $package:literal) => {
-        File {
+        FileSchema {
             name: $name,
             package: $package,
             dependencies: &[],
             messages: &[
-                Message {
+                MessageSchema {
                     oneof: Some("message_request"),
-                    ..Message::of(
+                    ..MessageSchema::new(
                         "ServerReflectionRequest",
                         &[
-                            Field::new("host", 1, Kind::Text),
-                            Field::new("file_by_filename", 3, Kind::Text).in_oneof(),
-                            Field::new("file_containing_symbol", 4, Kind::Text).in_oneof(),
-                            Field::new(
+                            FieldSchema::new("host", 1, FieldType::String),
+                            FieldSchema::new("file_by_filename", 3, FieldType::String).in_oneof(),
+                            FieldSchema::new("file_containing_symbol", 4, FieldType::String).in_oneof(),
+                            FieldSchema::new(
                                 "file_containing_extension",
                                 5,
-                                Kind::Message(concat!(".", $package, ".ExtensionRequest")),
+                                FieldType::Message(concat!(".", $package, ".ExtensionRequest")),
                             )
                             .in_oneof(),
-                            Field::new("all_extension_numbers_of_type", 6, Kind::Text).in_oneof(),
-                            Field::new("list_services", 7, Kind::Text).in_oneof(),
+                            FieldSchema::new("all_extension_numbers_of_type", 6, FieldType::String).in_oneof(),
+                            FieldSchema::new("list_services", 7, FieldType::String).in_oneof(),
                         ],
                     )
                 },
-                Message::of(
+                MessageSchema::new(
                     "ExtensionRequest",
                     &[
-                        Field::new("containing_type", 1, Kind::Text),
-                        Field::new("extension_number", 2, Kind::Int32),
+                        FieldSchema::new("containing_type", 1, FieldType::String),
+                        FieldSchema::new("extension_number", 2, FieldType::Int32),
                     ],
                 ),
-                Message {
+                MessageSchema {
                     oneof: Some("message_response"),
-                    ..Message::of(
+                    ..MessageSchema::new(
                         "ServerReflectionResponse",
                         &[
-                            Field::new("valid_host", 1, Kind::Text),
-                            Field::new(
+                            FieldSchema::new("valid_host", 1, FieldType::String),
+                            FieldSchema::new(
                                 "original_request",
                                 2,
-                                Kind::Message(concat!(".", $package, ".ServerReflectionRequest")),
+                                FieldType::Message(concat!(".", $package, ".ServerReflectionRequest")),
                             ),
-                            Field::new(
+                            FieldSchema::new(
                                 "file_descriptor_response",
                                 4,
-                                Kind::Message(concat!(".", $package, ".FileDescriptorResponse")),
+                                FieldType::Message(concat!(".", $package, ".FileDescriptorResponse")),
                             )
                             .in_oneof(),
-                            Field::new(
+                            FieldSchema::new(
                                 "all_extension_numbers_response",
                                 5,
-                                Kind::Message(concat!(".", $package, ".ExtensionNumberResponse")),
+                                FieldType::Message(concat!(".", $package, ".ExtensionNumberResponse")),
                             )
                             .in_oneof(),
-                            Field::new(
+                            FieldSchema::new(
                                 "list_services_response",
                                 6,
-                                Kind::Message(concat!(".", $package, ".ListServiceResponse")),
+                                FieldType::Message(concat!(".", $package, ".ListServiceResponse")),
                             )
                             .in_oneof(),
-                            Field::new(
+                            FieldSchema::new(
                                 "error_response",
                                 7,
-                                Kind::Message(concat!(".", $package, ".ErrorResponse")),
+                                FieldType::Message(concat!(".", $package, ".ErrorResponse")),
                             )
                             .in_oneof(),
                         ],
                     )
                 },
-                Message::of(
+                MessageSchema::new(
                     "FileDescriptorResponse",
-                    &[Field::new("file_descriptor_proto", 1, Kind::Bytes).list()],
+                    &[FieldSchema::new("file_descriptor_proto", 1, FieldType::Bytes).repeated()],
                 ),
-                Message::of(
+                MessageSchema::new(
                     "ExtensionNumberResponse",
                     &[
-                        Field::new("base_type_name", 1, Kind::Text),
-                        Field::new("extension_number", 2, Kind::Int32).list(),
+                        FieldSchema::new("base_type_name", 1, FieldType::String),
+                        FieldSchema::new("extension_number", 2, FieldType::Int32).repeated(),
                     ],
                 ),
-                Message::of(
+                MessageSchema::new(
                     "ListServiceResponse",
-                    &[Field::new("service", 1, Kind::Message(concat!(".", $package, ".ServiceResponse")))
-                        .list()],
+                    &[FieldSchema::new("service", 1, FieldType::Message(concat!(".", $package, ".ServiceResponse")))
+                        .repeated()],
                 ),
-                Message::of("ServiceResponse", &[Field::new("name", 1, Kind::Text)]),
-                Message::of(
+                MessageSchema::new("ServiceResponse", &[FieldSchema::new("name", 1, FieldType::String)]),
+                MessageSchema::new(
                     "ErrorResponse",
-                    &[Field::new("error_code", 1, Kind::Int32), Field::new("error_message", 2, Kind::Text)],
+                    &[FieldSchema::new("error_code", 1, FieldType::Int32), FieldSchema::new("error_message", 2, FieldType::String)],
                 ),
             ],
             enums: &[],
-            services: &[Service {
+            services: &[ServiceSchema {
                 full_name: concat!($package, ".ServerReflection"),
-                methods: &[Method {
+                methods: &[MethodSchema {
                     name: "ServerReflectionInfo",
-                    takes: concat!(".", $package, ".ServerReflectionRequest"),
-                    returns: concat!(".", $package, ".ServerReflectionResponse"),
-                    streams: Streams::Both,
+                    input: concat!(".", $package, ".ServerReflectionRequest"),
+                    output: concat!(".", $package, ".ServerReflectionResponse"),
+                    streaming: Streaming::Bidirectional,
                 }],
             }],
         }

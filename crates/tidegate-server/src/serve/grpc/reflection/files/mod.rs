@@ -4,10 +4,10 @@ mod envoy;
 mod grpc;
 mod well_known;
 
-use super::schema::File;
+use super::schema::FileSchema;
 
 /// All of them.
-pub const ALL: &[&File] = &[
+pub const ALL: &[&FileSchema] = &[
     &envoy::RLS,
     &envoy::RATELIMIT,
     &envoy::BASE,

@@ -1,74 +1,74 @@
 //! Files that come with protobuf. Of `wrappers.proto`, what is needed.
 
-use crate::serve::grpc::reflection::schema::{Enum, Field, File, Kind, Message};
+use crate::serve::grpc::reflection::schema::{EnumSchema, FieldSchema, FileSchema, FieldType, MessageSchema};
 
-pub static DURATION: File = File {
+pub static DURATION: FileSchema = FileSchema {
     name: "google/protobuf/duration.proto",
     package: "google.protobuf",
     dependencies: &[],
-    messages: &[Message::of("Duration", SECONDS_AND_NANOS)],
+    messages: &[MessageSchema::new("Duration", SECONDS_AND_NANOS)],
     enums: &[],
     services: &[],
 };
 
-pub static TIMESTAMP: File = File {
+pub static TIMESTAMP: FileSchema = FileSchema {
     name: "google/protobuf/timestamp.proto",
     package: "google.protobuf",
     dependencies: &[],
-    messages: &[Message::of("Timestamp", SECONDS_AND_NANOS)],
+    messages: &[MessageSchema::new("Timestamp", SECONDS_AND_NANOS)],
     enums: &[],
     services: &[],
 };
 
-const SECONDS_AND_NANOS: &[Field] =
-    &[Field::new("seconds", 1, Kind::Int64), Field::new("nanos", 2, Kind::Int32)];
+const SECONDS_AND_NANOS: &[FieldSchema] =
+    &[FieldSchema::new("seconds", 1, FieldType::Int64), FieldSchema::new("nanos", 2, FieldType::Int32)];
 
-pub static WRAPPERS: File = File {
+pub static WRAPPERS: FileSchema = FileSchema {
     name: "google/protobuf/wrappers.proto",
     package: "google.protobuf",
     dependencies: &[],
-    messages: &[Message::of("UInt64Value", &[Field::new("value", 1, Kind::Uint64)])],
+    messages: &[MessageSchema::new("UInt64Value", &[FieldSchema::new("value", 1, FieldType::Uint64)])],
     enums: &[],
     services: &[],
 };
 
-pub static STRUCT: File = File {
+pub static STRUCT: FileSchema = FileSchema {
     name: "google/protobuf/struct.proto",
     package: "google.protobuf",
     dependencies: &[],
     messages: &[
-        Message {
-            messages: &[Message {
+        MessageSchema {
+            messages: &[MessageSchema {
                 is_map_entry: true,
-                ..Message::of(
+                ..MessageSchema::new(
                     "FieldsEntry",
                     &[
-                        Field::new("key", 1, Kind::Text),
-                        Field::new("value", 2, Kind::Message(".google.protobuf.Value")),
+                        FieldSchema::new("key", 1, FieldType::String),
+                        FieldSchema::new("value", 2, FieldType::Message(".google.protobuf.Value")),
                     ],
                 )
             }],
-            ..Message::of(
+            ..MessageSchema::new(
                 "Struct",
-                &[Field::new("fields", 1, Kind::Message(".google.protobuf.Struct.FieldsEntry")).list()],
+                &[FieldSchema::new("fields", 1, FieldType::Message(".google.protobuf.Struct.FieldsEntry")).repeated()],
             )
         },
-        Message {
+        MessageSchema {
             oneof: Some("kind"),
-            ..Message::of(
+            ..MessageSchema::new(
                 "Value",
                 &[
-                    Field::new("null_value", 1, Kind::Enum(".google.protobuf.NullValue")).in_oneof(),
-                    Field::new("number_value", 2, Kind::Double).in_oneof(),
-                    Field::new("string_value", 3, Kind::Text).in_oneof(),
-                    Field::new("bool_value", 4, Kind::Bool).in_oneof(),
-                    Field::new("struct_value", 5, Kind::Message(".google.protobuf.Struct")).in_oneof(),
-                    Field::new("list_value", 6, Kind::Message(".google.protobuf.ListValue")).in_oneof(),
+                    FieldSchema::new("null_value", 1, FieldType::Enum(".google.protobuf.NullValue")).in_oneof(),
+                    FieldSchema::new("number_value", 2, FieldType::Double).in_oneof(),
+                    FieldSchema::new("string_value", 3, FieldType::String).in_oneof(),
+                    FieldSchema::new("bool_value", 4, FieldType::Bool).in_oneof(),
+                    FieldSchema::new("struct_value", 5, FieldType::Message(".google.protobuf.Struct")).in_oneof(),
+                    FieldSchema::new("list_value", 6, FieldType::Message(".google.protobuf.ListValue")).in_oneof(),
                 ],
             )
         },
-        Message::of("ListValue", &[Field::new("values", 1, Kind::Message(".google.protobuf.Value")).list()]),
+        MessageSchema::new("ListValue", &[FieldSchema::new("values", 1, FieldType::Message(".google.protobuf.Value")).repeated()]),
     ],
-    enums: &[Enum { name: "NullValue", values: &[("NULL_VALUE", 0)] }],
+    enums: &[EnumSchema { name: "NullValue", values: &[("NULL_VALUE", 0)] }],
     services: &[],
 };

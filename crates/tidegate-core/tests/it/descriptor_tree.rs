@@ -1,0 +1,231 @@
+//! Rules found level by level: a table of what envoyproxy/ratelimit answers, and the tree held to the plainest way of
+//! walking the same descriptors.
+
+#![cfg(feature = "rules")]
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tidegate_core::rules::{Descriptor, EntryPatterns, Entry, DescriptorTree, Pattern, Rule};
+
+/// A rule of these entries: `key=value`, a wildcard if the value has a star, or a bare `key`.
+fn rule(path: &[&str]) -> Rule {
+    let each = path.iter().map(|entry| match entry.split_once('=') {
+        None => ((*entry).into(), Pattern::Any),
+        Some((key, value)) => (key.into(), pattern(value)),
+    });
+    Rule {
+        name: path.join("/").into(),
+        entries: Some(EntryPatterns { patterns: each.collect(), allows_more: false }),
+        ..Rule::default()
+    }
+}
+
+fn pattern(value: &str) -> Pattern {
+    Pattern::wildcard(value).unwrap_or_else(|_| Pattern::Exact(value.into()))
+}
+
+fn placeholder(path: &[&str]) -> Rule {
+    Rule { is_placeholder: true, ..rule(path) }
+}
+
+/// The name of the rule that a descriptor finds, or nothing.
+fn found(rules: &[Rule], descriptor: &[(&str, &str)]) -> String {
+    let entries: Vec<Entry<'_>> = descriptor.iter().map(|(key, value)| Entry { key, value }).collect();
+    let found = DescriptorTree::new(rules).find(&Descriptor::new(&entries, 1));
+    found.map(|at| rules[at as usize].name.to_string()).unwrap_or_default()
+}
+
+#[test]
+fn an_exact_value_goes_before_a_wildcard_before_the_bare_key() {
+    let rules = [rule(&["path"]), rule(&["path=/a*"]), rule(&["path=/a/b"])];
+    assert_eq!(found(&rules, &[("path", "/a/b")]), "path=/a/b");
+    assert_eq!(found(&rules, &[("path", "/a/c")]), "path=/a*");
+    assert_eq!(found(&rules, &[("path", "/c")]), "path");
+    assert_eq!(found(&rules, &[("path", "")]), "path");
+    assert_eq!(found(&rules, &[("host", "/a/b")]), "");
+}
+
+#[test]
+fn of_wildcards_the_first_in_order_is_taken_not_the_longest() {
+    let rules = [rule(&["path=/a*"]), rule(&["path=/a/b*"]), rule(&["path=*c*d"])];
+    assert_eq!(found(&rules, &[("path", "/a/b/1")]), "path=/a*");
+    assert_eq!(found(&rules, &[("path", "c-d")]), "path=*c*d");
+    assert_eq!(found(&rules, &[("path", "cd")]), "path=*c*d");
+    assert_eq!(found(&rules, &[("path", "dc")]), "");
+}
+
+#[test]
+fn the_depth_is_that_of_the_rule() {
+    let rules = [rule(&["a=1"]), rule(&["b=1", "c=1"])];
+    assert_eq!(found(&rules, &[("a", "1")]), "a=1");
+    assert_eq!(found(&rules, &[("a", "1"), ("c", "1")]), "");
+    assert_eq!(found(&rules, &[("b", "1")]), "");
+    assert_eq!(found(&rules, &[("b", "1"), ("c", "1")]), "b=1/c=1");
+    assert_eq!(found(&rules, &[("c", "1"), ("b", "1")]), "");
+    assert_eq!(found(&rules, &[]), "");
+}
+
+#[test]
+fn the_lookup_never_backtracks() {
+    let rules = [rule(&["a=1", "b=1"]), rule(&["a", "c"]), rule(&["a"])];
+    assert_eq!(found(&rules, &[("a", "2"), ("c", "1")]), "a/c");
+    assert_eq!(found(&rules, &[("a", "1"), ("c", "1")]), "", "`a=1` has no `c` below it");
+    assert_eq!(found(&rules, &[("a", "1")]), "", "`a=1` has no rule of its own");
+    assert_eq!(found(&rules, &[("a", "2")]), "a");
+}
+
+#[test]
+fn a_placeholder_is_in_the_tree_and_is_not_found() {
+    let rules = [placeholder(&["user=root"]), rule(&["user"]), rule(&["user", "path"])];
+    assert_eq!(found(&rules, &[("user", "root")]), "");
+    assert_eq!(found(&rules, &[("user", "root"), ("path", "/")]), "");
+    assert_eq!(found(&rules, &[("user", "alice")]), "user");
+    assert_eq!(found(&rules, &[("user", "alice"), ("path", "/")]), "user/path");
+}
+
+#[test]
+fn a_key_may_repeat_below_itself() {
+    let rules = [rule(&["a=1", "a=2"]), rule(&["a=1", "a", "a"])];
+    assert_eq!(found(&rules, &[("a", "1"), ("a", "2")]), "a=1/a=2");
+    assert_eq!(found(&rules, &[("a", "1"), ("a", "2"), ("a", "3")]), "");
+    assert_eq!(found(&rules, &[("a", "1"), ("a", "3"), ("a", "3")]), "a=1/a/a");
+}
+
+#[test]
+fn of_two_rules_with_the_same_entries_the_first_is_found() {
+    let twins = [rule(&["a=1*", "b"]), Rule { name: "second".into(), ..rule(&["a=1*", "b"]) }];
+    assert_eq!(found(&twins, &[("a", "12"), ("b", "")]), "a=1*/b");
+}
+
+#[test]
+fn rules_that_the_tree_cannot_hold_are_not_found() {
+    let prefix = Rule {
+        entries: Some(EntryPatterns { patterns: vec![("a".into(), Pattern::Prefix("1".into()))], allows_more: false }),
+        ..Rule::default()
+    };
+    let empty = Rule { entries: Some(EntryPatterns { patterns: Vec::new(), allows_more: true }), ..Rule::default() };
+    let rules = [prefix, empty, Rule::default(), rule(&["a"])];
+    assert_eq!(found(&rules, &[("a", "1")]), "a");
+    assert_eq!(found(&rules, &[]), "");
+}
+
+/// A descriptor of a file.
+#[derive(Clone, Debug)]
+struct ModelNode {
+    key: &'static str,
+    value: Option<String>,
+    has_rule: bool,
+    below: Vec<ModelNode>,
+}
+
+/// What envoyproxy/ratelimit does, said as plainly as possible: the path of the rule that is found.
+fn walk(level: &[ModelNode], entries: &[(&str, String)]) -> Option<Vec<String>> {
+    let ((key, value), rest) = entries.split_first()?;
+    let of_key = || level.iter().filter(|node| node.key == *key);
+    let like =
+        |node: &&ModelNode| node.value.as_ref().is_some_and(|text| text.contains('*') && is_like(text, value));
+    let node = of_key()
+        .find(|node| node.value.as_ref() == Some(value))
+        .or_else(|| of_key().find(like))
+        .or_else(|| of_key().find(|node| node.value.is_none()))?;
+    let own =
+        node.value.as_ref().map_or_else(|| node.key.to_owned(), |value| format!("{}={value}", node.key));
+    match rest {
+        [] => node.has_rule.then(|| vec![own]),
+        _ => walk(&node.below, rest).map(|below| [vec![own], below].concat()),
+    }
+}
+
+/// By trying everything a star can stand for.
+fn is_like(text: &str, value: &str) -> bool {
+    match text.chars().next() {
+        None => value.is_empty(),
+        Some('*') => {
+            let ends = (0..=value.len()).filter(|end| value.is_char_boundary(*end));
+            ends.into_iter().any(|end| is_like(&text[1..], &value[end..]))
+        }
+        Some(c) => value.strip_prefix(c).is_some_and(|rest| is_like(&text[c.len_utf8()..], rest)),
+    }
+}
+
+/// Each descriptor before those below it, as a reader makes rules of them.
+fn flatten(level: &[ModelNode], above: &[String], rules: &mut Vec<Rule>) {
+    for node in level {
+        let own =
+            node.value.as_ref().map_or_else(|| node.key.to_owned(), |value| format!("{}={value}", node.key));
+        let path = [above, &[own]].concat();
+        if node.has_rule || node.below.is_empty() {
+            let entries: Vec<&str> = path.iter().map(String::as_str).collect();
+            rules.push(Rule { is_placeholder: !node.has_rule, ..rule(&entries) });
+        }
+        flatten(&node.below, &path, rules);
+    }
+}
+
+fn key() -> impl Strategy<Value = &'static str> {
+    prop_oneof![4 => Just("a"), 1 => Just("b")]
+}
+
+fn level() -> impl Strategy<Value = Vec<ModelNode>> {
+    let value = || {
+        let wildcard = prop::sample::select(vec!["*", "x*", "*y", "*é*", "x*y", "*x*y*", "**"]);
+        let exact = prop::sample::select(vec!["x", "y", "xy", "é"]);
+        prop::option::of(prop_oneof![exact, wildcard].prop_map(str::to_owned))
+    };
+    let leaf = (key(), value(), prop::bool::weighted(0.7)).prop_map(|(key, value, has_rule)| ModelNode {
+        key,
+        value,
+        has_rule,
+        below: Vec::new(),
+    });
+    let one = leaf.prop_recursive(3, 32, 4, move |below| {
+        (key(), value(), prop::bool::weighted(0.5), vec(below, 1..5))
+            .prop_map(|(key, value, has_rule, below)| ModelNode { key, value, has_rule, below: distinct(below) })
+    });
+    vec(one, 1..6).prop_map(distinct)
+}
+
+/// No two descriptors beside each other are the same.
+fn distinct(mut level: Vec<ModelNode>) -> Vec<ModelNode> {
+    let mut seen = Vec::new();
+    level.retain(|node| {
+        let own = (node.key, node.value.clone());
+        let new = !seen.contains(&own);
+        seen.push(own);
+        new
+    });
+    level
+}
+
+fn request() -> impl Strategy<Value = Vec<(&'static str, String)>> {
+    let value = prop::sample::select(vec!["x", "y", "xy", "é", "xéy", "yx", ""]).prop_map(str::to_owned);
+    vec((key(), value), 0..4)
+}
+
+proptest! {
+    #![proptest_config(tidegate_testing::proptest_config(64))]
+    #[test]
+    fn the_tree_finds_what_the_walk_finds(top in level(), requests in vec(request(), 1..20)) {
+        let mut rules = Vec::new();
+        flatten(&top, &[], &mut rules);
+        for request in requests {
+            let entries: Vec<(&str, &str)> = request.iter().map(|(key, value)| (*key, value.as_str())).collect();
+            let expected = walk(&top, &request).map(|path| path.join("/")).unwrap_or_default();
+            prop_assert_eq!(found(&rules, &entries), expected);
+        }
+    }
+}
+
+#[test]
+fn a_fair_share_of_the_requests_finds_something() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let (mut found, mut deep) = (0, 0);
+    for _ in 0..1000 {
+        let mut new = |strategy: BoxedStrategy<_>| strategy.new_tree(&mut runner).unwrap().current();
+        let (top, request) = new((level(), request()).boxed());
+        let path = walk(&top, &request);
+        found += usize::from(path.is_some());
+        deep += usize::from(path.is_some_and(|path| path.len() > 1));
+    }
+    assert!(found > 100 && deep > 20, "{found} found, {deep} of them below the first level");
+}

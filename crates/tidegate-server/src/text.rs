@@ -1,0 +1,115 @@
+//! Text and numbers as they are shown to people.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+/// At most `chars_max` characters of `bytes` that came from outside, safe to put on a terminal: what is not UTF-8 is
+/// replaced, control characters are escaped, and what was left out is marked.
+pub fn printable(bytes: &[u8], chars_max: usize) -> String {
+    // No character takes more than four bytes, so the rest cannot be shown anyway and need not be decoded.
+    let enough = bytes.len().min(4 * (chars_max + 1));
+    let decoded = String::from_utf8_lossy(&bytes[..enough]);
+    let mut shown = String::new();
+    for (count, c) in decoded.chars().enumerate() {
+        if count == chars_max {
+            shown.push('…');
+            break;
+        }
+        if c.is_control() {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// `1,234,567`
+pub fn grouped_number(number: impl Into<u128>) -> String {
+    let digits = number.into().to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// A part of a whole.
+#[derive(Clone, Copy, Debug)]
+pub struct Share {
+    pub part: u128,
+    pub whole: u128,
+}
+
+/// `12.34%`; of nothing there is no share.
+#[allow(clippy::cast_precision_loss, reason = "two digits are shown")]
+pub fn percent(Share { part, whole }: Share) -> String {
+    match whole {
+        0 => "-".to_owned(),
+        _ => format!("{:.2}%", part as f64 * 100.0 / whole as f64),
+    }
+}
+
+/// `2d 3h 4m 5.5s`
+pub fn duration(span_ns: u64) -> String {
+    const SECOND_NS: u64 = 1_000_000_000;
+    const UNITS: [(&str, u64); 3] =
+        [("d", 86_400 * SECOND_NS), ("h", 3_600 * SECOND_NS), ("m", 60 * SECOND_NS)];
+    let mut left_ns = span_ns;
+    let mut shown = String::new();
+    for (name, unit_ns) in UNITS {
+        if left_ns >= unit_ns {
+            // Writing to a string does not fail.
+            let _ = write!(shown, "{}{name} ", left_ns / unit_ns);
+            left_ns %= unit_ns;
+        }
+    }
+    if left_ns > 0 || shown.is_empty() {
+        let _ = write!(shown, "{:?}", Duration::from_nanos(left_ns));
+    }
+    shown.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_shortened_and_escaped() {
+        assert_eq!(printable(b"user:7", 6), "user:7");
+        assert_eq!(printable(b"user:77", 6), "user:7…");
+        assert_eq!(printable("größe".as_bytes(), 3), "grö…");
+        assert_eq!(printable(b"\x1b[31m\xff", 20), "\\u{1b}[31m\u{fffd}");
+        assert_eq!(printable(&[b'a'; 100_000], 2), "aa…");
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        let shown: Vec<String> = [0u64, 12, 999, 1_000, 123_456, 1_234_567].map(grouped_number).into();
+        assert_eq!(shown, ["0", "12", "999", "1,000", "123,456", "1,234,567"]);
+    }
+
+    #[test]
+    fn shares_are_percentages() {
+        assert_eq!(percent(Share { part: 1, whole: 3 }), "33.33%");
+        assert_eq!(percent(Share { part: 0, whole: 0 }), "-");
+    }
+
+    #[test]
+    fn durations_use_common_units() {
+        let cases = [
+            (0, "0ns"),
+            (1_500, "1.5µs"),
+            (1_000_000_000, "1s"),
+            (60_000_000_000, "1m"),
+            (46_439_000_000_000, "12h 53m 59s"),
+            (176_405_500_000_000, "2d 1h 5.5s"),
+        ];
+        for (span_ns, shown) in cases {
+            assert_eq!(duration(span_ns), shown);
+        }
+    }
+}

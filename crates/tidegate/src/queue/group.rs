@@ -1,0 +1,67 @@
+//! Limiters that share their counters: a request may wait at one of them for units that another gives back.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use smallvec::SmallVec;
+use tidegate_core::Timestamp;
+
+use super::WaitQueues;
+use crate::sync::{Mutex, MutexGuard, lock};
+
+/// The wait queues of all limiters of one rule over one store: those that were built separately, and those that were changed.
+#[derive(Clone, Default)]
+pub(crate) struct QueueGroup {
+    members: Arc<Mutex<Vec<Weak<WaitQueues>>>>,
+}
+
+/// The queue groups of a store's limiters, by rule.
+#[derive(Default)]
+pub(crate) struct QueueGroups {
+    by_rule: Mutex<GroupsByRule>,
+}
+
+#[derive(Default)]
+struct GroupsByRule {
+    groups: HashMap<Box<str>, QueueGroup>,
+    /// With this many rules, those that have no limiter any more are forgotten.
+    sweep_at: usize,
+}
+
+const SWEEP_AT_LEAST: usize = 16;
+
+impl QueueGroups {
+    /// Adds a limiter of `rule`.
+    pub(crate) fn join(&self, rule: &str, queues: &Arc<WaitQueues>) -> QueueGroup {
+        let mut rules = lock(&self.by_rule);
+        if rules.groups.len() >= rules.sweep_at {
+            rules.groups.retain(|_, group| group.is_alive());
+            rules.sweep_at = SWEEP_AT_LEAST.max(2 * rules.groups.len());
+        }
+        let group = rules.groups.entry(rule.into()).or_default().clone();
+        let mut all = group.lock_live();
+        all.push(Arc::downgrade(queues));
+        drop(all);
+        group
+    }
+}
+
+impl QueueGroup {
+    /// Wakes the heads of the queues of `key`: units may have come back.
+    pub(crate) fn wake(&self, key: &[u8], now: Timestamp) {
+        // Copied, because a request that is woken may run at once and join the group.
+        let all: SmallVec<[Arc<WaitQueues>; 2]> = lock(&self.members).iter().filter_map(Weak::upgrade).collect();
+        all.iter().for_each(|queues| queues.wake(key, now));
+    }
+
+    fn is_alive(&self) -> bool {
+        !self.lock_live().is_empty()
+    }
+
+    /// The queues that are still used.
+    fn lock_live(&self) -> MutexGuard<'_, Vec<Weak<WaitQueues>>> {
+        let mut all = lock(&self.members);
+        all.retain(|queues| queues.strong_count() > 0);
+        all
+    }
+}

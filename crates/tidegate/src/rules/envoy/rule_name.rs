@@ -1,0 +1,85 @@
+//! What a descriptor is called: the path to it.
+
+use tidegate_core::rules::Pattern;
+
+/// The name of the rule at the end of a path of keys and values: `database_users/table`.
+///
+/// Each level is written as envoyproxy/ratelimit writes it, the key alone or `key_value`, and a slash stands before
+/// each but the first. So that no two paths of a file have one name, a slash that is part of a key or a value is
+/// doubled, and a key that begins with a slash, a dot or a tilde has a tilde put before it. That two levels beside each other
+/// do not read the same is checked when a file is read.
+pub(super) fn of_path<'a>(path: impl IntoIterator<Item = (&'a str, &'a Pattern)>) -> String {
+    let mut name = String::new();
+    for (key, pattern) in path {
+        push_level(&mut name, &level_name(key, pattern));
+    }
+    name
+}
+
+/// What stands for all that is below a path, whatever it is.
+pub(super) fn of_subtree(path: &str) -> String {
+    // No level is written like this: a tilde would stand before its dots.
+    format!("{path}/...")
+}
+
+/// A level as envoyproxy/ratelimit writes it.
+pub(super) fn level_name(key: &str, pattern: &Pattern) -> String {
+    match pattern {
+        Pattern::Exact(value) => format!("{key}_{value}"),
+        Pattern::Wildcard(wildcard) => format!("{key}_{wildcard}"),
+        _ => key.to_owned(),
+    }
+}
+
+fn push_level(name: &mut String, level: &str) {
+    if !name.is_empty() {
+        name.push('/');
+    }
+    if level.starts_with(['/', '.', '~']) {
+        name.push('~');
+    }
+    name.push_str(&level.replace('/', "//"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(path: &[(&str, &str)]) -> String {
+        let path: Vec<(&str, Pattern)> = path
+            .iter()
+            .map(|(key, value)| match *value {
+                "" => (*key, Pattern::Any),
+                value => (*key, Pattern::Exact(value.into())),
+            })
+            .collect();
+        of_path(path.iter().map(|(key, pattern)| (*key, pattern)))
+    }
+
+    #[test]
+    fn paths_read_as_they_are_written() {
+        assert_eq!(name(&[("database", "users"), ("table", "")]), "database_users/table");
+        assert_eq!(name(&[("path", "/api/users")]), "path_//api//users");
+    }
+
+    #[test]
+    fn different_paths_have_different_names() {
+        let paths: [&[(&str, &str)]; 10] = [
+            &[("path", "/api/users")],
+            &[("path", "/api"), ("users", "")],
+            &[("path", "/api/"), ("users", "")],
+            &[("path", "/api"), ("/users", "")],
+            &[("path", "/api"), ("./users", "")],
+            &[("path", "/api"), ("..", "")],
+            &[("path", "/api"), ("...", "")],
+            &[("path", "/api"), ("~..", "")],
+            &[("path", "/api"), ("~...", "")],
+            &[("path", "/api/..")],
+        ];
+        let mut names: Vec<String> = paths.iter().map(|path| name(path)).collect();
+        names.push(of_subtree(&name(&[("path", "/api")])));
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), paths.len() + 1, "{names:#?}");
+    }
+}

@@ -1,0 +1,62 @@
+//! What is odd about how something is written: legal, and most likely meant otherwise.
+
+use tidegate_core::rules::Attribute;
+
+use super::super::diagnostic::Diagnostic;
+use super::super::reader::Reader;
+use super::super::yaml::{Node, printable};
+
+/// The attributes that have a meaning of their own.
+const RESERVED_ATTRIBUTES: [&str; 4] = ["method", "path", "host", "ip"];
+
+/// A `*` in a value that is compared as it is, and methods in lower case. `{ exact: ... }` says that it is meant.
+pub(super) fn warn_value(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) {
+    let Some(text) = node.text() else { return };
+    if text.contains('*') && !matches!(attribute, Attribute::Path | Attribute::Ip) {
+        let message = format!("the `*` in `{}` stands for itself", printable(text));
+        let hint = format!(
+            "write `{{ wildcard: \"{0}\" }}` if it is to stand for anything, else `{{ exact: \"{0}\" }}`",
+            printable(text)
+        );
+        reader.push(Diagnostic::warning("star", node.span, message).hint(hint));
+    }
+    warn_method_case(reader, node, attribute);
+}
+
+/// A method in lower case.
+pub(super) fn warn_method_case(reader: &mut Reader<'_>, node: &Node, attribute: &Attribute) {
+    let Some(text) = node.text() else { return };
+    if *attribute == Attribute::Method && text.chars().any(|c| c.is_ascii_lowercase()) {
+        let message = format!("methods are written in upper case, and this one is `{}`", printable(text));
+        let hint = format!("write `{}`; case makes no difference here", printable(&text.to_ascii_uppercase()));
+        reader.push(Diagnostic::warning("odd-case", node.span, message).hint(hint));
+    }
+}
+
+/// Names that differ from one with a meaning only by their case, and headers that are written like nothing.
+pub(super) fn warn_attribute_case(reader: &mut Reader<'_>, node: &Node) {
+    let Some(text) = node.text() else { return };
+    let lower = text.to_ascii_lowercase();
+    if lower == text {
+        return;
+    }
+    if RESERVED_ATTRIBUTES.contains(&lower.as_str()) || (lower.starts_with("header.") && !text.starts_with("header.")) {
+        let message = format!("`{}` is an attribute like any other", printable(text));
+        let hint = format!("did you mean `{}`?", printable(&lower));
+        return reader.push(Diagnostic::warning("odd-case", node.span, message).hint(hint));
+    }
+    let Some(header) = text.strip_prefix("header.") else { return };
+    if !header.split('-').all(has_uniform_case) {
+        let message = format!("the case of `{}` makes no difference", printable(header));
+        let hint = format!("write `{}`", printable(&lower));
+        reader.push(Diagnostic::warning("odd-case", node.span, message).hint(hint));
+    }
+}
+
+/// `plan`, `Plan` or `PLAN`, and not `pLan`.
+fn has_uniform_case(word: &str) -> bool {
+    let rest = word.get(1..).unwrap_or_default();
+    let lower = !rest.bytes().any(|b| b.is_ascii_uppercase());
+    let upper = !word.bytes().any(|b| b.is_ascii_lowercase());
+    lower || upper
+}

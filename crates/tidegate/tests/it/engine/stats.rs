@@ -1,0 +1,111 @@
+//! What is told of an engine besides its answers: how many counters are live, and how long stages took.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tidegate::rules::{Descriptor, Entry, Request};
+use tidegate::{Clock, Engine, ManualClock, MemoryStore};
+
+use crate::engine::bench::{domains, with_request};
+use crate::engine::setup::Setup;
+
+/// A counter of each kind: in pages, in ledgers, in leases.
+const ONE_COUNTER_OF_EACH_KIND: &str = "
+domain: api
+rules:
+  - name: all
+    key: [user]
+    limits:
+      - 5 per minute
+      - { limit: 5 per minute, algorithm: sliding_log }
+      - { limit: 5, ttl: 60s, algorithm: concurrency }
+";
+
+#[test]
+fn few_live_counters_are_counted_exactly() {
+    let bench = Setup::Local.fixture(ONE_COUNTER_OF_EACH_KIND);
+    let live = || bench.engine.store().memory().live_counters(bench.clock.now());
+    assert_eq!(live(), 0);
+    for user in 0..100 {
+        bench.check(&format!("user={user}"));
+    }
+    assert_eq!(live(), 300);
+    bench.advance(30);
+    bench.check("user=0");
+    assert_eq!(live(), 201, "of 100 buckets, all but one are full again");
+    bench.advance(60);
+    assert_eq!(live(), 0, "idle ones do not count, though they are there");
+}
+
+#[test]
+fn many_live_counters_are_estimated() {
+    let clock = ManualClock::default();
+    let store = Arc::new(MemoryStore::bounded(64 << 20));
+    let file = "{ domain: api, rules: [ { name: a, key: [user], limit: 5 per hour } ] }";
+    let engine = Engine::with_store(domains(file), store, clock.clone()).unwrap();
+    const KEYS: u64 = 400_000;
+    for user in 0..KEYS {
+        let user = user.to_string();
+        let entries = [Entry { key: "user", value: &user }];
+        let request = Request { domain: "api", descriptors: &[Descriptor::new(&entries, 1)] };
+        assert!(engine.check(&request).unwrap().kind.passes());
+    }
+    let live = engine.store().live_counters(clock.now());
+    assert!(live.abs_diff(KEYS) < KEYS / 20, "{live}");
+}
+
+#[test]
+fn stats_report_the_memory_bound() {
+    let bench = Setup::Local.fixture(ONE_COUNTER_OF_EACH_KIND);
+    let stats = bench.engine.store().memory().stats();
+    assert_eq!(stats.bytes_max, 1 << 20);
+    assert!(stats.bytes_used <= stats.bytes_max);
+}
+
+/// A clock that moves by a second whenever somebody looks at it shows how often that is.
+#[derive(Clone, Default)]
+struct TickingClock(ManualClock);
+
+impl Clock for TickingClock {
+    fn now(&self) -> tidegate::Timestamp {
+        self.0.advance(Duration::from_secs(1));
+        self.0.now()
+    }
+}
+
+impl tidegate::Timer for TickingClock {
+    type Sleep = tidegate::clock::ManualSleep;
+
+    fn sleep_until(&self, at: tidegate::Timestamp) -> Self::Sleep {
+        self.0.sleep_until(at)
+    }
+}
+
+#[test]
+fn stages_are_timed_on_request() {
+    let clock = TickingClock::default();
+    let store = Arc::new(MemoryStore::bounded(1 << 20));
+    let engine = Engine::with_store(domains(ONE_COUNTER_OF_EACH_KIND), store, clock.clone()).unwrap();
+    let stages = |timed: bool| {
+        with_request("user=1", 1, |request| {
+            let deciding = if timed { engine.decide_timed(request) } else { engine.decide(request) };
+            expect_ready(deciding).unwrap().stages
+        })
+    };
+    let before = clock.0.now();
+    assert_eq!(stages(false), None);
+    let looks = (clock.0.now().as_nanos() - before.as_nanos()) / 1_000_000_000;
+    let timed = stages(true).unwrap();
+    assert_eq!((timed.matching_ns, timed.store_ns), (1_000_000_000, 1_000_000_000));
+    assert_eq!(looks, 1, "when it comes: nobody else looks at the clock");
+}
+
+/// What a future comes to that need not wait.
+fn expect_ready<F: Future + Unpin>(mut future: F) -> F::Output {
+    match Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it waits"),
+    }
+}

@@ -1,0 +1,54 @@
+//! Limiters and locks over a store that a fleet shares. The store is one of the tests: it answers at once, later, or not at all.
+
+mod same_as_memory;
+mod locks;
+mod reservations;
+mod send_futures;
+mod store_failure;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use tidegate::store::Fallback;
+use tidegate::{Limiter, LimiterBuilder, ManualClock, MemoryStore, Timestamp};
+use tidegate_testing::remote::FakeStore;
+
+const KEY: &str = "key";
+
+type TestStore = Fallback<FakeStore<ManualClock>>;
+
+/// All tests begin here, somewhere inside every window.
+fn start() -> Timestamp {
+    Timestamp::from_nanos(1_700_000_000_123_456_789)
+}
+
+/// A node of a fleet that shares a store.
+fn node(remote: &FakeStore<ManualClock>) -> TestStore {
+    Fallback::new(remote.clone(), Arc::new(MemoryStore::bounded(1 << 20)))
+}
+
+fn builder(
+    limits: &[&str],
+    remote: &FakeStore<ManualClock>,
+    clock: &ManualClock,
+) -> LimiterBuilder<ManualClock, TestStore> {
+    let builder = Limiter::builder().store(node(remote)).clock(clock.clone());
+    limits.iter().fold(builder, |builder, limit| builder.limit(*limit))
+}
+
+fn limiter(
+    limits: &[&str],
+    remote: &FakeStore<ManualClock>,
+    clock: &ManualClock,
+) -> Limiter<ManualClock, TestStore> {
+    builder(limits, remote, clock).build().unwrap()
+}
+
+/// What a future comes to that has nothing to wait for.
+fn expect_ready<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("the store answers at once"),
+    }
+}
